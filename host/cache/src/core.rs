@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use crate::acknowledged::Acknowledged;
 use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
-use crate::indexer::Indexer;
+use crate::indexer::{Indexer, PathIndex, SelectorIndex, ValueIndex};
 use crate::intern::Interner;
 use crate::{ApiResource, ApiResponse, DecodeError, Delta, Object, Scope, protobuf};
 
@@ -75,6 +75,15 @@ struct Subscriber {
     predicate: Arc<Predicate>,
     /// Whether the subscriber has its snapshot, so that it receives changes.
     joined: bool,
+}
+
+/// The paths that a handle finds objects by.
+#[derive(Default)]
+pub(crate) struct Indexes {
+    /// The paths whose values are indexed.
+    pub(crate) values: Vec<FieldPath>,
+    /// The paths whose label selectors are indexed.
+    pub(crate) selectors: Vec<FieldPath>,
 }
 
 /// The masks of the handles.
@@ -185,13 +194,8 @@ pub(crate) fn union(one: &Mask, other: &Mask) -> Mask {
 
 /// Called by handles.
 impl Core {
-    /// Registers a handle with its mask and indexes, and returns its number.
-    pub(crate) fn register(
-        &self,
-        mask: &Arc<Mask>,
-        indexes: &[FieldPath],
-        selectors: &[FieldPath],
-    ) -> u64 {
+    /// Registers a handle with its mask and indexes, and returns its number. Indexes that don't exist must be built.
+    pub(crate) fn register(&self, mask: &Arc<Mask>, indexes: &Indexes) -> u64 {
         let number = {
             let mut wanted = self.wanted.lock();
             wanted.last_number += 1;
@@ -202,12 +206,15 @@ impl Core {
             }
             number
         };
-        if !indexes.is_empty() || !selectors.is_empty() {
-            let mut state = self.state.write();
-            indexes.iter().for_each(|path| state.indexer.add_path(path));
+        if !indexes.is_empty() {
+            let indexer = &mut self.state.write().indexer;
+            let Indexes { values, selectors } = indexes;
+            values
+                .iter()
+                .for_each(|path| indexer.declare::<ValueIndex>(path));
             selectors
                 .iter()
-                .for_each(|path| state.indexer.add_selector(path));
+                .for_each(|path| indexer.declare::<SelectorIndex>(path));
         }
         self.widen.notify_one();
         number
@@ -215,7 +222,20 @@ impl Core {
 
     /// Unregisters a handle and returns how many are left. The cache keeps the fields of the handle
     /// until the next list.
-    pub(crate) fn unregister(&self, number: u64) -> usize {
+    pub(crate) fn unregister(&self, number: u64, indexes: &Indexes) -> usize {
+        if !indexes.is_empty() {
+            let unused = {
+                let indexer = &mut self.state.write().indexer;
+                let values = indexes.values.iter();
+                let selectors = indexes.selectors.iter();
+                (
+                    Vec::from_iter(values.map(|path| indexer.withdraw::<ValueIndex>(path))),
+                    Vec::from_iter(selectors.map(|path| indexer.withdraw::<SelectorIndex>(path))),
+                )
+            };
+            // Only now, because the drop of a large index takes long.
+            drop(unused);
+        }
         let mut wanted = self.wanted.lock();
         wanted.handles.remove(&number);
         let union = wanted
@@ -224,6 +244,41 @@ impl Core {
             .fold(Mask::default(), |all, mask| union(&all, mask));
         wanted.union = Arc::new(union);
         wanted.handles.len()
+    }
+
+    /// Whether these indexes are built.
+    pub(crate) fn has_built(&self, indexes: &Indexes) -> bool {
+        let indexer = &self.state().indexer;
+        let (mut values, mut selectors) = (indexes.values.iter(), indexes.selectors.iter());
+        values.all(|path| indexer.is_built::<ValueIndex>(path))
+            && selectors.all(|path| indexer.is_built::<SelectorIndex>(path))
+    }
+
+    /// Builds the indexes that are not built yet. Takes long if the cache is large. The lock is held only for short steps.
+    pub(crate) fn build(&self, indexes: &Indexes) {
+        let Indexes { values, selectors } = indexes;
+        values
+            .iter()
+            .for_each(|path| self.build_index::<ValueIndex>(path));
+        selectors
+            .iter()
+            .for_each(|path| self.build_index::<SelectorIndex>(path));
+        // Wakes those who wait for the indexes.
+        self.lists.send_modify(|_| {});
+    }
+
+    fn build_index<I: PathIndex>(&self, path: &FieldPath) {
+        loop {
+            let step = self.state().indexer.next_step::<I>(path);
+            let Some(step) = step else {
+                return;
+            };
+            let entries = step.entries::<I>(path);
+            self.state
+                .write()
+                .indexer
+                .take_step::<I>(path, step, entries);
+        }
     }
 
     pub(crate) fn handles(&self) -> usize {
@@ -404,6 +459,12 @@ impl Core {
     }
 }
 
+impl Indexes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.selectors.is_empty()
+    }
+}
+
 impl State {
     fn holds(&self, mask: &Mask) -> bool {
         self.listed && self.mask.covers(mask)
@@ -420,17 +481,20 @@ impl State {
         }
         self.subscribers
             .retain(|subscriber| !subscriber.pending.is_closed());
-        for subscriber in self
-            .subscribers
-            .iter()
+        let Self {
+            subscribers,
+            indexer,
+            ..
+        } = self;
+        for subscriber in subscribers
+            .iter_mut()
             .filter(|subscriber| subscriber.joined)
         {
-            subscriber.pending.push(
-                deltas
-                    .iter()
-                    .filter(|delta| (subscriber.predicate)(delta))
-                    .cloned(),
-            );
+            let concerned = deltas.iter().filter(|delta| (subscriber.predicate)(delta));
+            if !subscriber.pending.push(concerned.cloned()) {
+                subscriber.pending.restart();
+                subscriber.join(indexer);
+            }
         }
     }
 }

@@ -63,13 +63,16 @@ pub struct Batch {
     pub deltas: Vec<Delta>,
     /// Whether this batch or an earlier one completes the snapshot.
     pub initial_done: bool,
+    /// Whether changes were lost since the last batch, because the subscriber fell too far behind (see
+    /// [`Deltas::keep_at_most`]). A new snapshot took their place.
+    pub restarted: bool,
 }
 
 /// The receiving end of a subscription: a snapshot as additions, then changes, without a gap.
 ///
 /// Deltas that the subscriber has not taken yet are merged by object, and every version is kept.
 /// Memory grows with these versions, so a subscriber should map them to keys soon and let the
-/// workqueue merge the keys.
+/// workqueue merge the keys. [`Deltas::keep_at_most`] bounds it.
 pub struct Deltas {
     pub(crate) pending: Arc<Pending>,
 }
@@ -86,6 +89,16 @@ impl Deltas {
             }
             notified.await;
         }
+    }
+
+    /// Bounds the memory of versions that are kept for this subscriber alone, which are all but the newest of each object.
+    ///
+    /// Beyond the bound, the versions in between are dropped, and of the oldest only the identity, the labels and the owners
+    /// are kept. If these alone have more than half of the bytes, they are dropped, too, and a new snapshot follows.
+    pub fn keep_at_most(&self, bytes: usize) {
+        let mut queue = self.pending.queue.lock();
+        queue.most = Some(bytes);
+        queue.kept = queue.deltas.iter().map(Delta::kept).sum();
     }
 
     /// At most `max` deltas that are ready; `None` if none are.
@@ -126,6 +139,12 @@ struct Queue {
     /// Whether the subscriber received a batch that says so.
     initial_delivered: bool,
     closed: bool,
+    /// The most bytes of versions that are kept for the subscriber alone.
+    most: Option<usize>,
+    /// The bytes of these versions. Not counted without a bound.
+    kept: usize,
+    /// Whether deltas were dropped since the last batch.
+    restarted: bool,
 }
 
 impl Pending {
@@ -134,17 +153,34 @@ impl Pending {
         self.queue.lock().closed
     }
 
-    /// Appends deltas. A delta of an object with a pending one is merged into that.
-    pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) {
+    /// Appends deltas. A delta of an object with a pending one is merged into that. Returns false if the subscriber is too
+    /// far behind, so that it must [`Pending::restart`].
+    pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) -> bool {
         let mut deltas = deltas.into_iter().peekable();
         if deltas.peek().is_none() {
-            return;
+            return true;
         }
         let mut queue = self.queue.lock();
-        if !queue.closed {
-            deltas.for_each(|delta| queue.push(delta));
-            self.notify.notify_one();
+        if queue.closed {
+            return true;
         }
+        deltas.for_each(|delta| queue.push(delta));
+        self.notify.notify_one();
+        queue.most.is_none_or(|most| {
+            queue.kept <= most || {
+                queue.reduce();
+                queue.kept <= most / 2
+            }
+        })
+    }
+
+    /// Drops all deltas. A snapshot must follow.
+    pub(crate) fn restart(&self) {
+        let mut queue = self.queue.lock();
+        queue.deltas.clear();
+        queue.places.clear();
+        queue.kept = 0;
+        queue.restarted = true;
     }
 
     /// Records that the snapshot is complete.
@@ -173,6 +209,9 @@ impl Pending {
         queue.initial_delivered |= initial_done;
         queue.taken += count;
         let deltas: Vec<Delta> = queue.deltas.drain(..count).collect();
+        if queue.most.is_some() {
+            queue.kept -= deltas.iter().map(Delta::kept).sum::<usize>();
+        }
         for delta in &deltas {
             let place = queue.places.get(delta.object().uid()).copied();
             if place.is_some_and(|place| place < queue.taken) {
@@ -185,6 +224,7 @@ impl Pending {
         Some(Some(Batch {
             deltas,
             initial_done,
+            restarted: std::mem::take(&mut queue.restarted),
         }))
     }
 }
@@ -195,17 +235,50 @@ impl Queue {
         let uid = delta.object().uid().clone();
         match self.places.entry(uid) {
             std::collections::hash_map::Entry::Occupied(place) => {
-                self.deltas[*place.get() - self.taken].merge(delta);
+                let pending = &mut self.deltas[*place.get() - self.taken];
+                if self.most.is_some() {
+                    self.kept -= pending.kept();
+                }
+                pending.merge(delta);
+                if self.most.is_some() {
+                    self.kept += pending.kept();
+                }
             }
             std::collections::hash_map::Entry::Vacant(place) => {
                 place.insert(end);
+                if self.most.is_some() {
+                    self.kept += delta.kept();
+                }
                 self.deltas.push_back(delta);
             }
         }
     }
+
+    /// Reduces the versions that are kept for the subscriber alone.
+    fn reduce(&mut self) {
+        self.deltas.iter_mut().for_each(Delta::reduce);
+        self.kept = self.deltas.iter().map(Delta::kept).sum();
+    }
 }
 
 impl Delta {
+    /// The bytes of the versions that the cache does not hold.
+    fn kept(&self) -> usize {
+        let versions = self.old.iter().chain(&self.between);
+        versions.map(|version| version.size_alone()).sum()
+    }
+
+    /// Drops the versions in between and the fields of the oldest one. Of a new object that was deleted, its last version is
+    /// the oldest.
+    fn reduce(&mut self) {
+        let last = self.between.drain(..).next_back();
+        match (&self.old, &self.new) {
+            (Some(old), _) => self.old = Some(old.without_fields()),
+            (None, None) => self.between.extend(last.map(|last| last.without_fields())),
+            (None, Some(_)) => {}
+        }
+    }
+
     /// Merges the next delta of the same object into this one. Keeps the older `old` and all
     /// versions in between.
     fn merge(&mut self, next: Delta) {
@@ -224,3 +297,6 @@ impl Delta {
         self.between.drain(..beyond);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use flyball_types::Mask;
 use parking_lot::Mutex;
+use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::core::Core;
+use crate::core::{Core, Indexes};
 use crate::informer::Handle;
 use crate::reachability::Reachability;
 use crate::reflector::Reflector;
@@ -44,6 +45,7 @@ pub(crate) struct Registration {
     shared: Arc<Shared>,
     core: Arc<Core>,
     number: u64,
+    indexes: Arc<Indexes>,
 }
 
 impl InformerFactory {
@@ -105,18 +107,25 @@ impl InformerFactory {
         if core.is_metadata_only() && !interest.metadata_only {
             core.hold_all();
         }
-        let number = core.register(&kept, &interest.indexes, &interest.selectors);
+        let indexes = Arc::new(Indexes {
+            values: interest.indexes,
+            selectors: interest.selectors,
+        });
+        let number = core.register(&kept, &indexes);
         drop(registry);
+        build(&core, &indexes);
         let registration = Registration {
             shared: Arc::clone(&self.shared),
             core: Arc::clone(&core),
             number,
+            indexes: Arc::clone(&indexes),
         };
         let source = Arc::clone(&self.shared.source);
         Informer {
             handle: Arc::new(Handle {
                 core,
                 mask,
+                indexes,
                 source,
                 _registration: registration,
             }),
@@ -187,10 +196,23 @@ impl InformerFactory {
     }
 }
 
+/// Builds indexes of a running informer, on a thread on which nobody waits. Without a runtime, no informer is running.
+fn build(core: &Arc<Core>, indexes: &Arc<Indexes>) {
+    if core.has_built(indexes) {
+        return;
+    }
+    let (core, indexes) = (Arc::clone(core), Arc::clone(indexes));
+    let build = move || core.build(&indexes);
+    match runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(build)),
+        Err(_) => build(),
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = self.shared.registry.lock();
-        if self.core.unregister(self.number) > 0 {
+        if self.core.unregister(self.number, &self.indexes) > 0 {
             return;
         }
         let Some(at) = registry

@@ -7,9 +7,10 @@
 //! the whole query. So hash collisions are harmless, and the cost of a read is proportional to the
 //! number of objects with its rarest term.
 //!
-//! `terms` has the terms of an object, `selectors` finds objects by the labels that they select, and
-//! `reads` narrows a query.
+//! `terms` has the terms of an object, `declared` the indexes of declared paths, `selectors` finds objects by the labels that
+//! they select, and `reads` narrows a query.
 
+mod declared;
 mod reads;
 mod selectors;
 mod terms;
@@ -18,14 +19,15 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use flyball_types::FieldPath;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::postings::Postings;
 use crate::{Delta, Object, Uid};
-use selectors::SelectorIndex;
-pub(crate) use selectors::selector_at;
+use declared::Declared;
+pub(crate) use declared::PathIndex;
+pub(crate) use selectors::{SelectorIndex, selector_at};
+pub(crate) use terms::ValueIndex;
 
 /// The objects of one informer, with their indexes.
 pub(crate) struct Indexer {
@@ -36,11 +38,10 @@ pub(crate) struct Indexer {
     by_key: HashTable<u32>,
     /// The number of objects in each namespace.
     namespaces: HashMap<Arc<str>, usize>,
+    /// The terms of metadata.
     terms: Postings,
-    /// The declared paths whose values are indexed. The index of a path in this list is part of its
-    /// terms.
-    paths: Vec<FieldPath>,
-    selectors: Vec<SelectorIndex>,
+    values: Declared<ValueIndex>,
+    selectors: Declared<SelectorIndex>,
     hasher: RandomState,
     /// The approximate size of the objects, without their indexes.
     bytes: usize,
@@ -55,8 +56,8 @@ impl Indexer {
             by_key: HashTable::new(),
             namespaces: HashMap::new(),
             terms: Postings::default(),
-            paths: Vec::new(),
-            selectors: Vec::new(),
+            values: Declared::default(),
+            selectors: Declared::default(),
             hasher: RandomState::default(),
             bytes: 0,
         }
@@ -71,6 +72,8 @@ impl Indexer {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
             + self.terms.bytes()
+            + self.values.bytes()
+            + self.selectors.bytes()
             + self.slots.len() * (size_of::<usize>() + 4 * size_of::<u32>())
     }
 
@@ -188,9 +191,11 @@ impl Indexer {
             .entry(Arc::clone(&object.namespace))
             .or_default() += 1;
         self.bytes += object.size();
-        for term in self.terms_of(&object, true) {
+        for term in self.terms_of(&object) {
             self.terms.insert(term, slot);
         }
+        self.values.insert(slot, &object, &self.hasher);
+        self.selectors.insert(slot, &object, &self.hasher);
         self.slots[slot as usize] = Some(Arc::clone(&object));
         let Self {
             hasher,
@@ -209,18 +214,14 @@ impl Indexer {
         });
         let key_hash = |object: &Object| hasher.hash_one((&*object.namespace, &*object.name));
         by_key.insert_unique(key_hash(&object), slot, |slot| key_hash(object_at(slot)));
-        for number in 0..self.selectors.len() {
-            self.post_selector(number, slot, &object);
-        }
     }
 
     /// Removes the object of a slot from the slot and from all indexes.
     fn remove_slot(&mut self, slot: u32) -> Arc<Object> {
         let object = Arc::clone(self.object_at(slot));
-        for number in 0..self.selectors.len() {
-            self.unpost_selector(number, slot);
-        }
-        for term in self.terms_of(&object, true) {
+        self.values.remove(slot, &object, &self.hasher);
+        self.selectors.remove(slot, &object, &self.hasher);
+        for term in self.terms_of(&object) {
             self.terms.remove(term, slot);
         }
         let key_hash = self.hasher.hash_one((&*object.namespace, &*object.name));
@@ -255,9 +256,9 @@ impl Indexer {
         }
         let has_same_metadata = old.labels == new.labels
             && (Arc::ptr_eq(&old.owners, &new.owners) || old.owners == new.owners);
-        if !has_same_metadata || !self.paths.is_empty() {
-            let mut before = self.terms_of(&old, !has_same_metadata);
-            let mut after = self.terms_of(&new, !has_same_metadata);
+        if !has_same_metadata {
+            let mut before = self.terms_of(&old);
+            let mut after = self.terms_of(&new);
             before.sort_unstable();
             after.sort_unstable();
             for term in before
@@ -273,18 +274,8 @@ impl Indexer {
                 self.terms.insert(*term, slot);
             }
         }
-        for number in 0..self.selectors.len() {
-            let path = &self.selectors[number].path;
-            let selector_json = |object: &Object| {
-                path.select(&object.json)
-                    .first()
-                    .map(|raw| raw.get().to_owned())
-            };
-            if selector_json(&old) != selector_json(&new) {
-                self.unpost_selector(number, slot);
-                self.post_selector(number, slot, &new);
-            }
-        }
+        self.values.update(slot, &old, &new, &self.hasher);
+        self.selectors.update(slot, &old, &new, &self.hasher);
         self.bytes = self.bytes + new.size() - old.size();
         self.slots[slot as usize] = Some(Arc::clone(&new));
         if old.resource_version != new.resource_version {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flyball_types::{FieldPath, Kind, Mask};
 use tokio::time::timeout;
 
-use crate::core::Core;
+use crate::core::{Core, Indexes};
 use crate::factory::Registration;
 use crate::stream::Requests;
 use crate::{ApiResource, ApiResponse, Delta, Deltas, Scope, Source, SourceError};
@@ -43,6 +43,7 @@ pub struct Informer {
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
     pub(crate) mask: Arc<Mask>,
+    pub(crate) indexes: Arc<Indexes>,
     pub(crate) source: Arc<dyn Source>,
     /// Unregisters the handle when it is dropped.
     pub(crate) _registration: Registration,
@@ -89,7 +90,7 @@ impl Informer {
 
     /// Whether the cache holds a complete list with all fields and indexes of this handle.
     pub fn is_synced(&self) -> bool {
-        self.core().holds(&self.handle.mask)
+        self.core().holds(&self.handle.mask) && self.core().has_built(&self.handle.indexes)
     }
 
     /// Waits until [`Informer::is_synced`]. Waits forever if the factory is shut down before.

@@ -114,7 +114,8 @@ impl Lister {
         let find = |state: &State| state.indexer.selecting(path, namespace, labels);
         let mut found = self.read_matching(find, |object| {
             object.namespace() == namespace
-                && selector_at(object, path).is_some_and(|selector| selector.matches(labels))
+                && selector_at(object, path)
+                    .is_some_and(|selector| labels.match_selector(&selector))
         });
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         found
@@ -258,6 +259,14 @@ impl Projection {
         match &self.form {
             Form::Object { .. } => object.json().len(),
             Form::Row(columns) => columns.count() * TYPICAL_VALUE,
+        }
+    }
+
+    /// Estimates the bytes that it holds.
+    pub fn size(&self) -> usize {
+        match &self.form {
+            Form::Object { mask, .. } => mask.size(),
+            Form::Row(columns) => columns.size(),
         }
     }
 

@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use flyball_types::{Columns, FieldPath, Kind, Labels, Mask, RowError};
+use flyball_types::{Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowError};
 use parking_lot::Mutex;
 
 use crate::acknowledged::Acknowledged;
@@ -19,6 +19,9 @@ use crate::intern::Interner;
 /// A kept row is replaced after this many consecutive reads of other columns. A controller may read
 /// several sets of columns of an object in each reconcile.
 const MAX_PASSED_OVER: u8 = 3;
+
+/// The most requirements of a selector for each of which its label is searched in the set.
+const FEW_REQUIREMENTS: usize = 8;
 
 /// The longest row that is kept with an object, in bytes. All plugins share the object.
 const MAX_KEPT_ROW: usize = 2048;
@@ -217,6 +220,32 @@ impl Object {
         Ok(())
     }
 
+    /// The same version without its fields: only its identity, its labels and its owners.
+    pub fn without_fields(&self) -> Arc<Self> {
+        static NO_FIELDS: LazyLock<Arc<Mask>> = LazyLock::new(Arc::default);
+        let json = serde_json::json!({"metadata": {
+            "name": &*self.name,
+            "namespace": &*self.namespace,
+            "uid": self.uid.to_string(),
+            "resourceVersion": self.resource_version.to_string(),
+        }});
+        Arc::new(Self {
+            namespace: Arc::clone(&self.namespace),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: self.resource_version,
+            generation: self.generation,
+            labels: self.labels.clone(),
+            owners: Arc::clone(&self.owners),
+            finalizers: self.finalizers,
+            deleting: self.deleting,
+            grace: self.grace,
+            mask: Arc::clone(&NO_FIELDS),
+            json: json.to_string().into_bytes().into(),
+            row: Mutex::new(None),
+        })
+    }
+
     /// The mask that the JSON was pruned by.
     pub fn mask(&self) -> &Arc<Mask> {
         &self.mask
@@ -246,6 +275,14 @@ impl Object {
             size_of::<Row>() + 2 * size_of::<usize>() + row.json.len()
         });
         size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len() + row
+    }
+}
+
+impl Object {
+    /// The memory that a version takes which the cache does not hold, in bytes: a version of its own may have its own labels.
+    /// Never changes.
+    pub fn size_alone(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.json.len() + self.labels.0.len()
     }
 }
 
@@ -341,6 +378,15 @@ impl LabelSet {
         }
         text.push('}');
         Self(text.into())
+    }
+
+    /// Whether a selector matches.
+    pub fn match_selector(&self, selector: &LabelSelector) -> bool {
+        if selector.requirements().len() <= FEW_REQUIREMENTS {
+            selector.matches(self)
+        } else {
+            selector.matches_all(self.iter())
+        }
     }
 
     /// The keys and values.

@@ -45,7 +45,7 @@ impl ListQuery {
             && names(&self.owner, false)
             && names(&self.controller, true)
             && !(self.orphans && object.controller().is_some())
-            && self.labels.matches(object.labels())
+            && object.labels().match_selector(&self.labels)
             && self
                 .fields
                 .iter()

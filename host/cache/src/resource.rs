@@ -138,7 +138,7 @@ impl Scope {
     pub fn contains(&self, object: &Object) -> bool {
         let in_namespace = self.namespace.is_empty() || self.namespace == object.namespace();
         in_namespace
-            && self.labels.matches(object.labels())
+            && object.labels().match_selector(&self.labels)
             && self.fields.matches(|path| object.field(path))
     }
 

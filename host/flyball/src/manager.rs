@@ -129,7 +129,14 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         }),
     };
     let manager = Manager::load(options, sources, &builtins).await?;
-    config.check_names(&manager.dropped_in())?;
+    let known = config.check_names(&manager.dropped_in());
+    match known {
+        // The name may be that of a plugin that is not loaded yet.
+        Err(error) if !manager.has_loaded_files() => {
+            tracing::warn!("{error:#}, or one that is still being loaded")
+        }
+        known => known?,
+    }
     if manager.names().is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none() {
         bail!(
             "there is nothing to run: no controller could be loaded, for the reasons logged above"

@@ -12,6 +12,7 @@ use flyball_serving::{
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::client::ClientBuilder;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -68,7 +69,7 @@ struct Started {
     recent: Recent,
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
-    port: Option<Bound>,
+    port: Option<(Bound, Handle)>,
     /// Cancelled to stop the controllers.
     shutdown: CancellationToken,
     manager: Option<JoinHandle<anyhow::Result<()>>>,
@@ -242,13 +243,30 @@ async fn find_cluster(started: &mut Started) -> anyhow::Result<()> {
 
 async fn bind_port(started: &mut Started) -> anyhow::Result<()> {
     if let Some(serving) = &started.config.serving {
-        started.port = Some(bind(&serving.options).await?);
+        let (options, thread) = (serving.options.clone(), serving_thread()?);
+        let bound = thread.spawn(async move { bind(&options).await }).await;
+        started.port = Some((bound.context("binding the port panicked")??, thread));
     }
     Ok(())
 }
 
+/// Starts the thread that serves over HTTPS. A handshake costs milliseconds of CPU time, and anyone may ask for one: on a
+/// thread of its own, it delays neither the lease nor a write. The thread ends with the process.
+fn serving_thread() -> anyhow::Result<Handle> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let handle = runtime.handle().clone();
+    let serve = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new()
+        .name("serving".to_owned())
+        .spawn(serve)?;
+    Ok(handle)
+}
+
 async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
-    let (Some(serving), Some(port)) = (&started.config.serving, started.port.take()) else {
+    let (Some(serving), Some((port, thread))) = (&started.config.serving, started.port.take())
+    else {
         return Ok(());
     };
     let tokens = reviewer(
@@ -288,7 +306,7 @@ async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
             });
     tracing::info!(address = %port.address()?, "serving over HTTPS");
     let stop = started.stop_serving.clone();
-    started.serving = Some(tokio::spawn(async move {
+    started.serving = Some(thread.spawn(async move {
         port.serve(endpoints, stop).await;
         drop(ending);
     }));
@@ -384,6 +402,15 @@ mod tests {
         let begin = Instant::now();
         started.wait().await.expect("it ends well");
         assert_eq!(begin.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn serving_shares_no_thread_with_the_controllers() {
+        let name = || std::thread::current().name().map(str::to_owned);
+        let serving = serving_thread().expect("a thread");
+        let of_serving = serving.spawn(async move { name() }).await;
+        assert_eq!(of_serving.expect("no panic").as_deref(), Some("serving"));
+        assert_ne!(name().as_deref(), Some("serving"));
     }
 
     #[tokio::test]

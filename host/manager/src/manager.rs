@@ -120,6 +120,11 @@ impl Manager {
         self.supervisor.dropped_in()
     }
 
+    /// Whether all files that were found are loaded, or can't be. The start does not wait for each.
+    pub fn has_loaded_files(&self) -> bool {
+        self.supervisor.has_loaded_files()
+    }
+
     /// Returns a handle for operators, which works while the manager runs.
     pub fn admin(&self) -> AdminHandle {
         self.admin.clone()

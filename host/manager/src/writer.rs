@@ -1,5 +1,8 @@
 //! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own credentials,
 //! which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
+//!
+//! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The requests
+//! are on the host's runtime, so that they outlive the call.
 
 mod batch;
 mod body;
@@ -9,25 +12,29 @@ pub(crate) mod merge;
 mod options;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
-use flyball_plugin::{Batch, Budget, Held, Operation, Write};
+use flyball_plugin::{Batch, Budget, Held, Operation, Plugin, Write};
 use flyball_types::{ApiError, Effect, Kind, Mask};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::limits::stop::{StopSignal, Stoppable};
-use crate::policy::PluginPolicy;
+use crate::policy::{PluginPolicy, Visible};
 use crate::reads::cached::CachedReads;
 use crate::reads::live::resolve;
 
 /// The most writes of a batch.
 const MAX_WRITES: usize = 1000;
+/// For how long writes are prepared before others may run.
+const PREPARING: Duration = Duration::from_millis(1);
 
 /// The writes of one plugin.
 pub(crate) struct Writer {
@@ -41,6 +48,30 @@ pub(crate) struct Writer {
     /// Counts answers until the guest has them.
     budget: Arc<Budget>,
     stop: Arc<StopSignal>,
+    /// Charged for merges; none if the plugin has no CPU quota.
+    metered: Option<Plugin>,
+}
+
+/// A batch whose writes are checked.
+pub(crate) struct PreparedBatch {
+    writes: Vec<PreparedWrite>,
+    slow_start: Option<u32>,
+    stop_on_error: bool,
+}
+
+struct PreparedWrite {
+    write: Write,
+    checked: Result<Checked, ApiError>,
+}
+
+/// A write that the plugin may try.
+struct Checked {
+    kind: Kind,
+    options: Options,
+    /// What the plugin may see of the answer.
+    visible: Visible,
+    /// What the plugin asks for of the answer; nothing if none.
+    returns: Option<Arc<Mask>>,
 }
 
 impl Writer {
@@ -62,6 +93,16 @@ impl Writer {
             sending: Semaphore::new(batch::CONCURRENCY),
             budget,
             stop,
+            metered: None,
+        }
+    }
+
+    /// Charges the plugin for merges, if it has a CPU quota.
+    pub(crate) fn metered(self, plugin: &Plugin) -> Self {
+        let has_quota = plugin.limits().cpu_share.is_some();
+        Self {
+            metered: has_quota.then(|| plugin.clone()),
+            ..self
         }
     }
 
@@ -75,16 +116,51 @@ impl Writer {
         &self.rate
     }
 
-    /// Runs the writes of a batch and returns their results, in order. They are recorded in the journal as they end.
-    pub(crate) async fn run(&self, batch: Batch, journal: &Journal) -> Vec<Result<Held, ApiError>> {
-        if batch.writes.len() > MAX_WRITES {
-            let message = format!(
-                "a batch has at most {MAX_WRITES} writes, and this one has {}",
-                batch.writes.len()
-            );
-            let refuse = |_| Err(ApiError::full(message.clone()));
-            return batch.writes.iter().map(refuse).collect();
+    /// Checks the writes of a batch. Fails, for all of them, if there are too many.
+    pub(crate) async fn prepare(&self, batch: Batch) -> Result<PreparedBatch, ApiError> {
+        let count = batch.writes.len();
+        if count > MAX_WRITES {
+            return Err(ApiError::full(format!(
+                "a batch has at most {MAX_WRITES} writes, and this one has {count}"
+            )));
         }
+        let (mut writes, mut since) = (Vec::with_capacity(count), Instant::now());
+        for write in batch.writes {
+            let checked = self.checked(&write);
+            writes.push(PreparedWrite { write, checked });
+            if since.elapsed() > PREPARING {
+                tokio::task::yield_now().await;
+                since = Instant::now();
+            }
+        }
+        Ok(PreparedBatch {
+            writes,
+            slow_start: batch.slow_start,
+            stop_on_error: batch.stop_on_error,
+        })
+    }
+
+    fn checked(&self, write: &Write) -> Result<Checked, ApiError> {
+        let kind = &kind(write)?;
+        let (options, visible) = self.check(write, kind)?;
+        let returns = self.cached.mask(&write.returns)?;
+        if let Some(returns) = &returns {
+            visible.check(kind, returns)?;
+        }
+        Ok(Checked {
+            kind: kind.clone(),
+            options,
+            visible,
+            returns,
+        })
+    }
+
+    /// Runs the writes of a batch and returns their results, in order. They are recorded in the journal as they end.
+    pub(crate) async fn run(
+        &self,
+        batch: PreparedBatch,
+        journal: &Journal,
+    ) -> Vec<Result<Held, ApiError>> {
         let begun = self.stop.begin();
         batch::run(
             batch.writes,
@@ -97,42 +173,56 @@ impl Writer {
 
     async fn write(
         &self,
-        write: Write,
+        prepared: PreparedWrite,
         journal: &Journal,
         begun: Stoppable,
     ) -> Result<Held, ApiError> {
-        let kind: Kind = write
-            .target
-            .kind
-            .parse()
-            .map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let PreparedWrite { write, checked } = prepared;
+        let kind = kind(&write)?;
         let mut name = write.target.name.clone();
-        let result = self.try_write(&write, &kind, &mut name, begun).await;
+        let result = match &checked {
+            Ok(checked) => self.try_write(&write, checked, &mut name, begun).await,
+            Err(error) => Err(error.clone()),
+        };
         journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
         result
+    }
+
+    /// Waits until a request may start: each takes a token of the rate limiter.
+    async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<(), ApiError> {
+        tokio::select! {
+            () = self.rate.wait() => Ok(()),
+            () = begun.stopped() => Err(ApiError::stopped()),
+        }
+    }
+
+    /// Waits until fewer requests are in flight.
+    async fn wait_to_send(&self, begun: &mut Stoppable) -> Result<SemaphorePermit<'_>, ApiError> {
+        tokio::select! {
+            permit = self.sending.acquire() => permit.map_err(|_| ApiError::stopped()),
+            () = begun.stopped() => Err(ApiError::stopped()),
+        }
     }
 
     /// Sets `name` to the name that the server assigned, if it did.
     async fn try_write(
         &self,
         write: &Write,
-        kind: &Kind,
+        checked: &Checked,
         name: &mut String,
         mut begun: Stoppable,
     ) -> Result<Held, ApiError> {
         let target = &write.target;
-        let (options, visible) = self.check(write, kind)?;
-        let returns = self.cached.mask(&write.returns)?;
-        if let Some(returns) = &returns {
-            visible.check(kind, returns)?;
-        }
+        let Checked {
+            kind,
+            options,
+            visible,
+            returns,
+        } = checked;
+        self.wait_for_token(&mut begun).await?;
         let resource = resolve(&self.discovery, kind).await?;
-        let call = self.call(write, &resource, &options).await?;
+        let call = self.call(write, &resource, options, &mut begun).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
-        tokio::select! {
-            () = self.rate.wait() => {}
-            () = begun.stopped() => return Err(ApiError::stopped()),
-        }
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
             self.cached.before(kind, &target.namespace, &target.name)
@@ -140,11 +230,9 @@ impl Writer {
             None
         };
         let answer = {
-            let _permit = self.sending.acquire().await;
-            if begun.is_stopped() {
-                return Err(ApiError::stopped());
-            }
-            let sent = self.client.send_held(call.charged_to(&self.budget)).await;
+            let _permit = self.wait_to_send(&mut begun).await?;
+            let call = call.charged_to(&self.budget).unless_stopped(&begun);
+            let sent = self.client.send_held(call).await;
             sent.map_err(|error| visible.refusal(kind, error))?
         };
         let held = answer;
@@ -178,12 +266,9 @@ impl Writer {
         };
         // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole object is
         // the answer itself, which also names its kind.
-        let source = match seen
-            .as_ref()
-            .filter(|object| object.mask().covers(&returns))
-        {
+        let source = match seen.as_ref().filter(|object| object.mask().covers(returns)) {
             Some(seen) if !returns.is_whole() => seen.bytes(),
-            _ => answer.json(&returns).map_err(|error| unreadable(&error))?,
+            _ => answer.json(returns).map_err(|error| unreadable(&error))?,
         };
         if returns.is_whole() {
             return Ok(held.reduced(source));
@@ -250,6 +335,7 @@ impl Writer {
         write: &Write,
         resource: &ApiResource,
         options: &Options,
+        begun: &mut Stoppable,
     ) -> Result<ApiRequest, ApiError> {
         let target = &write.target;
         let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
@@ -277,7 +363,7 @@ impl Writer {
                 change,
             } => {
                 let body = self
-                    .updated(write, resource, resource_version, change)
+                    .updated(write, resource, resource_version, change, begun)
                     .await?;
                 ApiRequest::put(options.append(object()?), body)
             }
@@ -287,7 +373,7 @@ impl Writer {
                 metadata,
             } => {
                 let body = self
-                    .with_status(write, resource, resource_version, status, metadata)
+                    .with_status(write, resource, resource_version, (status, metadata), begun)
                     .await?;
                 ApiRequest::put(options.append(object()?), body)
             }
@@ -324,6 +410,11 @@ impl Writer {
             }
         })
     }
+}
+
+fn kind(write: &Write) -> Result<Kind, ApiError> {
+    let kind = write.target.kind.parse();
+    kind.map_err(|error| ApiError::invalid(format!("{error}")))
 }
 
 #[cfg(test)]

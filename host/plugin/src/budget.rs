@@ -1,5 +1,5 @@
-//! Counts the bytes that the host holds for one plugin beside its instances: cursors, batches, and answers of the API
-//! server while they are read.
+//! Counts the bytes that the host holds for one plugin beside its instances: cursors, batches until they have run, answers of
+//! the API server until the guest has them, and handles of `wasi:http`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -36,6 +36,14 @@ impl Held {
             bytes,
             charge: Some(charge),
         }
+    }
+
+    /// Returns the bytes. Their charge is added to `to`, which must be of the same budget.
+    pub fn charged_to(self, to: &mut Charge) -> Bytes {
+        if let Some(charge) = self.charge {
+            to.absorb(charge);
+        }
+        self.bytes
     }
 
     /// Replaces the bytes by fewer.
@@ -99,6 +107,10 @@ impl Budget {
 }
 
 impl Charge {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds bytes.
     ///
     /// # Errors
@@ -107,6 +119,34 @@ impl Charge {
         self.budget.take(bytes)?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Grows or shrinks to so many bytes.
+    ///
+    /// # Errors
+    /// `Full` if the budget has fewer left. Nothing is changed then.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), ApiError> {
+        if bytes > self.bytes {
+            return self.grow(bytes - self.bytes);
+        }
+        self.shrink(self.bytes - bytes);
+        Ok(())
+    }
+
+    /// Moves some of the bytes to a charge of their own.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self {
+            budget: self.budget.clone(),
+            bytes,
+        }
+    }
+
+    /// Takes over the bytes of another charge of the same budget.
+    pub fn absorb(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Frees some of the bytes.
@@ -138,10 +178,20 @@ mod tests {
         other.grow(40).unwrap();
         one.shrink(10);
         assert_eq!(budget.used(), 90);
+        assert!(one.resize(61).is_err());
+        one.resize(20).unwrap();
+        one.resize(50).unwrap();
+        assert_eq!(budget.used(), 90);
         drop(one);
         assert_eq!(budget.used(), 40);
         assert!(other.grow(usize::MAX).is_err());
+        let part = other.split(10);
         drop(other);
+        assert_eq!(budget.used(), 10);
+        let mut whole = budget.charge();
+        whole.absorb(part);
+        assert_eq!((whole.bytes(), budget.used()), (10, 10));
+        drop(whole);
         let mut charge = budget.charge();
         charge.grow(10).unwrap();
         let held = Held::new(Bytes::from_static(&[0; 10]), charge);

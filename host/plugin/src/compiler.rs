@@ -57,7 +57,7 @@ pub struct CompileLimits {
     pub wall: Duration,
     /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 1 GiB.
     pub memory: usize,
-    /// Size of the compiled code, in bytes. Default: 512 MiB.
+    /// Size of the compiled code, in bytes. The host holds all of it for a moment. Default: 128 MiB.
     pub code: usize,
 }
 
@@ -67,7 +67,7 @@ impl Default for CompileLimits {
             cpu: Duration::from_secs(300),
             wall: Duration::from_secs(900),
             memory: 1 << 30,
-            code: 512 << 20,
+            code: 128 << 20,
         }
     }
 }

@@ -18,7 +18,10 @@ use crate::slots::InstanceSlots;
 use crate::threads::Threads;
 use crate::ticker::Ticker;
 use crate::world::{self, State};
-use crate::{compile, settings};
+use crate::{compile, machine, settings};
+
+/// The most memory that plugins share by default, in bytes.
+const MAX_SHARED_MEMORY: usize = 4 << 30;
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -29,7 +32,7 @@ pub struct EngineOptions {
     /// reserves 4 GiB of address space, but no memory. Default: 1,000.
     pub max_instances: u32,
     /// Linear memory that the instances of all plugins without [`Limits::is_reserved`](crate::Limits::is_reserved) may
-    /// have together, in bytes. Default: 4 GiB.
+    /// have together, in bytes. Default: half of the memory of this machine or control group, but at most 4 GiB.
     pub shared_memory: usize,
     /// Maximum size of a plugin's file, in bytes. Default: 64 MiB (a Python guest has 18 MiB).
     pub max_component_bytes: usize,
@@ -52,7 +55,9 @@ impl Default for EngineOptions {
         Self {
             threads: 0,
             max_instances: 1000,
-            shared_memory: 4 << 30,
+            shared_memory: machine::memory().map_or(MAX_SHARED_MEMORY, |memory| {
+                (memory / 2).min(MAX_SHARED_MEMORY)
+            }),
             max_component_bytes: 64 * 1024 * 1024,
             compiler: Compiler::default(),
             cache: None,

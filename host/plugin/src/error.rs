@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::limits::MemoryOwner;
+
 /// The runtime could not be set up. No retry helps: the options or the machine must change.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -73,7 +75,7 @@ pub enum LoadError {
     /// The component has imports that the host does not provide.
     #[error("the component has imports that this host does not provide: {}", .0.join(", "))]
     UnknownImports(
-        /// The names of the imports.
+        /// The names of some of the imports, shortened.
         Vec<String>,
     ),
     /// The types of the component's imports or exports differ from the world's.
@@ -157,18 +159,24 @@ pub enum CallFailure {
         used: Duration,
         limit: Duration,
     },
+    /// No instance slot became free in time.
+    #[error("was not started: other plugins left no instance slot free for {waited:?}")]
+    NoSlot { waited: Duration },
     /// The guest's memory was not allowed to grow, and the guest could not continue. Sizes are in bytes.
     #[error(
         "ran out of memory: it requested {wanted} bytes, and {} is {limit}{}",
-        if *.of_all { "the limit of all plugins together" } else { "its limit" },
+        match .owner {
+            MemoryOwner::Instance => "its limit",
+            MemoryOwner::Plugin => "the limit of all instances of the plugin together (`total-memory` in the policy)",
+            MemoryOwner::AllPlugins => "the limit of all plugins together",
+        },
         quote(.last_error)
     )]
     MemoryLimit {
         /// The memory that the instance would have had.
         wanted: usize,
         limit: usize,
-        /// Whether the limit is that of all plugins together.
-        of_all: bool,
+        owner: MemoryOwner,
         /// See [`CallFailure::Trap`].
         last_error: Option<String>,
         /// The guest's functions, one per line, the innermost first.
@@ -186,9 +194,19 @@ pub enum CallFailure {
 }
 
 impl CallError {
-    /// True if the guest caused the failure: it trapped, exceeded a limit or could not be instantiated.
+    /// True if the guest caused the failure: it trapped, exceeded a limit of its plugin or could not be instantiated. What all
+    /// plugins share, others may have taken.
     pub fn is_of_guest(&self) -> bool {
-        !matches!(self.failure, CallFailure::Host(_) | CallFailure::Shutdown)
+        !matches!(
+            self.failure,
+            CallFailure::Host(_)
+                | CallFailure::Shutdown
+                | CallFailure::NoSlot { .. }
+                | CallFailure::MemoryLimit {
+                    owner: MemoryOwner::AllPlugins,
+                    ..
+                }
+        )
     }
 
     /// True if a retry can help.

@@ -76,6 +76,10 @@ const PROVIDED: [(&str, &str, &[&str]); 8] = [
     ),
 ];
 
+/// The names that an error holds at most, and the longest of them in bytes. The file may have any number of any length.
+const MAX_NAMES: usize = 10;
+const MAX_NAME: usize = 100;
+
 /// Checks by its imports and exports that a file is a component that this host can run. `limit` is the maximum size in
 /// bytes. Does not compile the component.
 ///
@@ -114,6 +118,8 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     let unknown: Vec<String> = imports
         .into_iter()
         .filter(|name| !is_provided(name))
+        .map(|name| shortened(&name))
+        .take(MAX_NAMES)
         .collect();
     if unknown.is_empty() {
         Ok(())
@@ -162,7 +168,7 @@ fn incompatible_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option
     let version = |name: &'a String| {
         let interface = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
         let (_, version) = interface.split_once('@')?;
-        (!version.starts_with(COMPATIBLE)).then(|| version.to_owned())
+        (!version.starts_with(COMPATIBLE)).then(|| shortened(version))
     };
     names.into_iter().find_map(version)
 }
@@ -190,8 +196,15 @@ fn describe(exports: &[String]) -> String {
     if exports.is_empty() {
         "it exports nothing".into()
     } else {
-        format!("it exports {}", exports.join(", "))
+        let some = exports.iter().take(MAX_NAMES);
+        let some: Vec<String> = some.map(|name| shortened(name)).collect();
+        format!("it exports {}", some.join(", "))
     }
+}
+
+/// The beginning of a text of the file.
+fn shortened(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_NAME)].to_owned()
 }
 
 #[cfg(test)]
@@ -243,6 +256,25 @@ mod tests {
                      provides version 0.2.0: rebuild it with an SDK of version 0.2"
                 )
             );
+        }
+    }
+
+    #[test]
+    fn an_error_holds_few_and_short_names() {
+        let long = "a".repeat(10_000);
+        let many = |extern_: &str, item: &str| -> String {
+            let each = |n| format!("({extern_} \"t:p/{long}{n}@1.0.0\" {item})");
+            (0..100).map(each).collect()
+        };
+        let guest = format!("(instance $i) (export \"{GUEST}\" (instance $i))");
+        for content in [
+            many("import", "(instance)") + &guest,
+            "(instance $i)".to_owned() + &many("export", "(instance $i)"),
+            format!("(import \"{PACKAGE}/clock@1.0.0-{long}\" (instance))"),
+        ] {
+            let wasm = wat::parse_str(format!("(component {content})")).unwrap();
+            let message = check(&wasm, 10 << 20).unwrap_err().to_string();
+            assert!(message.len() < 2000 && message.contains("aaa"), "{message}");
         }
     }
 

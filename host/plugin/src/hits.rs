@@ -14,6 +14,10 @@ pub enum Limit {
     Wall,
     /// A guest's memory was not allowed to grow.
     Memory,
+    /// The memory of all the plugin's instances was not allowed to grow.
+    TotalMemory,
+    /// A guest's memory was not allowed to grow, because other plugins use what they share.
+    SharedMemory,
     /// A call waited for another call of the plugin to end.
     Instances,
     /// The result of an import was too large.
@@ -29,11 +33,13 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Cpu,
         Self::CpuShare,
         Self::Wall,
         Self::Memory,
+        Self::TotalMemory,
+        Self::SharedMemory,
         Self::Instances,
         Self::Answer,
         Self::Staged,
@@ -49,6 +55,8 @@ impl Limit {
             Self::CpuShare => "cpu-share",
             Self::Wall => "wall",
             Self::Memory => "memory",
+            Self::TotalMemory => "total-memory",
+            Self::SharedMemory => "shared-memory",
             Self::Instances => "instances",
             Self::Answer => "answer",
             Self::Staged => "staged",

@@ -12,7 +12,7 @@ use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
-use crate::budget::Held;
+use crate::budget::{Charge, Held};
 
 /// The imports of one call. Functions that do not return a future must not block.
 pub trait Imports: Send + Sync + 'static {
@@ -40,8 +40,13 @@ pub trait Imports: Send + Sync + 'static {
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>>;
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>>;
 
-    /// Returns one result for each write, in their order. The writes go on if the future is dropped.
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>>;
+    /// Returns one result for each write, in their order. The writes go on if the future is dropped. `charge` counts the
+    /// batch, and must be kept as long as any of it is.
+    fn writer_run(
+        &self,
+        batch: Batch,
+        charge: Charge,
+    ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>>;
 
     /// `options` is a JSON document.
     fn events_emit(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use crate::backtrace::function_names;
 use crate::bindings::{Controller, ControllerPre};
 use crate::error::CallFailure;
 use crate::hits::Limit;
@@ -112,15 +113,15 @@ impl Instance {
         let state = self.store.data_mut();
         state.end_call();
         let memory = state.memory.used();
-        let handles = state.open_handles();
-        if state.memory.refused().is_some() {
-            self.tally.hits.hit(Limit::Memory);
+        let has_leaked_handles = state.has_leaked_handles();
+        if let Some(refused) = state.memory.refused() {
+            self.tally.hits.hit(refused.owner.limit());
         }
         self.tally.memory_changed(self.tallied_memory, memory);
         self.tallied_memory = memory;
         self.calls < self.limits.recycle_calls
             && memory.saturating_sub(self.initial_memory) <= self.limits.recycle_growth
-            && handles <= self.limits.handles / 2
+            && !has_leaked_handles
     }
 
     /// Returns the reason why a call failed with this error.
@@ -140,13 +141,13 @@ impl Instance {
         if let Some(Refused {
             wanted,
             limit,
-            of_all,
+            owner,
         }) = state.memory.refused()
         {
             return CallFailure::MemoryLimit {
                 wanted,
                 limit,
-                of_all,
+                owner,
                 last_error: state.last_error(),
                 backtrace,
             };
@@ -187,16 +188,6 @@ impl Drop for Instance {
         self.tally.memory_changed(self.tallied_memory, 0);
         self.tally.instance_dropped();
     }
-}
-
-/// The function names of a backtrace, one per line.
-fn function_names(backtrace: &WasmBacktrace) -> Option<String> {
-    let text = backtrace.to_string();
-    let frames: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_once(" - ").map(|(_, name)| name.trim()))
-        .collect();
-    (!frames.is_empty()).then(|| frames.join("\n"))
 }
 
 fn whole_millis(duration: Duration) -> Duration {

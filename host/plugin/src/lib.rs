@@ -7,6 +7,7 @@
 //! 3. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
 //!    pool or drops it.
 
+mod backtrace;
 mod bindings;
 mod budget;
 mod cache;
@@ -20,6 +21,7 @@ mod hits;
 mod imports;
 mod instance;
 mod limits;
+mod machine;
 mod meter;
 mod pages;
 mod plugin;
@@ -46,5 +48,5 @@ pub use imports::{
     Batch, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference,
     Operation, Page, Read, Target, Write,
 };
-pub use limits::Limits;
+pub use limits::{Limits, MemoryOwner};
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
+use crate::hits::Limit;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -27,8 +29,14 @@ pub struct Limits {
     pub wall_per_call: Duration,
     /// Linear memory of one instance, in bytes. Default: 256 MiB.
     pub memory: usize,
+    /// Linear memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else
+    /// 512 MiB or half of what such plugins share, whichever is less, but enough for one instance.
+    pub total_memory: Option<usize>,
     /// Instances, and so concurrent calls. Default: 10.
     pub max_instances: usize,
+    /// Instance slots that all instances may occupy together. An instance with several memories occupies one for each.
+    /// Default: 100.
+    pub max_slots: usize,
     /// Whether the plugin may use the instance slots and the memory that are reserved, so that plugins for which nothing is
     /// reserved can't starve it. Default: false; the built-in controllers have it.
     pub is_reserved: bool,
@@ -60,7 +68,9 @@ impl Default for Limits {
             cpu_burst: Duration::from_millis(100),
             wall_per_call: Duration::from_secs(300),
             memory: 256 * MIB,
+            total_memory: None,
             max_instances: 10,
+            max_slots: 100,
             answer_bytes: 64 * MIB,
             staged_bytes: 64 * MIB,
             held_bytes: 256 * MIB,
@@ -73,7 +83,18 @@ impl Default for Limits {
     }
 }
 
-/// The linear memory that the plugins without a reservation may have together.
+/// The most that the instances of a plugin without a reservation may have together by default, in bytes.
+const TOTAL_MEMORY: usize = 512 * MIB;
+
+impl Limits {
+    /// The instances of a plugin that need this many slots each.
+    pub(crate) fn instances(&self, slots: u32) -> usize {
+        let fit = self.max_slots / (slots.max(1) as usize);
+        self.max_instances.min(fit).max(1)
+    }
+}
+
+/// Linear memory that several instances may have together.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     used: AtomicUsize,
@@ -99,12 +120,66 @@ impl SharedMemory {
     }
 }
 
+/// The memory that an instance shares with others. Each part is none if it is not limited.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryShares {
+    /// That of the plugin's instances.
+    pub(crate) of_plugin: Option<Arc<SharedMemory>>,
+    /// That of the plugins without a reservation.
+    pub(crate) of_all: Option<Arc<SharedMemory>>,
+}
+
+impl MemoryShares {
+    /// The shares of a plugin. `of_all` is what the plugins without a reservation have.
+    pub(crate) fn new(limits: &Limits, of_all: &Arc<SharedMemory>) -> Self {
+        let of_all = (!limits.is_reserved).then(|| of_all.clone());
+        let default = of_all.as_ref().map(|of_all| {
+            let fair = TOTAL_MEMORY.min(of_all.limit / 2);
+            fair.max(limits.memory)
+        });
+        let of_plugin = limits.total_memory.or(default);
+        Self {
+            of_plugin: of_plugin.map(|limit| Arc::new(SharedMemory::new(limit))),
+            of_all,
+        }
+    }
+
+    /// Adds bytes to both, or to none and returns the limit that has fewer left.
+    fn grow(&self, bytes: usize) -> Result<(), (MemoryOwner, usize)> {
+        let grow = |shared: &Option<Arc<SharedMemory>>, owner| match shared {
+            Some(shared) if !shared.grow(bytes) => Err((owner, shared.limit)),
+            _ => Ok(()),
+        };
+        grow(&self.of_plugin, MemoryOwner::Plugin)?;
+        grow(&self.of_all, MemoryOwner::AllPlugins).inspect_err(|_| {
+            if let Some(shared) = &self.of_plugin {
+                shared.shrink(bytes);
+            }
+        })
+    }
+
+    fn shrink(&self, bytes: usize) {
+        for shared in [&self.of_plugin, &self.of_all].into_iter().flatten() {
+            shared.shrink(bytes);
+        }
+    }
+}
+
+/// Whose memory a limit applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOwner {
+    Instance,
+    /// The instances of the plugin together.
+    Plugin,
+    /// The plugins without a reservation together.
+    AllPlugins,
+}
+
 /// Limits the linear memories of one instance together.
 #[derive(Debug)]
 pub(crate) struct MemoryMeter {
     limit: usize,
-    /// None if the plugin has a reservation.
-    shared: Option<Arc<SharedMemory>>,
+    shares: MemoryShares,
     used: usize,
     last_growth: usize,
     /// The growth that was refused in this call.
@@ -118,16 +193,15 @@ pub(crate) struct Refused {
     pub(crate) wanted: usize,
     /// The limit in bytes.
     pub(crate) limit: usize,
-    /// Whether the limit is that of all plugins together.
-    pub(crate) of_all: bool,
+    pub(crate) owner: MemoryOwner,
 }
 
 impl MemoryMeter {
     /// `limit` is in bytes.
-    pub(crate) fn new(limit: usize, shared: Option<Arc<SharedMemory>>) -> Self {
+    pub(crate) fn new(limit: usize, shares: MemoryShares) -> Self {
         Self {
             limit,
-            shared,
+            shares,
             used: 0,
             last_growth: 0,
             refused: None,
@@ -150,11 +224,20 @@ impl MemoryMeter {
     }
 }
 
+impl MemoryOwner {
+    /// The limit that the owner has reached.
+    pub(crate) fn limit(self) -> Limit {
+        match self {
+            Self::Instance => Limit::Memory,
+            Self::Plugin => Limit::TotalMemory,
+            Self::AllPlugins => Limit::SharedMemory,
+        }
+    }
+}
+
 impl Drop for MemoryMeter {
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared {
-            shared.shrink(self.used);
-        }
+        self.shares.shrink(self.used);
     }
 }
 
@@ -167,22 +250,22 @@ impl ResourceLimiter for MemoryMeter {
     ) -> wasmtime::Result<bool> {
         let growth = desired.saturating_sub(current);
         let wanted = self.used.saturating_add(growth);
-        let refused = |limit, of_all| {
+        let refused = |owner, limit| {
             Some(Refused {
                 wanted,
                 limit,
-                of_all,
+                owner,
             })
         };
         if wanted > self.limit {
-            self.refused = refused(self.limit, false);
+            self.refused = refused(MemoryOwner::Instance, self.limit);
             return Ok(false);
         }
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        if let Some(shared) = self.shared.as_ref().filter(|shared| !shared.grow(growth)) {
-            self.refused = refused(shared.limit, true);
+        if let Err((owner, limit)) = self.shares.grow(growth) {
+            self.refused = refused(owner, limit);
             return Ok(false);
         }
         self.used = wanted;
@@ -193,9 +276,7 @@ impl ResourceLimiter for MemoryMeter {
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
         let growth = std::mem::take(&mut self.last_growth).min(self.used);
         self.used -= growth;
-        if let Some(shared) = &self.shared {
-            shared.shrink(growth);
-        }
+        self.shares.shrink(growth);
         Ok(())
     }
 
@@ -216,13 +297,13 @@ mod tests {
 
     #[test]
     fn the_memories_of_an_instance_share_its_limit() {
-        let mut meter = MemoryMeter::new(100, None);
+        let mut meter = MemoryMeter::new(100, MemoryShares::default());
         assert!(meter.memory_growing(0, 60, None).unwrap());
         assert!(!meter.memory_growing(0, 60, None).unwrap());
         let refused = Refused {
             wanted: 120,
             limit: 100,
-            of_all: false,
+            owner: MemoryOwner::Instance,
         };
         assert_eq!((meter.used(), meter.refused()), (60, Some(refused)));
         meter.begin_call();
@@ -231,23 +312,97 @@ mod tests {
     }
 
     #[test]
-    fn the_instances_of_all_plugins_share_a_limit_and_give_it_back() {
-        let shared = Arc::new(SharedMemory::new(100));
-        let meter = || MemoryMeter::new(80, Some(shared.clone()));
-        let (mut one, mut other) = (meter(), meter());
-        assert!(one.memory_growing(0, 60, None).unwrap());
-        assert!(!other.memory_growing(0, 60, None).unwrap());
-        let refused = other.refused().unwrap();
-        assert_eq!((refused.limit, refused.of_all), (100, true));
-        drop(one);
-        assert!(other.memory_growing(0, 60, None).unwrap());
-        drop(other);
-        assert_eq!(shared.used.load(Relaxed), 0);
+    fn instances_share_the_limits_of_their_plugin_and_of_all_plugins_and_give_back_what_they_used()
+    {
+        let of_all = Arc::new(SharedMemory::new(100));
+        let plugin = || MemoryShares {
+            of_plugin: Some(Arc::new(SharedMemory::new(70))),
+            of_all: Some(of_all.clone()),
+        };
+        let (one, other) = (plugin(), plugin());
+        let grow = |meter: &mut MemoryMeter, bytes| {
+            let used = meter.used();
+            meter.memory_growing(used, used + bytes, None).unwrap()
+        };
+        let [mut first, mut second] = [(); 2].map(|()| MemoryMeter::new(60, one.clone()));
+        let mut third = MemoryMeter::new(60, other.clone());
+        assert!(grow(&mut first, 50));
+        assert!(!grow(&mut second, 30));
+        let refused = second.refused().unwrap();
+        assert_eq!((refused.limit, refused.owner), (70, MemoryOwner::Plugin));
+        assert!(grow(&mut third, 40));
+        // What all plugins have left is too little, so the plugin's own memory is not taken either.
+        assert!(!grow(&mut third, 20));
+        let refused = third.refused().unwrap();
+        assert_eq!(
+            (refused.limit, refused.owner),
+            (100, MemoryOwner::AllPlugins)
+        );
+        drop(first);
+        assert!(grow(&mut third, 20) && grow(&mut second, 40));
+        drop((second, third));
+        for shared in [&one.of_plugin, &other.of_plugin, &one.of_all] {
+            assert_eq!(shared.as_ref().unwrap().used.load(Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn a_plugin_without_a_reservation_can_not_take_all_that_such_plugins_share() {
+        let limit_of = |shared: usize, limits: Limits| {
+            let shares = MemoryShares::new(&limits, &Arc::new(SharedMemory::new(shared)));
+            shares.of_plugin.map(|of_plugin| of_plugin.limit)
+        };
+        let limits = Limits::default;
+        assert_eq!(limit_of(4096 * MIB, limits()), Some(512 * MIB));
+        assert_eq!(limit_of(800 * MIB, limits()), Some(400 * MIB));
+        let memory = 600 * MIB;
+        assert_eq!(
+            limit_of(800 * MIB, Limits { memory, ..limits() }),
+            Some(memory)
+        );
+        let total_memory = Some(MIB);
+        assert_eq!(
+            limit_of(
+                800 * MIB,
+                Limits {
+                    total_memory,
+                    ..limits()
+                }
+            ),
+            total_memory
+        );
+        assert_eq!(
+            limit_of(
+                800 * MIB,
+                Limits {
+                    is_reserved: true,
+                    ..limits()
+                }
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn instances_that_need_several_slots_are_fewer() {
+        let limits = |max_instances| Limits {
+            max_instances,
+            max_slots: 100,
+            ..Limits::default()
+        };
+        assert_eq!(
+            [1, 8, 100, 256].map(|slots| limits(100).instances(slots)),
+            [100, 12, 1, 1]
+        );
+        assert_eq!(
+            [1, 2, 11].map(|slots| limits(10).instances(slots)),
+            [10, 10, 9]
+        );
     }
 
     #[test]
     fn a_growth_that_fails_is_not_counted() {
-        let mut meter = MemoryMeter::new(100, None);
+        let mut meter = MemoryMeter::new(100, MemoryShares::default());
         assert!(meter.memory_growing(0, 60, None).unwrap());
         meter
             .memory_grow_failed(wasmtime::Error::msg("no memory"))

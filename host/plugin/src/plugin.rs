@@ -101,6 +101,12 @@ impl Plugin {
             .and_then(ControllerPre::new)
             .map_err(mismatch)?;
         let slots = pool::slots_needed(&component.code);
+        if slots as usize > limits.max_slots {
+            return Err(LoadError::Compile(format!(
+                "an instance needs {slots} slots for its memories and tables, and the limit is {}",
+                limits.max_slots
+            )));
+        }
         Ok(Self {
             pool: Pool::new(shared, pre, limits, slots, component.pages),
         })

@@ -20,7 +20,7 @@ use crate::error::{CallError, CallFailure};
 use crate::hits::{Counters, Limit};
 use crate::imports::Imports;
 use crate::instance::Instance;
-use crate::limits::{Limits, SharedMemory};
+use crate::limits::{Limits, MemoryShares};
 use crate::meter::Meter;
 use crate::pages::Pages;
 use crate::plugin::Stats;
@@ -61,8 +61,8 @@ struct Idle {
 pub(crate) struct Tally {
     /// The bytes that the host holds for its calls.
     pub(crate) budget: Arc<Budget>,
-    /// The memory that it shares with other plugins; none if it has a reservation.
-    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+    /// The memory that its instances share.
+    pub(crate) memory_shares: MemoryShares,
     /// One permit for each connection for `wasi:http` that may be open.
     pub(crate) connections: Arc<Semaphore>,
     /// Since when calls have waited for instance slots while none has got any; none if none waits.
@@ -93,10 +93,9 @@ impl Pool {
         slots_per_instance: u32,
         pages: Option<Arc<Pages>>,
     ) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(
-            limits.max_instances.clamp(1, Semaphore::MAX_PERMITS),
-        ));
-        let memory = (!limits.is_reserved).then(|| shared.memory.clone());
+        let instances = limits.instances(slots_per_instance);
+        let permits = Arc::new(Semaphore::new(instances.min(Semaphore::MAX_PERMITS)));
+        let memory = MemoryShares::new(&limits, &shared.memory);
         let tally = Arc::new(Tally::new(&limits, memory));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
@@ -132,7 +131,7 @@ impl Pool {
         &self.limits
     }
 
-    /// Runs a call as soon as fewer than [`Limits::max_instances`] calls of the plugin run. Dropping the future stops
+    /// Runs a call as soon as fewer calls of the plugin run than it may have instances. Dropping the future stops
     /// the call.
     pub(crate) async fn call<R: Request>(
         self: &Arc<Self>,
@@ -164,7 +163,7 @@ impl Pool {
             match failure {
                 CallFailure::CpuLimit { .. } => self.tally.hits.hit(Limit::Cpu),
                 CallFailure::WallLimit { .. } => self.tally.hits.hit(Limit::Wall),
-                CallFailure::MemoryLimit { .. } => self.tally.hits.hit(Limit::Memory),
+                CallFailure::MemoryLimit { owner, .. } => self.tally.hits.hit(owner.limit()),
                 _ => {}
             }
             CallError {
@@ -186,10 +185,6 @@ impl Pool {
             .checked_add(self.limits.wall_per_call)
             .unwrap_or(now + FOREVER);
         self.share.charge(share::CALL_COST);
-        let wall_limit = |used| CallFailure::WallLimit {
-            used,
-            limit: self.limits.wall_per_call,
-        };
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
             None => {
@@ -206,7 +201,10 @@ impl Pool {
                         Instance::new(&self.shared.wasmtime, limits, tally, share, slots)
                     }
                     Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
-                    Err(_) => return Err((wall_limit(Duration::ZERO), Duration::ZERO)),
+                    Err(_) => {
+                        let waited = self.limits.wall_per_call;
+                        return Err((CallFailure::NoSlot { waited }, Duration::ZERO));
+                    }
                 }
             }
         };
@@ -249,7 +247,10 @@ impl Pool {
                 meter.measure(|| drop(instance));
                 Err(failed)
             }
-            Err(_) => Err((wall_limit(meter.spent()), meter.spent())),
+            Err(_) => {
+                let (used, limit) = (meter.spent(), self.limits.wall_per_call);
+                Err((CallFailure::WallLimit { used, limit }, used))
+            }
         }
     }
 
@@ -338,10 +339,10 @@ pub(crate) fn slots_needed(component: &wasmtime::component::Component) -> u32 {
 }
 
 impl Tally {
-    pub(crate) fn new(limits: &Limits, shared_memory: Option<Arc<SharedMemory>>) -> Self {
+    pub(crate) fn new(limits: &Limits, memory_shares: MemoryShares) -> Self {
         Self {
             budget: Budget::new(limits.held_bytes),
-            shared_memory,
+            memory_shares,
             connections: Arc::new(Semaphore::new(
                 limits.connections.min(Semaphore::MAX_PERMITS),
             )),

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use flyball_plugin::{CallError, CallFailure, Outcome, Plugin};
+use flyball_plugin::{CallError, CallFailure, Limit, Outcome, Plugin};
 use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
 
 /// Reconciles a key, which must fail. The next reconcile must succeed.
@@ -166,6 +166,61 @@ async fn a_result_beyond_the_size_limit_is_an_error_to_the_guest() {
             .contains("its writes return more than the plugin's limit of 1000 bytes"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_large_result_counts_as_held_while_the_guest_allocates_for_it() {
+    let plugin = plugin_with(|limits| limits.held_bytes = 100_000).await;
+    for (bytes, expected) in [(90_000, 90_000), (100_001, 1_000_000)] {
+        let large = Fake::new(|fake| fake.object = vec![0; bytes]);
+        for key in ["get", "page"] {
+            let outcome = plugin.reconcile(large.clone(), "queue", key, 0).await;
+            let expected = Outcome::RequeueAfter(Duration::from_millis(expected));
+            assert_eq!(outcome.unwrap(), expected, "{key}");
+            assert_eq!(plugin.stats().held, 0);
+        }
+    }
+    assert_eq!(plugin.stats().hits.of(Limit::Held), 2);
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_held_while_it_runs() {
+    let plugin = plugin().await;
+    let imports = plain();
+    let outcome = plugin.reconcile(imports.clone(), "queue", "write", 0).await;
+    assert!(outcome.is_ok());
+    assert!(imports.charged.load(SeqCst) > 0);
+    assert_eq!(plugin.stats().held, 0);
+    let hanging = Fake::new(|fake| fake.hangs = true);
+    let call = {
+        let (plugin, hanging) = (plugin.clone(), hanging.clone());
+        tokio::spawn(async move { plugin.reconcile(hanging, "queue", "raw", 1).await })
+    };
+    while hanging.raws.load(SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(plugin.stats().held > 0);
+    call.abort();
+}
+
+#[tokio::test]
+async fn the_memory_of_a_plugin_is_limited_and_the_message_says_how_to_change_it() {
+    let plugin = plugin_with(|limits| limits.total_memory = Some(4 << 20)).await;
+    let error = fail(&plugin, "memory").await;
+    let expected = "the limit of all instances of the plugin together (`total-memory` in the policy) is 4194304";
+    assert!(error.to_string().contains(expected), "{error}");
+    assert!(error.is_of_guest());
+    assert_eq!(plugin.stats().hits.of(Limit::TotalMemory), 1);
+    let engine = engine_with(|options| options.shared_memory = 4 << 20);
+    let plugin = plugin_of(&engine, |limits| limits.total_memory = Some(8 << 20)).await;
+    let error = fail(&plugin, "memory").await;
+    assert!(
+        error
+            .to_string()
+            .contains("the limit of all plugins together is 4194304"),
+        "{error}"
+    );
+    assert!(!error.is_of_guest());
 }
 
 #[tokio::test]

@@ -57,6 +57,11 @@ impl Columns {
         self.paths.len()
     }
 
+    /// Estimates the bytes that they hold.
+    pub fn size(&self) -> usize {
+        self.mask.size() + self.paths.iter().map(FieldPath::size).sum::<usize>()
+    }
+
     /// The mask of the fields that the columns read.
     pub fn mask(&self) -> &Mask {
         &self.mask

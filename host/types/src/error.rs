@@ -17,6 +17,13 @@ pub struct ApiError {
     pub retry_after_ms: Option<u32>,
 }
 
+/// The longest text of a server's error, in bytes. Webhooks write messages of any length, and the host keeps those of a batch.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_MESSAGE)]
+}
+
 /// What a failed call may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -101,6 +108,10 @@ impl ApiError {
     /// The error response to a request that may change something. The effect is `Refused` if the status is 4xx, else
     /// `Unknown`.
     pub fn of_server(status: u16, reason: &str, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > MAX_MESSAGE {
+            message = cut(&message).to_owned();
+        }
         let effect = if (400..500).contains(&status) {
             Effect::Refused
         } else {
@@ -108,8 +119,8 @@ impl ApiError {
         };
         Self {
             status,
-            reason: reason.into(),
-            message: message.into(),
+            reason: cut(reason).into(),
+            message,
             effect,
             retry_after_ms: None,
         }
@@ -266,6 +277,21 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn the_text_of_a_server_is_cut() {
+        let long = "ö".repeat(MAX_MESSAGE);
+        let error = ApiError::of_server(400, &long, long.clone());
+        assert_eq!(
+            (error.reason.len(), error.message.len()),
+            (MAX_MESSAGE, MAX_MESSAGE)
+        );
+        let error = ApiError::of_server(409, "Conflict", "it changed");
+        assert_eq!(
+            (error.reason.as_str(), error.message.as_str()),
+            ("Conflict", "it changed")
+        );
+    }
 
     #[test]
     fn types_wit_lists_the_reasons_of_the_host() {

@@ -176,6 +176,11 @@ impl Mask {
         self.root.covers(&other.root)
     }
 
+    /// Estimates the bytes that it holds.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.root.size()
+    }
+
     /// Whether the mask contains all fields that a mask may contain.
     pub fn is_whole(&self) -> bool {
         self.root == Node::All
@@ -347,6 +352,30 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// The bytes behind it.
+    fn size(&self) -> usize {
+        let Self::Some {
+            fields,
+            each,
+            filtered,
+        } = self
+        else {
+            return 0;
+        };
+        let field = |(name, node): &(Box<str>, Self)| {
+            size_of::<(Box<str>, Self)>() + name.len() + node.size()
+        };
+        let filtered_part = |(filter, node): &(Filter, Self)| {
+            size_of::<(Filter, Self)>() + filter.size() + node.size()
+        };
+        fields.iter().map(field).sum::<usize>()
+            + each
+                .iter()
+                .map(|node| size_of::<Self>() + node.size())
+                .sum::<usize>()
+            + filtered.iter().map(filtered_part).sum::<usize>()
     }
 
     /// Counts the nodes. Fails if pruning an element of a list could cost too much.
@@ -523,6 +552,23 @@ mod tests {
             union.union(&Mask::parse([path]).unwrap())
         });
         assert_eq!(union, Err(MaskError::TooComplex));
+    }
+
+    #[test]
+    fn the_size_of_a_mask_grows_with_all_of_its_parts() {
+        let size = |paths: &[&str]| mask(paths).size();
+        let least = size(&[]);
+        let long = "x".repeat(1000);
+        // The field of a filter is kept, too.
+        for path in [
+            long.as_str(),
+            &format!("a[*].{long}"),
+            &format!("a[{long}=b].c"),
+        ] {
+            let added = size(&[path]) - least;
+            assert!((1000..3000).contains(&added), "{path}: {added}");
+        }
+        assert!(size(&["a.b", "c.d"]) > size(&["a.b"]));
     }
 
     #[test]

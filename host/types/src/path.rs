@@ -46,6 +46,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The bytes behind it.
+    pub(crate) fn size(&self) -> usize {
+        self.field.len() + self.value.len()
+    }
+
     /// Whether the filter selects this element, in JSON.
     pub(crate) fn matches(&self, element: &RawValue) -> bool {
         let mut input = serde_json::Deserializer::from_str(element.get());
@@ -95,6 +100,17 @@ impl FieldPath {
     /// The steps from the top of the object; empty for the whole object.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// Estimates the bytes that it holds.
+    pub(crate) fn size(&self) -> usize {
+        let step = |step: &Step| match step {
+            Step::Field(name) => name.len(),
+            Step::Each => 0,
+            Step::Where(filter) => filter.size(),
+        };
+        let steps = self.steps.iter().map(|each| size_of::<Step>() + step(each));
+        size_of::<Self>() + steps.sum::<usize>()
     }
 
     /// The strings at this path: a string, or each string of a list.

@@ -12,8 +12,11 @@ use serde_json::Value;
 /// Longest text of a selector in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
 
-/// Most requirements of a selector in text form. Each is compared with each object.
+/// Most requirements of a selector in text form. Each may be compared with each object.
 const MAX_REQUIREMENTS: usize = 1000;
+
+/// Most values of all requirements of a selector in text form. Each may be looked up in an index.
+const MAX_VALUES: usize = 1000;
 
 /// A label selector. All requirements must hold; without any, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -174,6 +177,33 @@ impl LabelSelector {
                 .all(|requirement| requirement.matches(labels.label(&requirement.key)))
     }
 
+    /// As [`LabelSelector::matches`], for all labels of an object, each once. Faster if the requirements are many.
+    pub fn matches_all<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+        if self.nothing {
+            return false;
+        }
+        let needs_label =
+            |own: &Requirement| matches!(own.operator, Operator::In | Operator::Exists);
+        let mut missing = self
+            .requirements
+            .iter()
+            .filter(|own| needs_label(own))
+            .count();
+        for (key, value) in labels {
+            let first = self.requirements.partition_point(|own| *own.key < *key);
+            let of_key = self.requirements[first..]
+                .iter()
+                .take_while(|own| *own.key == *key);
+            for own in of_key {
+                if !own.matches(Some(value)) {
+                    return false;
+                }
+                missing -= usize::from(needs_label(own));
+            }
+        }
+        missing == 0
+    }
+
     /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
@@ -218,7 +248,11 @@ impl Requirement {
 
     /// Whether the requirement holds for this value of its label, or for its absence.
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let is_one_of = |value: &str| self.values.iter().any(|own| **own == *value);
+        let is_one_of = |value: &str| {
+            self.values
+                .binary_search_by(|own| (**own).cmp(value))
+                .is_ok()
+        };
         match self.operator {
             Operator::In => value.is_some_and(is_one_of),
             Operator::NotIn => !value.is_some_and(is_one_of),
@@ -309,15 +343,23 @@ impl FromStr for LabelSelector {
         if selector.trim().is_empty() {
             return Ok(Self::everything());
         }
-        let mut requirements = Vec::new();
+        let too_many = |most: usize, what: &str| {
+            Err(SelectorError::Syntax {
+                selector: crate::path::shortened(selector),
+                problem: format!("it has more than {most} {what}"),
+            })
+        };
+        let (mut requirements, mut values) = (Vec::new(), 0);
         for part in split_outside_parentheses(selector) {
             if requirements.len() == MAX_REQUIREMENTS {
-                return Err(SelectorError::Syntax {
-                    selector: crate::path::shortened(selector),
-                    problem: format!("it has more than {MAX_REQUIREMENTS} requirements"),
-                });
+                return too_many(MAX_REQUIREMENTS, "requirements");
             }
-            requirements.push(requirement(part.trim()).map_err(fail)?);
+            let requirement = requirement(part.trim()).map_err(fail)?;
+            values += requirement.values.len();
+            if values > MAX_VALUES {
+                return too_many(MAX_VALUES, "values");
+            }
+            requirements.push(requirement);
         }
         Self::new(requirements).map_err(|error| fail(error.to_string()))
     }
@@ -439,6 +481,43 @@ mod tests {
             "e!=",
         ] {
             assert!(!matches(selector, &labels), "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_walk_over_the_labels_finds_what_a_walk_over_the_requirements_does() {
+        let sets: [&[(&str, &str)]; 4] = [
+            &[],
+            &[("a", "1")],
+            &[("a", "2"), ("b", "1")],
+            &[("b", "2"), ("c", "1"), ("a", "1")],
+        ];
+        let parts = ["a", "!a", "a in (1,2)", "a!=1", "b notin (1,3)", "!c", "c"];
+        for subset in 0..1 << parts.len() {
+            let chosen = (0..parts.len()).filter(|part| subset & (1 << part) != 0);
+            let text = Vec::from_iter(chosen.map(|part| parts[part])).join(",");
+            let selector: LabelSelector = text.parse().unwrap();
+            for labels in sets {
+                assert_eq!(
+                    selector.matches_all(labels.iter().copied()),
+                    selector.matches(labels),
+                    "{text} {labels:?}"
+                );
+            }
+        }
+        assert!(!LabelSelector::nothing().matches_all(std::iter::empty()));
+    }
+
+    #[test]
+    fn a_selector_has_a_bounded_number_of_requirements_and_values() {
+        let many = |part: &str| Vec::from_iter((0..1001).map(|n| format!("{part}{n}"))).join(",");
+        let values = format!("a in ({}),b in ({})", many("v"), "v");
+        for (text, problem) in [
+            (many("!k"), "more than 1000 requirements"),
+            (values, "more than 1000 values"),
+        ] {
+            let error = text.parse::<LabelSelector>().unwrap_err().to_string();
+            assert!(error.contains(problem) && error.len() < 500, "{error}");
         }
     }
 

@@ -34,19 +34,28 @@ pub(crate) struct Delayed<K, R> {
     by_due: BTreeMap<Due, K>,
     by_key: HashMap<K, Entry<R>>,
     next_sequence: u64,
+    key_bytes: fn(&K) -> usize,
+    /// The bytes of all keys.
+    bytes: usize,
 }
 
 impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(key_bytes: fn(&K) -> usize) -> Self {
         Self {
             by_due: BTreeMap::new(),
             by_key: HashMap::new(),
             next_sequence: 0,
+            key_bytes,
+            bytes: 0,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// When the first key is due.
@@ -60,6 +69,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
         self.next_sequence += 1;
         match self.by_key.get_mut(&key) {
             None => {
+                self.bytes += (self.key_bytes)(&key);
                 self.by_key.insert(
                     key.clone(),
                     Entry {
@@ -92,6 +102,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
         let Entry {
             priority, causes, ..
         } = self.by_key.remove(&key)?;
+        self.bytes -= (self.key_bytes)(&key);
         shrink_if_sparse(&mut self.by_key);
         Some(DueKey {
             key,
@@ -104,6 +115,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
     pub(crate) fn clear(&mut self) {
         self.by_due = BTreeMap::new();
         self.by_key = HashMap::new();
+        self.bytes = 0;
     }
 }
 
@@ -121,7 +133,7 @@ mod tests {
     fn keys_are_popped_in_the_order_of_their_times_then_of_their_adds() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut delayed = Delayed::new();
+        let mut delayed = Delayed::new(|_| 1);
         add(&mut delayed, 1, at(2));
         add(&mut delayed, 2, at(1));
         add(&mut delayed, 3, at(2));
@@ -131,18 +143,21 @@ mod tests {
             .map(|due| (due.due, due.key))
             .collect();
         assert_eq!(keys, [(at(1), 2), (at(2), 1), (at(2), 3)]);
-        assert_eq!(delayed.len(), 1);
+        assert_eq!((delayed.len(), delayed.bytes()), (1, 1));
+        delayed.clear();
+        assert_eq!((delayed.len(), delayed.bytes()), (0, 0));
     }
 
     #[test]
     fn a_key_that_is_moved_to_earlier_times_is_held_once() {
         let start = Instant::now();
-        let mut delayed = Delayed::new();
+        let mut delayed = Delayed::new(|_| 1);
         for millis in (0..1000).rev() {
             add(&mut delayed, 1, start + Duration::from_millis(millis));
         }
         add(&mut delayed, 1, start + Duration::from_secs(5));
         assert_eq!((delayed.by_due.len(), delayed.by_key.len()), (1, 1));
+        assert_eq!(delayed.bytes(), 1);
         assert_eq!(delayed.next_due(), Some(start));
     }
 }

@@ -54,7 +54,7 @@ mod token_bucket;
 
 pub use lanes::LOW_SHARE;
 pub use limiter::RateLimit;
-pub use metrics::{Metrics, NoMetrics, Snapshot};
+pub use metrics::{Held, Metrics, NoMetrics, Snapshot};
 pub use pending::{Causes, Priority};
 pub use queue::{Config, Item, WorkQueue};
 pub use token_bucket::{BucketConfig, TokenBucket};

@@ -30,6 +30,15 @@ pub struct NoMetrics;
 
 impl Metrics for NoMetrics {}
 
+/// The keys that a queue holds: ready, delayed, processed or in their minimum interval. A key that is
+/// delayed and in another of these states counts twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub keys: usize,
+    /// Their size, by [`Config::key_bytes`](crate::Config::key_bytes).
+    pub bytes: usize,
+}
+
 /// A queue's gauges at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {

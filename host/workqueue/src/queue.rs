@@ -13,11 +13,11 @@ use tokio::time::{Duration, Instant};
 use crate::limiter::RateLimiter;
 use crate::state::{Effects, Next, State, Taken};
 use crate::token_bucket::MAX_WAIT;
-use crate::{Causes, Metrics, NoMetrics, Priority, RateLimit, Snapshot};
+use crate::{Causes, Held, Metrics, NoMetrics, Priority, RateLimit, Snapshot};
 
 /// The settings of a queue.
 #[derive(Clone)]
-pub struct Config {
+pub struct Config<K> {
     /// The rate limit of [`WorkQueue::add_rate_limited`]. Default: client-go's.
     pub rate_limit: RateLimit,
     /// A key that has waited for this long in the low lane counts as aged (see [`Priority`]).
@@ -31,17 +31,20 @@ pub struct Config {
     /// run took, but no longer than four intervals. The first add of a burst never waits, nor does
     /// an add after a run of low priority.
     pub minimum_interval: Duration,
+    /// Returns the size of a key, for [`WorkQueue::held`]. Default: 0.
+    pub key_bytes: fn(&K) -> usize,
     /// Receives the queue's events. Default: [`NoMetrics`].
     pub metrics: Arc<dyn Metrics>,
 }
 
-impl Default for Config {
+impl<K> Default for Config<K> {
     fn default() -> Self {
         let (rate_limit, metrics) = (RateLimit::default(), Arc::new(NoMetrics));
         Self {
             rate_limit,
             ageing: Duration::from_secs(1),
             minimum_interval: Duration::ZERO,
+            key_bytes: |_| 0,
             metrics,
         }
     }
@@ -84,9 +87,13 @@ pub struct Item<K: Eq + Hash + Clone, R> {
 }
 
 impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config<K>) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(config.ageing, config.minimum_interval)),
+            state: Mutex::new(State::new(
+                config.ageing,
+                config.minimum_interval,
+                config.key_bytes,
+            )),
             limiter: Mutex::new(RateLimiter::new(config.rate_limit)),
             metrics: config.metrics,
             ready: Notify::new(),
@@ -195,6 +202,11 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The number and the size of the keys that the queue holds.
+    pub fn held(&self) -> Held {
+        self.with_state(|state, _| state.held())
     }
 
     /// The queue's gauges. Takes time proportional to the number of keys being processed.

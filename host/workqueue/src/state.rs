@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant};
 use crate::delayed::Delayed;
 use crate::lanes::Lanes;
 use crate::pending::Pending;
-use crate::{Causes, Priority, Snapshot, shrink_if_sparse};
+use crate::{Causes, Held, Priority, Snapshot, shrink_if_sparse};
 
 /// After a long run a key waits for as long as the run took, but no longer than this many minimum
 /// intervals.
@@ -78,6 +78,9 @@ pub(crate) struct Effects {
 pub(crate) struct State<K, R> {
     /// Every key that is ready, processed or in its minimum interval, and no other.
     keys: HashMap<K, Key<R>>,
+    key_bytes: fn(&K) -> usize,
+    /// The bytes of all keys in `keys`.
+    bytes: usize,
     lanes: Lanes<K>,
     /// The delayed keys. Independent of `keys`: an add does not cancel a delayed add of the same
     /// key.
@@ -99,11 +102,17 @@ pub(crate) struct State<K, R> {
 }
 
 impl<K: Eq + Hash + Clone, R> State<K, R> {
-    pub(crate) fn new(ageing: Duration, minimum_interval: Duration) -> Self {
+    pub(crate) fn new(
+        ageing: Duration,
+        minimum_interval: Duration,
+        key_bytes: fn(&K) -> usize,
+    ) -> Self {
         Self {
             keys: HashMap::new(),
+            key_bytes,
+            bytes: 0,
             lanes: Lanes::new(ageing),
-            delayed: Delayed::new(),
+            delayed: Delayed::new(key_bytes),
             in_interval: BTreeMap::new(),
             dirty_interval_ends: BTreeSet::new(),
             minimum_interval,
@@ -265,6 +274,7 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             self.dirty -= 1;
             self.effects.ready += 1;
         } else {
+            self.bytes -= (self.key_bytes)(&key);
             self.keys.remove(&key);
             shrink_if_sparse(&mut self.keys);
         }
@@ -314,6 +324,13 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         self.lanes.len()
     }
 
+    pub(crate) fn held(&self) -> Held {
+        Held {
+            keys: self.keys.len() + self.delayed.len(),
+            bytes: self.bytes + self.delayed.bytes(),
+        }
+    }
+
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
         let ages = || {
             let starts = self.runs.values().map(|run| run.started);
@@ -350,6 +367,7 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
                 interval_end: None,
                 was_ended_early: false,
             };
+            self.bytes += (self.key_bytes)(&key);
             self.keys.insert(key, entry);
             self.effects.added += 1;
             self.effects.ready += 1;

@@ -54,10 +54,16 @@ impl TokenBucket {
 
     /// Takes a token if there is one now, and returns whether there was.
     pub fn try_take(&mut self, now: Instant) -> bool {
+        self.try_take_many(1, now)
+    }
+
+    /// Takes so many tokens if they are available now, or all of a full bucket if it can't have as many.
+    pub fn try_take_many(&mut self, count: u32, now: Instant) -> bool {
         self.refill(now);
-        let is_available = self.tokens >= 1.0;
+        let count = f64::from(count.min(self.config.burst));
+        let is_available = self.tokens >= count;
         if is_available {
-            self.tokens -= 1.0;
+            self.tokens -= count;
         }
         is_available
     }

@@ -11,7 +11,7 @@ fn core(metadata_only: bool) -> Core {
 /// A core of whole objects whose cache is complete as of a version.
 fn listed(objects: Vec<Arc<Object>>, version: u64) -> Core {
     let (core, mask) = (core(false), Arc::new(Mask::whole()));
-    core.register(&mask, &[], &[]);
+    core.register(&mask, &Indexes::default());
     core.replace(objects, version, mask, false);
     core
 }
@@ -83,4 +83,50 @@ fn a_core_of_metadata_can_be_made_to_hold_whole_objects() {
     assert!(core.is_metadata_only());
     core.hold_all();
     assert!(!core.is_metadata_only());
+}
+
+/// An object of which an index has one value.
+fn pod(name: &str, version: u64) -> Arc<Object> {
+    let metadata = format!(r#"{{"name":"{name}","uid":"{name}","resourceVersion":"{version}"}}"#);
+    Object::parse(format!(r#"{{"metadata":{metadata},"node":"n"}}"#).as_bytes()).unwrap()
+}
+
+#[test]
+fn an_index_is_built_after_its_handle_is_registered_and_goes_with_the_last_handle() {
+    let objects = (0..1000).map(|number| pod(&format!("p{number}"), 7));
+    let core = listed(objects.collect(), 7);
+    let bytes = |core: &Core| core.state().indexer.bytes();
+    let before = bytes(&core);
+    let indexes = Indexes {
+        values: vec!["node".parse().unwrap()],
+        selectors: vec!["selector".parse().unwrap()],
+    };
+    let mask = Arc::new(Mask::whole());
+    let handles = [(); 2].map(|()| core.register(&mask, &indexes));
+    assert!(!core.has_built(&indexes) && bytes(&core) == before);
+    core.build(&indexes);
+    assert!(core.has_built(&indexes) && bytes(&core) > before);
+    core.unregister(handles[0], &indexes);
+    assert!(core.has_built(&indexes));
+    core.unregister(handles[1], &indexes);
+    assert!(!core.has_built(&indexes) && bytes(&core) == before);
+    core.build(&indexes);
+    assert_eq!(bytes(&core), before, "an index that nobody declares");
+}
+
+#[test]
+fn a_subscriber_that_is_too_far_behind_receives_all_objects_again() {
+    let objects = (0..100).map(|number| pod(&format!("p{number}"), 7));
+    let core = listed(objects.collect(), 7);
+    let mut deltas = core.subscribe(&Arc::new(Mask::whole()), Arc::new(|_| true));
+    deltas.keep_at_most(10_000);
+    assert_eq!(deltas.try_next(1000).unwrap().deltas.len(), 100);
+    let deleted = |number: u64| Event::Delete(pod(&format!("p{number}"), 8 + number));
+    assert!(core.apply((0..90).map(deleted).collect()));
+    let batch = deltas.try_next(1000).unwrap();
+    assert!(batch.restarted && batch.deltas.len() == 10);
+    assert!(batch.deltas.iter().all(|delta| delta.initial));
+    assert!(core.apply(vec![deleted(90)]));
+    let batch = deltas.try_next(1000).unwrap();
+    assert!(!batch.restarted && batch.deltas.len() == 1);
 }

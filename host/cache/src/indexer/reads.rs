@@ -43,49 +43,47 @@ impl Indexer {
     fn narrowest(&self, query: &ListQuery) -> Option<Vec<&Bucket>> {
         let namespace = (!query.namespace.is_empty()).then_some(&*query.namespace);
         let mut best: Option<Vec<&Bucket>> = None;
-        let mut consider = |terms: &mut dyn Iterator<Item = u64>| {
-            let buckets: Vec<&Bucket> = terms.filter_map(|term| self.terms.get(term)).collect();
+        let mut consider = |buckets: Vec<_>| {
             let size =
                 |buckets: &Vec<&Bucket>| buckets.iter().map(|bucket| bucket.len()).sum::<usize>();
             if best.as_ref().is_none_or(|best| size(&buckets) < size(best)) {
                 best = Some(buckets);
             }
         };
+        let bucket = |term: Term<'_>| self.terms.get(self.hash(&term));
         for uid in query.owner.iter().chain(&query.controller) {
-            consider(&mut std::iter::once(self.hash(&Term::Owner(uid))));
+            consider(bucket(Term::Owner(uid)).into_iter().collect());
         }
         for (path, value) in &query.fields {
-            if let Some(number) = self.paths.iter().position(|own| own == path) {
-                let term = match namespace {
-                    Some(namespace) => Term::ValueIn(number, namespace, value),
-                    None => Term::Value(number, value),
-                };
-                consider(&mut std::iter::once(self.hash(&term)));
+            if let Some(index) = self.values.get(path) {
+                consider(index.buckets(namespace, value, &self.hasher).collect());
             }
         }
         if let Some(namespace) = namespace {
-            consider(&mut std::iter::once(self.hash(&Term::Namespace(namespace))));
+            consider(bucket(Term::Namespace(namespace)).into_iter().collect());
         }
         if query.orphans {
-            consider(
-                &mut self
-                    .in_namespaces(namespace)
-                    .map(|namespace| self.hash(&Term::Orphan(namespace))),
-            );
+            let orphans = self.in_namespaces(namespace).map(Term::Orphan);
+            consider(orphans.filter_map(bucket).collect());
         }
-        for own in query
-            .labels
-            .requirements()
-            .iter()
-            .filter(|own| own.operator == Operator::In)
-        {
-            let values = || own.values.iter();
-            let term = |namespace, value| self.hash(&Term::Label(namespace, &own.key, value));
-            consider(
-                &mut self
-                    .in_namespaces(namespace)
-                    .flat_map(|namespace| values().map(move |value| term(namespace, value))),
-            );
+        // Beyond as many look-ups as there are objects, a scan of these is cheaper.
+        let mut lookups = self.len();
+        let namespaces = if namespace.is_some() {
+            1
+        } else {
+            self.namespaces.len()
+        };
+        for own in query.labels.requirements() {
+            let needed = own.values.len().saturating_mul(namespaces);
+            if own.operator != Operator::In || needed > lookups {
+                continue;
+            }
+            lookups -= needed;
+            let terms = self.in_namespaces(namespace).flat_map(|namespace| {
+                let values = own.values.iter();
+                values.map(move |value| Term::Label(namespace, &own.key, value))
+            });
+            consider(terms.filter_map(bucket).collect());
         }
         best
     }

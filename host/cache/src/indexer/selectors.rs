@@ -1,19 +1,27 @@
 //! Finds the objects whose label selector at a path matches given labels.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use flyball_types::{FieldPath, LabelSelector, Operator};
+use flyball_types::{FieldPath, LabelSelector, Operator, Requirement};
+use foldhash::fast::RandomState;
 
 use super::Indexer;
+use super::declared::{Declared, PathIndex};
 use super::terms::Term;
+use crate::postings::Postings;
 use crate::{LabelSet, Object};
 
-/// An index of the label selectors at a path. Each selector is posted under one label that it
+/// The most values of a requirement that a selector is posted under.
+const MAX_VALUES: usize = 64;
+
+/// The label selectors at a path. Each selector is posted under one label that it
 /// requires, so that a look-up tests only selectors that have a label in common with the labels
 /// looked up.
-pub(super) struct SelectorIndex {
-    pub(super) path: FieldPath,
+#[derive(Default)]
+pub(crate) struct SelectorIndex {
+    terms: Postings,
     /// By slot.
     posted: HashMap<u32, PostedSelector>,
 }
@@ -24,59 +32,55 @@ struct PostedSelector {
     terms: Box<[u64]>,
 }
 
-impl Indexer {
-    /// Indexes the label selectors at a path.
-    pub(crate) fn add_selector(&mut self, path: &FieldPath) {
-        if self.selectors.iter().any(|own| own.path == *path) {
-            return;
-        }
-        self.selectors.push(SelectorIndex {
-            path: path.clone(),
-            posted: HashMap::new(),
-        });
-        let objects: Vec<(u32, Arc<Object>)> = (0..)
-            .zip(&self.slots)
-            .filter_map(|(slot, object)| Some((slot, object.clone()?)))
-            .collect();
-        for (slot, object) in objects {
-            self.post_selector(self.selectors.len() - 1, slot, &object);
-        }
+/// A selector that is to be posted.
+pub(crate) struct Entry {
+    selector: LabelSelector,
+    /// For each label that it requires, the terms of its values.
+    required: Vec<Box<[u64]>>,
+    /// The term of a selector that requires none.
+    requires_none: u64,
+}
+
+impl PathIndex for SelectorIndex {
+    /// None if the object has no selector that matches anything.
+    type Entry = Option<Entry>;
+
+    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Option<Entry> {
+        let selector = selector_at(object, path)?;
+        let namespace = object.namespace();
+        let is_posted =
+            |own: &&Requirement| own.operator == Operator::In && own.values.len() <= MAX_VALUES;
+        let terms = |own: &Requirement| {
+            let term = |value: &str| hasher.hash_one(Term::Requires(namespace, &own.key, value));
+            own.values.iter().map(|value| term(value)).collect()
+        };
+        let required = selector.requirements().iter().filter(is_posted);
+        Some(Entry {
+            required: required.map(terms).collect(),
+            requires_none: hasher.hash_one(Term::RequiresNone(namespace)),
+            selector,
+        })
     }
 
-    pub(super) fn post_selector(&mut self, number: usize, slot: u32, object: &Object) {
-        let Some(selector) = selector_at(object, &self.selectors[number].path) else {
+    fn insert(&mut self, slot: u32, entry: Option<Entry>) {
+        let Some(entry) = entry else {
             return;
         };
-        let namespace = object.namespace();
-        let posted = selector
-            .requirements()
-            .iter()
-            .filter(|requirement| requirement.operator == Operator::In)
-            .map(|own| {
-                let term =
-                    |value: &str| self.hash(&Term::Requires(number, namespace, &own.key, value));
-                own.values
-                    .iter()
-                    .map(|value| term(value))
-                    .collect::<Box<[u64]>>()
-            });
         // The label that the fewest other selectors require, so that look-ups test few selectors.
-        let fewest = posted.min_by_key(|terms| {
+        let fewest = entry.required.into_iter().min_by_key(|terms| {
             terms
                 .iter()
                 .map(|term| self.terms.count(*term))
                 .sum::<usize>()
         });
-        let terms =
-            fewest.unwrap_or_else(|| [self.hash(&Term::RequiresNone(number, namespace))].into());
+        let terms = fewest.unwrap_or_else(|| [entry.requires_none].into());
         terms.iter().for_each(|term| self.terms.insert(*term, slot));
-        self.selectors[number]
-            .posted
-            .insert(slot, PostedSelector { selector, terms });
+        let selector = entry.selector;
+        self.posted.insert(slot, PostedSelector { selector, terms });
     }
 
-    pub(super) fn unpost_selector(&mut self, number: usize, slot: u32) {
-        if let Some(posted) = self.selectors[number].posted.remove(&slot) {
+    fn remove(&mut self, slot: u32, _: &Object, _: &FieldPath, _: &RandomState) {
+        if let Some(posted) = self.posted.remove(&slot) {
             posted
                 .terms
                 .iter()
@@ -84,6 +88,33 @@ impl Indexer {
         }
     }
 
+    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
+        let (one, other) = (path.select(&one.json), path.select(&other.json));
+        one.first().map(|raw| raw.get()) == other.first().map(|raw| raw.get())
+    }
+
+    fn bytes(&self) -> usize {
+        let posted = size_of::<(u32, PostedSelector)>() + size_of::<u64>();
+        self.terms.bytes() + self.posted.capacity() * posted
+    }
+
+    fn declared(indexer: &Indexer) -> &Declared<Self> {
+        &indexer.selectors
+    }
+
+    fn declared_mut(indexer: &mut Indexer) -> &mut Declared<Self> {
+        &mut indexer.selectors
+    }
+}
+
+#[cfg(test)]
+impl SelectorIndex {
+    pub(super) fn is_empty(&self) -> bool {
+        self.terms.is_empty() && self.posted.is_empty()
+    }
+}
+
+impl Indexer {
     /// The objects of a namespace whose selector at an indexed path matches these labels.
     pub(crate) fn selecting(
         &self,
@@ -91,22 +122,20 @@ impl Indexer {
         namespace: &str,
         labels: &LabelSet,
     ) -> Vec<Arc<Object>> {
-        let Some(number) = self.selectors.iter().position(|own| own.path == *path) else {
+        let Some(index) = self.selectors.get(path) else {
             return Vec::new();
         };
         let mut found = Vec::new();
         let required = labels
             .iter()
-            .map(|(key, value)| self.hash(&Term::Requires(number, namespace, key, value)));
-        for term in required.chain(std::iter::once(
-            self.hash(&Term::RequiresNone(number, namespace)),
-        )) {
-            if let Some(bucket) = self.terms.get(term) {
+            .map(|(key, value)| self.hash(&Term::Requires(namespace, key, value)));
+        for term in required.chain(std::iter::once(self.hash(&Term::RequiresNone(namespace)))) {
+            if let Some(bucket) = index.terms.get(term) {
                 bucket.for_each(|slot| {
                     let object = self.object_at(slot);
-                    let posted = self.selectors[number].posted.get(&slot);
+                    let posted = index.posted.get(&slot);
                     if object.namespace() == namespace
-                        && posted.is_some_and(|posted| posted.selector.matches(labels))
+                        && posted.is_some_and(|posted| labels.match_selector(&posted.selector))
                     {
                         found.push(Arc::clone(object));
                     }

@@ -3,9 +3,15 @@
 use std::hash::BuildHasher;
 
 use flyball_types::FieldPath;
+use foldhash::fast::RandomState;
 
 use super::Indexer;
+use super::declared::{Declared, PathIndex};
+use crate::postings::{Bucket, Postings};
 use crate::{Object, Uid};
+
+/// The most values of one object that an index has. An object with more is a candidate of each query.
+const MAX_VALUES: usize = 256;
 
 /// A value that objects are found by.
 #[derive(Hash)]
@@ -16,75 +22,118 @@ pub(super) enum Term<'a> {
     Orphan(&'a str),
     /// Namespace, key and value.
     Label(&'a str, &'a str, &'a str),
-    /// The index of a path and a value at it, in all namespaces.
-    Value(usize, &'a str),
-    /// The index of a path, a namespace, and a value.
-    ValueIn(usize, &'a str, &'a str),
-    /// The index of a selector path, a namespace, and the key and value of a label that the
-    /// selector requires.
-    Requires(usize, &'a str, &'a str, &'a str),
-    /// The index of a selector path and a namespace, for a selector that requires no value of a
-    /// label.
-    RequiresNone(usize, &'a str),
+    /// A value at a declared path, in all namespaces.
+    Value(&'a str),
+    /// A namespace, and a value at a declared path.
+    ValueIn(&'a str, &'a str),
+    /// An object with too many values at a declared path.
+    ManyValues,
+    /// A namespace, and the key and value of a label that the selector at a declared path requires.
+    Requires(&'a str, &'a str, &'a str),
+    /// A namespace, for a selector that requires no value of a label.
+    RequiresNone(&'a str),
+}
+
+/// The values at a declared path.
+#[derive(Default)]
+pub(crate) struct ValueIndex {
+    terms: Postings,
 }
 
 impl Indexer {
-    /// Indexes the values at a path.
-    pub(crate) fn add_path(&mut self, path: &FieldPath) {
-        if self.paths.contains(path) {
-            return;
-        }
-        let number = self.paths.len();
-        self.paths.push(path.clone());
-        for (slot, object) in (0..).zip(&self.slots) {
-            if let Some(object) = object {
-                let mut terms = Vec::new();
-                self.push_values(number, object, &mut terms);
-                terms
-                    .into_iter()
-                    .for_each(|term| self.terms.insert(term, slot));
-            }
-        }
-    }
-
     pub(super) fn hash(&self, term: &Term<'_>) -> u64 {
         self.hasher.hash_one(term)
     }
 
-    /// The terms of an object. Without `metadata`, only those of the declared paths.
-    pub(super) fn terms_of(&self, object: &Object, metadata: bool) -> Vec<u64> {
-        let mut terms = Vec::new();
+    /// The terms of an object's metadata.
+    pub(super) fn terms_of(&self, object: &Object) -> Vec<u64> {
         let namespace = object.namespace();
-        if metadata {
-            terms.push(self.hash(&Term::Namespace(namespace)));
-            terms.extend(
-                object
-                    .owners()
-                    .iter()
-                    .map(|owner| self.hash(&Term::Owner(&owner.uid))),
-            );
-            if object.controller().is_none() {
-                terms.push(self.hash(&Term::Orphan(namespace)));
-            }
-            terms.extend(
-                object
-                    .labels()
-                    .iter()
-                    .map(|(key, value)| self.hash(&Term::Label(namespace, key, value))),
-            );
+        let mut terms = vec![self.hash(&Term::Namespace(namespace))];
+        terms.extend(
+            object
+                .owners()
+                .iter()
+                .map(|owner| self.hash(&Term::Owner(&owner.uid))),
+        );
+        if object.controller().is_none() {
+            terms.push(self.hash(&Term::Orphan(namespace)));
         }
-        for number in 0..self.paths.len() {
-            self.push_values(number, object, &mut terms);
+        terms.extend(
+            object
+                .labels()
+                .iter()
+                .map(|(key, value)| self.hash(&Term::Label(namespace, key, value))),
+        );
+        terms
+    }
+}
+
+impl ValueIndex {
+    /// The buckets whose union has all objects with this value, and few others.
+    pub(super) fn buckets<'a>(
+        &'a self,
+        namespace: Option<&str>,
+        value: &str,
+        hasher: &RandomState,
+    ) -> impl Iterator<Item = &'a Bucket> {
+        let term = match namespace {
+            Some(namespace) => Term::ValueIn(namespace, value),
+            None => Term::Value(value),
+        };
+        let terms = [term, Term::ManyValues].map(|term| hasher.hash_one(term));
+        terms.into_iter().filter_map(|term| self.terms.get(term))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+impl PathIndex for ValueIndex {
+    /// The terms.
+    type Entry = Vec<u64>;
+
+    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Vec<u64> {
+        let values = object.strings(path);
+        if values.len() > MAX_VALUES {
+            return vec![hasher.hash_one(Term::ManyValues)];
+        }
+        let mut terms = Vec::with_capacity(2 * values.len());
+        for value in &values {
+            terms.push(hasher.hash_one(Term::Value(value)));
+            if !object.namespace.is_empty() {
+                terms.push(hasher.hash_one(Term::ValueIn(&object.namespace, value)));
+            }
         }
         terms
     }
 
-    fn push_values(&self, number: usize, object: &Object, terms: &mut Vec<u64>) {
-        for value in object.strings(&self.paths[number]) {
-            terms.push(self.hash(&Term::Value(number, &value)));
-            if !object.namespace.is_empty() {
-                terms.push(self.hash(&Term::ValueIn(number, &object.namespace, &value)));
-            }
-        }
+    fn insert(&mut self, slot: u32, terms: Vec<u64>) {
+        terms
+            .into_iter()
+            .for_each(|term| self.terms.insert(term, slot));
+    }
+
+    fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState) {
+        Self::entry(object, path, hasher)
+            .into_iter()
+            .for_each(|term| self.terms.remove(term, slot));
+    }
+
+    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
+        one.strings(path) == other.strings(path)
+    }
+
+    fn bytes(&self) -> usize {
+        self.terms.bytes()
+    }
+
+    fn declared(indexer: &Indexer) -> &Declared<Self> {
+        &indexer.values
+    }
+
+    fn declared_mut(indexer: &mut Indexer) -> &mut Declared<Self> {
+        &mut indexer.values
     }
 }

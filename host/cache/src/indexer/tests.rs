@@ -1,5 +1,6 @@
 //! After any changes, reads through indexes return the same objects as a scan of all objects.
 
+use flyball_types::FieldPath;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,7 +19,11 @@ enum Change {
     /// A list with only the objects whose names are even.
     Replace,
     AddPath,
+    RemovePath,
     AddSelector,
+    RemoveSelector,
+    /// A step of building the indexes, during which an object may change.
+    Step(Option<(u8, u8, [u8; 5])>),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -27,7 +32,10 @@ fn change() -> impl Strategy<Value = Change> {
         5 => (0..8u8, 0..3u8).prop_map(|(name, namespace)| Change::Delete(name, namespace)),
         1 => Just(Change::Replace),
         1 => Just(Change::AddPath),
+        1 => Just(Change::RemovePath),
         1 => Just(Change::AddSelector),
+        1 => Just(Change::RemoveSelector),
+        2 => prop::option::of((0..8u8, 0..3u8, prop::array::uniform5(0..4u8))).prop_map(Change::Step),
     ]
 }
 
@@ -48,6 +56,11 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
     if tier > 0 {
         labels["tier"] = format!("t{tier}").into();
     }
+    let mut list = vec!["x".to_owned(), format!("y{node}")];
+    if node == 3 {
+        // More than an index keeps.
+        list.extend((0..300).map(|value| value.to_string()));
+    }
     // A recreated object of the same name may have another UID.
     object(&json!({
         "metadata": {
@@ -55,8 +68,24 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
             "uid": format!("{namespace}-{name}-{}", app / 2), "resourceVersion": version.to_string(),
             "labels": labels, "ownerReferences": owners,
         },
-        "spec": {"nodeName": format!("m{node}"), "selector": selector, "list": ["x", format!("y{node}")]},
+        "spec": {"nodeName": format!("m{node}"), "selector": selector, "list": list},
     }))
+}
+
+/// A step of building an index. The object that `then` returns is put meanwhile.
+fn step<I: PathIndex>(indexer: &mut Indexer, path: &FieldPath, then: impl FnOnce(&mut Indexer)) {
+    let step = indexer.next_step::<I>(path);
+    let entries = step.as_ref().map(|step| step.entries::<I>(path));
+    then(indexer);
+    if let (Some(step), Some(entries)) = (step, entries) {
+        indexer.take_step::<I>(path, step, entries);
+    }
+}
+
+fn build<I: PathIndex>(indexer: &mut Indexer, path: &FieldPath) {
+    while indexer.next_step::<I>(path).is_some() {
+        step::<I>(indexer, path, |_| {});
+    }
 }
 
 fn queries() -> Vec<ListQuery> {
@@ -120,9 +149,9 @@ proptest! {
 
     #[test]
     fn reads_through_indexes_equal_a_scan_of_all_objects(changes in prop::collection::vec(change(), 0..60)) {
-        let selector: FieldPath = "spec.selector".parse().unwrap();
+        let [node, list, selector] = ["spec.nodeName", "spec.list", "spec.selector"].map(|path| path.parse::<FieldPath>().unwrap());
         let mut indexer = Indexer::new();
-        let mut has_selectors = false;
+        let (mut paths, mut selectors) = (0, 0);
         let mut model: HashMap<(u8, u8), Arc<Object>> = HashMap::new();
         let mut published: HashMap<Uid, u64> = HashMap::new();
         for (version, change) in (1..).zip(changes) {
@@ -142,10 +171,32 @@ proptest! {
                     model.retain(|(name, _), _| name % 2 == 0);
                     indexer.replace(model.values().cloned().collect(), false, &mut deltas);
                 }
-                Change::AddPath => indexer.add_path(&"spec.nodeName".parse().unwrap()),
+                Change::AddPath => {
+                    [&node, &list].into_iter().for_each(|path| indexer.declare::<ValueIndex>(path));
+                    paths += 1;
+                }
+                Change::RemovePath if paths > 0 => {
+                    [&node, &list].into_iter().for_each(|path| drop(indexer.withdraw::<ValueIndex>(path)));
+                    paths -= 1;
+                }
                 Change::AddSelector => {
-                    indexer.add_selector(&selector);
-                    has_selectors = true;
+                    indexer.declare::<SelectorIndex>(&selector);
+                    selectors += 1;
+                }
+                Change::RemoveSelector if selectors > 0 => {
+                    indexer.withdraw::<SelectorIndex>(&selector);
+                    selectors -= 1;
+                }
+                Change::RemovePath | Change::RemoveSelector => {}
+                Change::Step(changed) => {
+                    step::<ValueIndex>(&mut indexer, &list, |indexer| {
+                        if let Some((name, namespace, seeds)) = changed {
+                            let object = put(name, namespace, version, seeds);
+                            model.insert((name, namespace), Arc::clone(&object));
+                            indexer.upsert(object, &mut deltas);
+                        }
+                    });
+                    step::<SelectorIndex>(&mut indexer, &selector, |_| {});
                 }
             }
             for delta in deltas {
@@ -159,6 +210,14 @@ proptest! {
             prop_assert_eq!(names(indexer.iter().cloned()), names(model.values().cloned()));
             prop_assert_eq!(published.len(), model.len());
         }
+        // Reads that need no index find everything before it is built.
+        for query in queries() {
+            let found = indexer.candidates(&query).into_iter().filter(|object| query.matches(object));
+            let expected = model.values().filter(|object| query.matches(object)).cloned();
+            prop_assert_eq!(names(found), names(expected), "{:?}", query);
+        }
+        [&node, &list].into_iter().for_each(|path| build::<ValueIndex>(&mut indexer, path));
+        build::<SelectorIndex>(&mut indexer, &selector);
         for query in queries() {
             let found = indexer.candidates(&query).into_iter().filter(|object| query.matches(object));
             let expected = model.values().filter(|object| query.matches(object)).cloned();
@@ -169,7 +228,7 @@ proptest! {
             let is_found = |object: &&Arc<Object>| {
                 object.namespace() == "n1" && selector_at(object, &selector).is_some_and(|selector| selector.matches(&labels))
             };
-            let expected = model.values().filter(is_found).filter(|_| has_selectors).cloned();
+            let expected = model.values().filter(is_found).filter(|_| selectors > 0).cloned();
             prop_assert_eq!(names(found), names(expected));
         }
         for object in model.values() {
@@ -181,13 +240,15 @@ proptest! {
         }
         prop_assert_eq!((indexer.len(), indexer.bytes, indexer.namespaces.len()), (0, 0, 0));
         prop_assert!(indexer.terms.is_empty(), "terms are left after all objects are removed");
+        prop_assert!(indexer.values.all().all(ValueIndex::is_empty) && indexer.selectors.all().all(SelectorIndex::is_empty));
+        prop_assert_eq!((indexer.values.all().count(), indexer.selectors.all().count()), (2 * usize::from(paths > 0), usize::from(selectors > 0)));
     }
 }
 
 #[test]
 fn a_list_through_an_index_tests_only_matching_objects() {
     let mut indexer = Indexer::new();
-    indexer.add_path(&"spec.nodeName".parse().unwrap());
+    indexer.declare::<ValueIndex>(&"spec.nodeName".parse().unwrap());
     for name in 0..100 {
         indexer.upsert(
             put(

@@ -66,12 +66,6 @@ impl FeatureGates {
         })
     }
 
-    /// Whether a gate is on. False if Kubernetes does not know it.
-    pub(crate) fn is_enabled(&self, name: &str) -> bool {
-        let default = || table().any(|gate| gate.name == name && gate.default);
-        self.changed.get(name).copied().unwrap_or_else(default)
-    }
-
     /// The configuration of each controller: `feature-gates.NAME` is `true` or `false`. The gates that keep their default are
     /// left out, because a description declares it.
     pub(crate) fn config(&self) -> impl Iterator<Item = (String, String)> {
@@ -112,24 +106,36 @@ mod tests {
         assert!(table().all(|gate| stages.contains(&gate.stage)));
     }
 
+    fn config(given: &[(&str, bool)]) -> Vec<String> {
+        let gates = gates(given).expect("no gate is locked");
+        gates
+            .config()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect()
+    }
+
     #[test]
     fn a_gate_has_its_default_unless_it_is_named() {
-        let gates = gates(&[("PodDeletionCost", false), ("kube:HPAScaleToZero", true)]).unwrap();
-        let enabled = |name| gates.is_enabled(name);
-        assert!(!enabled("PodDeletionCost") && enabled("HPAScaleToZero"));
-        assert!(!enabled("MaxUnavailableStatefulSet") && enabled("HPAConfigurableTolerance"));
-        let config: Vec<_> = gates.config().collect();
-        let expected = [("HPAScaleToZero", "true"), ("PodDeletionCost", "false")];
-        let expected =
-            expected.map(|(name, value)| (format!("feature-gates.{name}"), value.to_owned()));
-        assert_eq!(config, expected);
+        let given = [
+            ("PodDeletionCost", false),
+            ("kube:HPAScaleToZero", true),
+            ("HPAConfigurableTolerance", true),
+        ];
+        assert_eq!(
+            config(&given),
+            [
+                "feature-gates.HPAScaleToZero=true",
+                "feature-gates.PodDeletionCost=false"
+            ]
+        );
     }
 
     #[test]
     fn a_stage_sets_its_gates_except_those_that_are_named() {
-        let gates = gates(&[("AllAlpha", true), ("WorkloadWithJob", false)]).unwrap();
-        assert!(gates.is_enabled("GenericWorkload"));
-        assert!(!gates.is_enabled("WorkloadWithJob") && !gates.is_enabled("HPAScaleToZero"));
+        let config = config(&[("AllAlpha", true), ("WorkloadWithJob", false)]);
+        let is_set = |name: &str| config.contains(&format!("feature-gates.{name}=true"));
+        assert!(is_set("GenericWorkload"), "{config:?}");
+        assert!(!is_set("WorkloadWithJob") && !is_set("PodDeletionCost"));
     }
 
     #[test]
@@ -148,6 +154,6 @@ mod tests {
     fn unknown_gates_are_reported() {
         let gates = gates(&[("NoSuchGate", true)]).unwrap();
         assert_eq!(gates.unknown, ["NoSuchGate"]);
-        assert!(!gates.is_enabled("NoSuchGate"));
+        assert_eq!(gates.config().count(), 0);
     }
 }

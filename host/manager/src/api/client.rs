@@ -18,6 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::api::credentials::Credentials;
 use crate::api::fence::{self, Fence};
+use crate::limits::stop::Stoppable;
 
 /// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
 /// server's answer where there is one.
@@ -50,6 +51,8 @@ pub(crate) struct ApiRequest {
     answer_bytes: usize,
     /// Counts the body of the answer while it is read; none if it is not counted.
     budget: Option<Arc<Budget>>,
+    /// What may stop the request before an attempt; none if nothing does.
+    stop: Option<Stoppable>,
 }
 
 impl ApiRequest {
@@ -67,6 +70,15 @@ impl ApiRequest {
             accept: JSON,
             answer_bytes: ANSWER_BYTES,
             budget: None,
+            stop: None,
+        }
+    }
+
+    /// Starts no attempt once this is stopped.
+    pub(crate) fn unless_stopped(self, stop: &Stoppable) -> Self {
+        Self {
+            stop: Some(stop.clone()),
+            ..self
         }
     }
 
@@ -154,7 +166,7 @@ impl ApiClient {
         }
     }
 
-    async fn send_patiently(&self, request: ApiRequest) -> Result<Held, ApiError> {
+    async fn send_patiently(&self, mut request: ApiRequest) -> Result<Held, ApiError> {
         // A later attempt says nothing about the effect of an earlier one.
         let mut is_unknown = false;
         let with_effect = |error: ApiError, is_unknown| {
@@ -184,7 +196,14 @@ impl ApiClient {
                 Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
                     tracing::debug!(%error, wait, path = request.path, "the server asks to wait");
                     is_unknown |= error.effect == Effect::Unknown;
-                    tokio::time::sleep(Duration::from_millis(wait.into())).await;
+                    let pause = tokio::time::sleep(Duration::from_millis(wait.into()));
+                    match &mut request.stop {
+                        Some(stop) => tokio::select! {
+                            () = pause => {}
+                            () = stop.stopped() => {}
+                        },
+                        None => pause.await,
+                    }
                 }
                 _ => return Err(with_effect(error, is_unknown)),
             }
@@ -194,6 +213,9 @@ impl ApiClient {
 
     /// Returns how long the request may take if it starts now.
     fn admit(&self, request: &ApiRequest) -> Result<Duration, ApiError> {
+        if request.stop.as_ref().is_some_and(Stoppable::is_stopped) {
+            return Err(ApiError::stopped());
+        }
         let left = if request.method == Method::GET {
             None
         } else {
@@ -368,6 +390,7 @@ mod tests {
     use super::*;
     use crate::api::fake_server::{Reply, serve};
     use crate::api::fence::Term;
+    use crate::limits::stop::StopSignal;
 
     fn client(connection: Connection, fence: Fence) -> ApiClient {
         ApiClient::new(connection, None, "flyball/test", Arc::new(fence))
@@ -412,6 +435,30 @@ mod tests {
         assert_eq!((error.status, error.retry_after_ms), (429, Some(2000)));
         assert_eq!(log.take().len(), 1 + RETRIES as usize);
         assert_eq!(start.elapsed().as_secs(), 2 * u64::from(RETRIES));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_the_retries_of_a_request_and_keeps_what_is_known_of_its_effect() {
+        for (status, effect) in [(503, Effect::Unknown), (429, Effect::None)] {
+            let (connection, log) = serve(move |_| Reply::RetryAfter(status, 60));
+            let (client, start) = (client(connection, Fence::open()), Instant::now());
+            let stop = StopSignal::default();
+            let begun = stop.begin();
+            let stopping = async {
+                tokio::time::sleep(Duration::from_secs(61)).await;
+                stop.end();
+            };
+            let (stopped, ()) =
+                futures::join!(client.send(post().unless_stopped(&begun)), stopping);
+            let stopped = stopped.unwrap_err();
+            assert_eq!(
+                (stopped.reason.as_str(), stopped.effect),
+                ("Skipped", effect)
+            );
+            assert_eq!((log.take().len(), start.elapsed().as_secs()), (2, 61));
+            let late = client.send(post().unless_stopped(&begun)).await;
+            assert!(late.unwrap_err().is_skipped() && log.take().is_empty());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,9 @@ use flyball_types::{ApiError, EventOptions, HostReason};
 use crate::api::events::{Event, Recorder};
 use crate::limits::host_limits::HostLimits;
 
+/// The longest message in bytes, which is the API's limit for events. The rest is cut off.
+const MAX_MESSAGE: usize = 1024;
+
 /// Counts and reports the incidents of one plugin.
 pub(crate) struct Incidents {
     pub(crate) plugin: Arc<str>,
@@ -37,7 +40,9 @@ impl Incidents {
 
     fn denied(&self, message: &str) {
         self.count.inc();
-        if tracing::enabled!(tracing::Level::DEBUG) && self.limits.log_lines.pass() {
+        // It may name what the guest asked for, which has any length.
+        let message = &message[..message.floor_char_boundary(MAX_MESSAGE)];
+        if tracing::enabled!(tracing::Level::DEBUG) && self.limits.log_lines.pass_line(message) {
             tracing::debug!(plugin = &*self.plugin, message, "denied");
         }
         self.record("PluginDenied", message);

@@ -48,7 +48,9 @@ impl GuestCalls {
         } = view;
         let name: Arc<str> = description.name.as_str().into();
         let metrics = Metrics::new();
-        let queue = |described| Queue::new(described, &metrics).map_err(|error| error.to_string());
+        let queue = |described: &flyball_types::description::Queue| {
+            Queue::new(described, &described.name, &metrics).map_err(|error| error.to_string())
+        };
         let queues: Result<Vec<Queue>, String> = description.queues.iter().map(queue).collect();
         let denied = metrics.counter("denied_total", "Denied calls.", &[]);
         let denied = denied.map_err(|error| error.to_string())?;
@@ -97,7 +99,7 @@ impl GuestCalls {
 
     /// How many keys the queues hold, delayed ones included.
     pub fn queued(&self) -> usize {
-        self.context.queues.iter().map(Queue::held_keys).sum()
+        self.context.held_keys().keys
     }
 
     /// Stops the reflectors.

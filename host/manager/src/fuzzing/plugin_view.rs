@@ -179,25 +179,7 @@ impl PluginView {
 
     /// One read of `reader.batch`.
     pub async fn read(&self, read: Read) -> Result<Bytes, ApiError> {
-        let fetched = match read {
-            Read::Get {
-                kind,
-                namespace,
-                name,
-                fields,
-            } => self.live.get(&kind, &namespace, &name, &fields).await,
-            Read::List {
-                kind,
-                namespace,
-                parameters,
-                fields,
-            } => {
-                self.live
-                    .list(&kind, &namespace, &parameters, &fields)
-                    .await
-            }
-            Read::Raw { path } => self.live.raw(&path).await,
-        };
+        let fetched = self.live.fetch(self.live.prepare(read)?).await;
         let Held { bytes, .. } = fetched?.reduce()?;
         Ok(bytes)
     }
@@ -209,6 +191,7 @@ impl PluginView {
             slow_start: None,
             stop_on_error: false,
         };
+        let batch = self.writer.prepare(batch).await?;
         let mut results = self.writer.run(batch, &Journal::default()).await;
         let result = results.pop().expect("each write has a result");
         result.map(|held| held.bytes)
@@ -259,7 +242,10 @@ impl PluginView {
         if !may_concern || !lister.shows(delta.object()) {
             return;
         }
-        let (keys, asks_guest) = (router.route(delta, &*self.cached), router.asks_guest(delta));
+        let (keys, asks_guest) = (
+            router.route_all(delta, &*self.cached),
+            router.asks_guest(delta),
+        );
         if (keys.is_empty() && !asks_guest) || !router.counts(delta) {
             return;
         }

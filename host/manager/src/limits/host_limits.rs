@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use flyball_types::ApiError;
+use flyball_workqueue::Held;
 
 use crate::limits::quarantine::Quarantine;
 use crate::limits::rate::RateGate;
@@ -15,10 +16,12 @@ use crate::policy::LimitPolicy;
 const LOG_LINES: (f64, u32) = (100.0, 1000);
 /// Events per second and at once of a dropped-in plugin.
 const EVENTS: (f64, u32) = (10.0, 200);
-/// The length of a queue up to which the guest of a dropped-in plugin may add keys.
+/// The keys in all queues of a dropped-in plugin together up to which its guest may add more.
 const QUEUED_KEYS: u32 = 100_000;
+/// The bytes that each of so many keys may have on average.
+const AVERAGE_KEY: usize = 160;
 /// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
-const MAX_KEY: usize = 1024;
+pub(crate) const MAX_KEY: usize = 1024;
 
 pub(crate) struct HostLimits {
     plugin: Arc<str>,
@@ -87,8 +90,8 @@ impl HostLimits {
         })
     }
 
-    /// Checks whether the guest may add this key to a queue that holds `queued` keys, delayed ones included.
-    pub(crate) fn check_key(&self, queued: usize, key: &str) -> Result<(), ApiError> {
+    /// Checks whether the guest may add this key. `held` returns what all queues of the plugin hold.
+    pub(crate) fn check_key(&self, key: &str, held: impl FnOnce() -> Held) -> Result<(), ApiError> {
         let refuse = |message| {
             self.refused_keys.fetch_add(1, Relaxed);
             Err(ApiError::full(message))
@@ -99,10 +102,15 @@ impl HostLimits {
                 key.len()
             ));
         }
-        if self.queued_keys > 0 && queued >= self.queued_keys as usize {
+        if self.queued_keys == 0 {
+            return Ok(());
+        }
+        let (Held { keys, bytes }, most) = (held(), self.queued_keys as usize);
+        let most_bytes = most.saturating_mul(AVERAGE_KEY);
+        if keys >= most || bytes.saturating_add(key.len()) > most_bytes {
             return refuse(format!(
-                "the queue holds {queued} keys, and the plugin may add keys up to {}",
-                self.queued_keys
+                "the plugin's queues hold {keys} keys of {bytes} bytes, and its guest may add keys up to {most} of \
+                 {most_bytes} bytes together (`queued-keys` in the policy)"
             ));
         }
         Ok(())
@@ -114,6 +122,17 @@ impl HostLimits {
             self.full_memo.fetch_add(1, Relaxed);
         }
         result
+    }
+
+    /// Counts and logs that a watch lost changes, because the plugin fell too far behind.
+    pub(crate) fn note_restart(&self) {
+        self.route.refused.fetch_add(1, Relaxed);
+        if self.log_lines.pass() {
+            tracing::warn!(
+                controller = &*self.plugin,
+                "lost changes: too many wait for the plugin's mappings, so a watch begins again with all objects"
+            );
+        }
     }
 
     /// Returns how often each limit was reached, by its key in the policy.
@@ -159,13 +178,20 @@ mod tests {
             ..LimitPolicy::default()
         };
         let limits = HostLimits::new("greeter".into(), &policy, false);
-        limits.check_key(2, "c").unwrap();
-        assert_eq!(limits.check_key(3, "d").unwrap_err().reason, "Full");
-        let too_long = limits.check_key(0, &"x".repeat(MAX_KEY + 1)).unwrap_err();
+        let held = |keys, bytes| move || Held { keys, bytes };
+        limits.check_key("c", held(2, 2)).unwrap();
+        let full = limits.check_key("d", held(3, 3)).unwrap_err();
+        assert_eq!(full.reason, "Full");
+        let most = 3 * AVERAGE_KEY;
+        limits.check_key("c", held(1, most - 1)).unwrap();
+        assert!(limits.check_key("cc", held(1, most - 1)).is_err());
+        let too_long = "x".repeat(MAX_KEY + 1);
+        let too_long = limits.check_key(&too_long, Held::default).unwrap_err();
         assert!(too_long.message.contains("1025 bytes"));
-        assert_eq!(limits.hits()[2], ("queued-keys", 2));
+        assert_eq!(limits.hits()[2], ("queued-keys", 3));
         let built_in = HostLimits::new("a".into(), &LimitPolicy::default(), true);
-        built_in.check_key(usize::MAX, "a").unwrap();
+        let all = held(usize::MAX, usize::MAX);
+        built_in.check_key("a", all).unwrap();
     }
 
     #[test]

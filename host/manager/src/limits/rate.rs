@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use flyball_types::printable;
 use flyball_workqueue::{BucketConfig, TokenBucket};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+/// Bytes of a line of the log that counts as one.
+const LINE: usize = 1024;
 
 /// None if the rate is 0, which means no limit.
 fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
@@ -69,10 +73,22 @@ impl RateGate {
 
     /// Whether one more may pass. If not, it is counted as dropped.
     pub(crate) fn pass(&self) -> bool {
-        let passes = self
-            .bucket
-            .as_ref()
-            .is_none_or(|bucket| bucket.lock().try_take(Instant::now()));
+        self.pass_as(|| 1)
+    }
+
+    /// Whether a line with this text may pass. A long one counts as several, by its length in the log.
+    pub(crate) fn pass_line(&self, text: &str) -> bool {
+        self.pass_as(|| {
+            let more = printable(text).len() / LINE;
+            u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)
+        })
+    }
+
+    fn pass_as(&self, count: impl FnOnce() -> u32) -> bool {
+        let passes = self.bucket.as_ref().is_none_or(|bucket| {
+            let count = count();
+            bucket.lock().try_take_many(count, Instant::now())
+        });
         if !passes {
             self.dropped.fetch_add(1, Relaxed);
         }
@@ -111,6 +127,19 @@ mod tests {
         let took = start.elapsed();
         assert!((999..=1020).contains(&took.as_millis()), "{took:?}");
         assert_eq!(limiter.waits().load(Relaxed), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_line_counts_as_several() {
+        let passed = |text: &str| {
+            let gate = RateGate::new(1.0, 100);
+            (0..1000).filter(|_| gate.pass_line(text)).count()
+        };
+        assert_eq!(passed("short"), 100);
+        assert_eq!(passed(&"a".repeat(8 * LINE)), 11);
+        // Each is six characters in the log.
+        assert_eq!(passed(&"\0".repeat(8 * LINE)), 2);
+        assert_eq!(passed(&"a".repeat(1000 * LINE)), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,6 +37,11 @@ impl StopSignal {
         self.0.send_modify(|stops| *stops = stops.saturating_add(1));
     }
 
+    /// Whether all work was stopped, and what begins later.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.0.borrow() == ENDED
+    }
+
     /// Stops all work, and what begins later, too.
     pub(crate) fn end(&self) {
         self.0.send_replace(ENDED);
@@ -74,11 +79,11 @@ mod tests {
         signal.stop();
         let second = signal.begin();
         assert!(first.is_stopped() && first.stopped().now_or_never().is_some());
-        assert!(!second.is_stopped());
+        assert!(!second.is_stopped() && !signal.has_ended());
         signal.end();
         signal.stop();
         let mut third = signal.begin();
-        assert!(second.is_stopped() && third.is_stopped());
+        assert!(second.is_stopped() && third.is_stopped() && signal.has_ended());
         assert!(third.stopped().now_or_never().is_some());
     }
 }

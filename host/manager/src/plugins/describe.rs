@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use flyball_plugin::{Batch, Held, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_plugin::{
+    Batch, Charge, Held, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+};
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -59,7 +61,7 @@ impl Imports for DescribeImports {
         async { Err(denied()) }.boxed()
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+    fn writer_run(&self, batch: Batch, _: Charge) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         async move { batch.writes.iter().map(|_| Err(denied())).collect() }.boxed()
     }
 
@@ -90,9 +92,14 @@ impl Imports for DescribeImports {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_lines.pass() {
-            log_guest(&self.origin, "describe", level, message, fields);
-        }
+        log_guest(
+            &self.log_lines,
+            &self.origin,
+            "describe",
+            level,
+            message,
+            fields,
+        );
     }
 
     fn log_enabled(&self, _: LogLevel) -> bool {

@@ -95,6 +95,11 @@ pub enum PluginError {
         /// Why.
         source: LoadError,
     },
+    /// The same file took too long before.
+    #[error(
+        "the plugin {origin} is not loaded again, because the same file has failed before: {reason}"
+    )]
+    Refused { origin: Arc<str>, reason: String },
     /// It did not describe itself.
     #[error("the plugin {origin} did not describe itself")]
     Describe {
@@ -232,12 +237,14 @@ async fn describe(
 ) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
     // Its own limits are in its policy, which is found by its name.
-    let cpu_share = (!matches!(origin, Origin::BuiltIn(_))).then_some(DROPPED_IN_SHARE);
+    let is_builtin = matches!(origin, Origin::BuiltIn(_));
+    let cpu_share = (!is_builtin).then_some(DROPPED_IN_SHARE);
     let limits = Limits {
         cpu_per_call: DESCRIBE_CPU,
         max_instances: 1,
         cpu_share,
         cpu_burst: DESCRIBE_BURST,
+        is_reserved: is_builtin,
         ..Limits::default()
     };
     let plugin =
@@ -284,11 +291,8 @@ pub(crate) fn limits(
     is_builtin: bool,
 ) -> Limits {
     let default = Limits::default();
-    let bytes = |policy: Option<u64>, default| {
-        policy
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(default)
-    };
+    let size = |policy: Option<u64>| policy.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = |policy, default| size(policy).unwrap_or(default);
     let cpu_share = policy
         .cpu_share
         .unwrap_or(if is_builtin { 0 } else { DROPPED_IN_SHARE });
@@ -299,14 +303,21 @@ pub(crate) fn limits(
     } else {
         instances.min(DROPPED_IN_INSTANCES)
     };
+    let max_instances = policy
+        .instances
+        .map_or(instances, |instances| instances.max(1) as usize);
     Limits {
         cpu_per_call: policy.cpu.unwrap_or(default.cpu_per_call),
         cpu_share: (cpu_share > 0).then_some(cpu_share),
         wall_per_call: policy.wall.unwrap_or(default.wall_per_call),
         memory: bytes(policy.memory, default.memory),
-        max_instances: policy
-            .instances
-            .map_or(instances, |instances| instances.max(1) as usize),
+        total_memory: size(policy.total_memory),
+        max_instances,
+        max_slots: if is_builtin {
+            usize::MAX
+        } else {
+            max_instances.max(default.max_slots)
+        },
         answer_bytes: bytes(policy.answer, default.answer_bytes),
         staged_bytes: bytes(policy.staged, default.staged_bytes),
         held_bytes: bytes(policy.held, default.held_bytes),
@@ -332,6 +343,7 @@ mod tests {
             limits(&none, 5, 2, true),
             Limits {
                 max_instances: 11,
+                max_slots: usize::MAX,
                 is_reserved: true,
                 ..Limits::default()
             }
@@ -341,11 +353,16 @@ mod tests {
             DROPPED_IN_INSTANCES
         );
         assert_eq!(limits(&none, 5, 2, false).cpu_share, Some(DROPPED_IN_SHARE));
+        let many = LimitPolicy {
+            instances: Some(300),
+            ..none
+        };
+        assert_eq!(limits(&many, 5, 2, false).max_slots, 300);
     }
 
     #[test]
     fn the_policy_sets_each_limit() {
-        let text = "[plugins.a.limits]\ncpu = \"2s\"\ncpu-share = 1.5\nwall = \"1m\"\nmemory = \"1Mi\"\ninstances = 3\n\
+        let text = "[plugins.a.limits]\ncpu = \"2s\"\ncpu-share = 1.5\nwall = \"1m\"\nmemory = \"1Mi\"\ntotal-memory = \"2Mi\"\ninstances = 3\n\
                     answer = \"2Mi\"\nstaged = \"3Mi\"\nconnections = 2";
         let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
         let limits = limits(&policy.plugins["a"].limits, 5, 1, false);
@@ -354,6 +371,7 @@ mod tests {
             cpu_share: Some(1500),
             wall_per_call: Duration::from_secs(60),
             memory: 1 << 20,
+            total_memory: Some(2 << 20),
             max_instances: 3,
             answer_bytes: 2 << 20,
             staged_bytes: 3 << 20,

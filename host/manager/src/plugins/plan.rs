@@ -9,7 +9,7 @@ mod tests;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plugins::files::Stamp;
@@ -212,6 +212,14 @@ pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     forget.chain(load).chain(pull).chain(describe).collect()
 }
 
+/// Whether files are being loaded of which one may hold a plugin that the policy names and that is not loaded yet.
+pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
+    let is_loaded = |name: &String| state.plugins().any(|plugin| plugin.name() == name);
+    let mut named = grants.plugins.plugins.iter();
+    state.is_loading_files()
+        && (grants.trust || named.any(|(name, policy)| policy.source.is_none() && !is_loaded(name)))
+}
+
 /// The packages that the policy names, as far as they may run.
 fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<PathBuf, Package> {
     let mut packages = packages::named(&inputs.grants.plugins);
@@ -242,17 +250,20 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
         if slot.is_ending {
             continue;
         }
-        if !wanted.contains_key(name) {
-            actions.push(Action::Stop(name.clone(), None));
-        } else if let Some(reason) = &slot.denied {
-            // It is opened anew once it has ended, and waits there until its account may read.
-            actions.push(Action::Stop(name.clone(), Some(reason.clone())));
+        match wanted.get(name) {
+            None => actions.push(Action::Stop(name.clone(), None)),
+            // It is opened anew once it has ended: with what is granted now, or once its account may read.
+            Some(version) => {
+                if let Some(reason) = must_end(slot, version) {
+                    actions.push(Action::Stop(name.clone(), Some(reason)));
+                }
+            }
         }
     }
     let nothing = Slot::default();
     for (name, version) in wanted {
         let slot = state.slots.get(name).unwrap_or(&nothing);
-        if slot.is_ending || slot.denied.is_some() {
+        if slot.is_ending || must_end(slot, version).is_some() {
             continue;
         }
         let is_wanted = slot.running.as_ref() == Some(version);
@@ -268,6 +279,17 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
         }
     }
     actions
+}
+
+/// Returns why what runs may not go on until the version that is wanted is ready; none if it may.
+fn must_end(slot: &Slot, wanted: &Version) -> Option<String> {
+    let is_less =
+        |running: &Version| !running.grant.is_builtin && !wanted.grant.covers(&running.grant);
+    let revoked = || {
+        let is_less = slot.running.as_ref().is_some_and(is_less);
+        is_less.then(|| "its policy grants less than before".to_owned())
+    };
+    slot.denied.clone().or_else(revoked)
 }
 
 /// Plans what is recorded: each dropped-in version that runs, so that the operator can roll back to the one before.
@@ -373,6 +395,27 @@ impl State {
         self.sources
             .values()
             .filter_map(|source| source.plugin.as_ref())
+    }
+
+    /// Whether files are being loaded.
+    pub(crate) fn is_loading_files(&self) -> bool {
+        let is_file = |content: &Content| matches!(content, Content::File(_));
+        let mut sources = self.sources.values();
+        sources.any(|source| source.is_loading && is_file(&source.content))
+    }
+
+    /// Whether a file may hold a plugin that is granted something, judged before it is loaded: by the name of the plugin that
+    /// the file held before, or else by its own.
+    pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
+        let before = self
+            .sources
+            .get(path)
+            .and_then(|source| source.plugin.as_ref());
+        let name = match before {
+            Some(plugin) => Some(plugin.name()),
+            None => path.file_stem().and_then(|stem| stem.to_str()),
+        };
+        grants.trust || name.is_some_and(|name| grants.plugins.plugins.contains_key(name))
     }
 
     /// What runs under a name.

@@ -1,6 +1,7 @@
 //! Starts an open version of a plugin, or has it take over from the version that runs: builds the context that its calls
 //! work with, and shows it in health checks, debug pages and metrics.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,8 +47,10 @@ pub(crate) struct Starter {
     telemetry: Telemetry,
     running: GaugeVec,
     denied: CounterVec,
-    /// Records events about what plugins are denied.
-    recorder: Arc<Recorder>,
+    /// Sends events about what plugins are denied.
+    denials: ApiClient,
+    /// Records those about the built-ins.
+    builtins: Arc<Recorder>,
 }
 
 /// A version that runs, and what it is registered with.
@@ -86,15 +89,16 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
-        let client = cluster.client("denials", cluster.fence.clone());
-        let recorder = Recorder::start(client, "denials".into(), "flyball".into());
+        let denials = cluster.client("denials", cluster.fence.clone());
+        let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
             cluster,
             options,
             telemetry,
             running,
             denied,
-            recorder: Arc::new(recorder),
+            denials,
+            builtins,
         })
     }
 
@@ -188,7 +192,8 @@ impl Starter {
             cached.clone(),
             opened.plugin.budget().clone(),
             limits.stop.clone(),
-        );
+        )
+        .metered(&opened.plugin);
         let has_same_memo = |same: &&Arc<PluginContext>| {
             same.settings.description.memo_schema == description.memo_schema
                 && same.settings.policy.limits.memo == policy.limits.memo
@@ -214,7 +219,7 @@ impl Starter {
             recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
             incidents: Incidents {
                 count: self.denied.with_label_values(&[&*name]),
-                recorder: self.recorder.clone(),
+                recorder: self.recorder_of_denials(&name, grant.is_builtin),
                 account: grant.account.clone(),
                 plugin: name.clone(),
                 limits: limits.clone(),
@@ -225,7 +230,11 @@ impl Starter {
         Ok(PluginContext {
             reads: Reads { cached, live },
             writer,
-            queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
+            queues: self.queues(
+                description,
+                same.map(|same| same.queues.as_slice()),
+                grant.is_builtin,
+            )?,
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
             signing_keys: SigningKeys::new(self.options.signer.clone(), policy.clone()),
@@ -238,6 +247,15 @@ impl Starter {
                 values: grant.config.clone(),
             },
         })
+    }
+
+    /// The recorder of what a plugin is denied. Each dropped-in plugin has its own, whose queue no other one fills.
+    fn recorder_of_denials(&self, plugin: &str, is_builtin: bool) -> Arc<Recorder> {
+        if is_builtin {
+            self.builtins.clone()
+        } else {
+            record_denials(&self.denials, plugin)
+        }
     }
 
     /// The client for the plugin's requests, with the credentials of its account.
@@ -274,15 +292,30 @@ impl Starter {
         &self,
         description: &Description,
         before: Option<&[Queue]>,
+        is_builtin: bool,
     ) -> Result<Vec<Queue>, MetricsError> {
         let queue = |described: &flyball_types::description::Queue| {
             let mut known = before.unwrap_or_default().iter();
-            match known.find(|queue| *queue.name == described.name) {
-                Some(queue) => Ok(queue.handed_on(described)),
-                None => Queue::new(described, &self.telemetry.metrics),
+            if let Some(queue) = known.find(|queue| *queue.name == described.name) {
+                return Ok(queue.handed_on(described));
             }
+            let label = queue_label(&description.name, &described.name, is_builtin);
+            Queue::new(described, &label, &self.telemetry.metrics)
         };
         description.queues.iter().map(queue).collect()
+    }
+}
+
+fn record_denials(client: &ApiClient, of: &str) -> Arc<Recorder> {
+    Arc::new(Recorder::start(client.clone(), of.into(), "flyball".into()))
+}
+
+/// The name of a queue in the metrics. Of a built-in, it is that of kube-controller-manager, which no other plugin can take.
+fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, str> {
+    if is_builtin {
+        queue.into()
+    } else {
+        format!("{plugin}/{queue}").into()
     }
 }
 

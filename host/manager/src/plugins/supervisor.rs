@@ -19,20 +19,19 @@ use flyball_plugin::Component;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::error_chain;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::feeds::Approval;
 use crate::api::cluster::Cluster;
+use crate::plugins::file_loads::FileLoads;
 use crate::plugins::files::{Folders, Look};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
 use crate::plugins::open::{OpenError, Opened, may_read};
-use crate::plugins::plan::{
-    self, Action, Content, Inputs, Progress, SourceKey, State, Trouble, Version,
-};
+use crate::plugins::plan::{self, Action, Inputs, Progress, SourceKey, State, Trouble, Version};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{Record, RollbackError, VersionFolder, VersionStore};
 use crate::plugins::start::{RunningVersion, Starter};
@@ -42,8 +41,9 @@ use crate::policy::grant::Grants;
 
 /// How often the server is asked whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);
-/// Files that are loaded at once: compiling uses all cores by itself.
-const LOADED_AT_ONCE: usize = 2;
+/// For how long the start waits for the files of the plugins that the policy names. Those that are loaded by then are opened
+/// together with the built-ins.
+const FILES_AT_START: Duration = Duration::from_secs(5);
 /// Plans at once. A handful is enough; more would be a fault of ours, which must not hold up everything else.
 const MOST_PLANS: usize = 100;
 
@@ -70,7 +70,7 @@ pub(crate) struct Supervisor {
     loading: BTreeMap<SourceKey, Task>,
     opening: BTreeMap<String, Task>,
     tickets: u64,
-    turns: Arc<Semaphore>,
+    file_loads: Arc<FileLoads>,
     versions: VersionStore,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
     requests: mpsc::Receiver<Request>,
@@ -200,7 +200,7 @@ impl Supervisor {
             loading: BTreeMap::new(),
             opening: BTreeMap::new(),
             tickets: 0,
-            turns: Arc::new(Semaphore::new(LOADED_AT_ONCE)),
+            file_loads: Arc::default(),
             versions: VersionStore::start(folder),
             events,
             requests,
@@ -237,22 +237,34 @@ impl Supervisor {
         }
     }
 
-    /// Loads all files, and waits until they are loaded. Packages are not waited for: a registry may be slow.
+    /// Begins to load all files and packages, and waits a moment for the files of the plugins that the policy names. The
+    /// others must not hold up the start, and a registry may be slow.
     async fn load_files(&mut self) {
+        let deadline = Instant::now() + FILES_AT_START;
         loop {
             for action in plan::sources(&self.state, &self.inputs()) {
                 self.carry_out(action);
             }
-            let mut sources = self.state.sources.values();
-            let is_file = |content: &Content| matches!(content, Content::File(_));
-            if !sources.any(|source| source.is_loading && is_file(&source.content)) {
+            if !plan::lacks_expected(&self.state, &self.grants) {
                 return;
             }
-            if let Some(event) = self.events.1.recv().await {
-                self.happened(event);
+            match tokio::time::timeout_at(deadline, self.events.1.recv()).await {
+                Ok(Some(event)) => self.happened(event),
+                Ok(None) => {}
+                Err(_) => {
+                    tracing::info!(
+                        "some files of plugins are still being loaded: they start later"
+                    );
+                    return;
+                }
             }
             self.happened_meanwhile();
         }
+    }
+
+    /// Whether all files that were found are loaded, or can't be.
+    pub(crate) fn has_loaded_files(&self) -> bool {
+        !self.state.is_loading_files()
     }
 
     /// The names of all plugins, whether they may run or not.

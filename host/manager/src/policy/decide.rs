@@ -42,6 +42,26 @@ impl PluginPolicy {
             .any(|rule| rule.has(verb, kind, subresource))
     }
 
+    /// Whether it grants all that the other grants. Rules are compared one by one, so no is not certain.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.imports.is_superset(&other.imports)
+            && self.http_hosts.is_superset(&other.http_hosts)
+            && self.signer_keys.is_superset(&other.signer_keys)
+            && other.allow.iter().all(|rule| self.covers_rule(rule))
+    }
+
+    fn covers_rule(&self, other: &Rule) -> bool {
+        let grants = |kind: &str, verb: &str| {
+            self.allow.iter().any(|rule| {
+                rule.has(verb, kind, &other.subresource)
+                    && has_all(&rule.namespaces, &other.namespaces)
+                    && has_all(&rule.fields, &other.fields)
+            })
+        };
+        let mut kinds = other.kinds.iter();
+        kinds.all(|kind| other.verbs.iter().all(|verb| grants(kind, verb)))
+    }
+
     /// Fails with `Denied` if the plugin may not record events about objects of this kind in this namespace. It may if it
     /// may read or write such objects, or create events there.
     pub(crate) fn check_event(&self, kind: &Kind, namespace: &str) -> Result<(), ApiError> {
@@ -196,6 +216,11 @@ impl Rule {
     }
 }
 
+/// Whether a list in a rule, where none means all, has all of another.
+fn has_all(list: &[String], other: &[String]) -> bool {
+    list.is_empty() || !other.is_empty() && other.iter().all(|one| list.contains(one))
+}
+
 /// What a plugin may see of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Visible {
@@ -230,17 +255,17 @@ impl Visible {
 
     /// An error of the server as the plugin may see it. Messages about invalid fields, conflicts and refusals of admission may
     /// quote any field of the object.
-    pub(crate) fn refusal(&self, kind: &Kind, error: ApiError) -> ApiError {
+    pub(crate) fn refusal(&self, kind: &Kind, mut error: ApiError) -> ApiError {
         let is_told_by_name = matches!(error.reason.as_str(), "NotFound" | "AlreadyExists");
         if *self == Self::All || error.effect == Effect::None || is_told_by_name {
             return error;
         }
-        let message = format!(
+        error.message = format!(
             "the request failed with {}; the API server's message is hidden, because the policy limits the fields that this plugin may \
              read of {kind}",
             error.reason
         );
-        ApiError { message, ..error }
+        error
     }
 
     /// What is visible if both allow it, where one of them limits no fields.
@@ -302,6 +327,55 @@ mod tests {
 
     fn parse(text: &str) -> Result<Policy, String> {
         Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_policy_covers_another_that_grants_no_more() {
+        let greeter = |text: &str| parse(text).unwrap().plugins["greeter"].clone();
+        let before = greeter(TEXT);
+        for (from, to, covers) in [
+            ("", "", true),
+            ("250ms", "1ms", true),
+            ("[\"v1/ConfigMap\"]", "[\"v1/ConfigMap\", \"v1/Pod\"]", true),
+            ("[\"v1/ConfigMap\"]", "[\"*\"]", true),
+            ("\"create\", \"update\"", "\"*\"", true),
+            ("namespaces = [\"demo\"]", "", true),
+            (
+                "namespaces = [\"demo\"]",
+                "namespaces = [\"a\", \"demo\"]",
+                true,
+            ),
+            ("\"status\"", "\"*\"", true),
+            ("imports = [\"discovery\"]", "", false),
+            ("[\"v1/ConfigMap\"]", "[\"v1/Pod\"]", false),
+            ("\"create\", \"update\"", "\"create\"", false),
+            ("namespaces = [\"demo\"]", "namespaces = [\"a\"]", false),
+            ("verbs = [\"*\"]", "verbs = [\"get\", \"update\"]", false),
+            (
+                "verbs = [\"*\"]",
+                "verbs = [\"*\"]\nnamespaces = [\"a\"]",
+                false,
+            ),
+            ("\"status\"", "\"\"", false),
+        ] {
+            let after = greeter(&TEXT.replacen(from, to, 1));
+            assert_eq!(after.covers(&before), covers, "{from} -> {to}");
+        }
+        let reads = |fields: &str| {
+            greeter(&format!(
+                "[[plugins.greeter.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\"]\n{fields}"
+            ))
+        };
+        let (all, labels) = (reads(""), reads("fields = [\"metadata.labels\"]"));
+        assert!(all.covers(&labels) && !labels.covers(&all));
+        for list in [
+            "imports = [\"signer\"]\nsigner-keys = [\"a\"]",
+            "http-hosts = [\"example.com\"]",
+        ] {
+            let with = greeter(&format!("[plugins.greeter]\n{list}"));
+            let without = PluginPolicy::default();
+            assert!(with.covers(&without) && !without.covers(&with), "{list}");
+        }
     }
 
     #[test]

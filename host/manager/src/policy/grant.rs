@@ -84,6 +84,14 @@ impl Grant {
         let uses_account = !self.is_builtin || builtins_use_accounts;
         self.account.as_ref().filter(|_| uses_account)
     }
+
+    /// Whether whoever has the `other` may go on with it until this one is in force, because this one grants all of it to the
+    /// same account.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.is_builtin == other.is_builtin
+            && self.account == other.account
+            && self.policy.covers(&other.policy)
+    }
 }
 
 /// Why a plugin may not run. The others do.

@@ -29,6 +29,13 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub memory: Option<u64>,
+    /// Memory of all instances together.
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub total_memory: Option<u64>,
     /// Cores that all calls together may use on average, as in `0.25`; 0 for no limit.
     #[serde(
         deserialize_with = "cores",

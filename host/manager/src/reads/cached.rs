@@ -24,10 +24,12 @@ use crate::policy::PluginPolicy;
 use crate::reads::access::{Read, access};
 use crate::reads::snapshot::{Part, Snapshot};
 
-/// How many sets of paths are kept parsed. Further sets are parsed for each read...
-const PARSED_KEPT: usize = 256;
-/// ...and longer ones, in bytes.
-const PARSED_BYTES: usize = 16 * 1024;
+/// The most paths of one request, and their bytes: they are counted before they are parsed.
+const MAX_PATHS: usize = 512;
+const MAX_PATHS_BYTES: usize = 64 * 1024;
+
+/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few hundred bytes.
+const PARSED_BYTES: usize = 1 << 20;
 
 /// How many deleted owners are remembered.
 const DELETED_KEPT: usize = 16_384;
@@ -48,13 +50,22 @@ pub(crate) struct Seen {
 
 /// Parsed sets of paths.
 struct Parsed<T> {
-    known: Mutex<HashMap<Vec<String>, Arc<T>>>,
+    known: Mutex<Known<T>>,
+}
+
+struct Known<T> {
+    sets: HashMap<Vec<String>, Arc<T>>,
+    /// An estimate.
+    bytes: usize,
 }
 
 impl<T> Default for Parsed<T> {
     fn default() -> Self {
         Self {
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                sets: HashMap::new(),
+                bytes: 0,
+            }),
         }
     }
 }
@@ -239,7 +250,9 @@ impl CachedReads {
                     "rows do not name their kind, so a query of all kinds returns none: ask for fields",
                 ));
             }
-            Projection::Columns(paths) => lister.rows(self.columns.get(paths, Columns::parse)?),
+            Projection::Columns(paths) => {
+                lister.rows(self.columns.get(paths, Columns::parse, Columns::size)?)
+            }
         };
         projection.map_err(|error| ApiError::denied(error.to_string()))
     }
@@ -430,7 +443,7 @@ impl CachedReads {
         if fields.is_empty() {
             Ok(None)
         } else {
-            self.masks.get(fields, Mask::parse).map(Some)
+            self.masks.get(fields, Mask::parse, Mask::size).map(Some)
         }
     }
 }
@@ -440,18 +453,36 @@ impl<T> Parsed<T> {
         &self,
         paths: &'a [String],
         parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
+        size: impl FnOnce(&T) -> usize,
     ) -> Result<Arc<T>, ApiError> {
-        if let Some(known) = self.known.lock().get(paths) {
+        check_paths(paths)?;
+        if let Some(known) = self.known.lock().sets.get(paths) {
             return Ok(known.clone());
         }
         let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
+        let text = |path: &String| size_of::<String>() + path.len();
+        let bytes = paths.iter().map(text).sum::<usize>() + size(&parsed);
         let mut known = self.known.lock();
-        let size = |paths: &[String]| paths.iter().map(String::len).sum::<usize>();
-        if known.len() < PARSED_KEPT && size(paths) <= PARSED_BYTES {
-            known.insert(paths.to_vec(), parsed.clone());
+        if known.bytes.saturating_add(bytes) <= PARSED_BYTES
+            && known.sets.insert(paths.to_vec(), parsed.clone()).is_none()
+        {
+            known.bytes += bytes;
         }
         Ok(parsed)
     }
+}
+
+/// Fails if a request has too many paths to parse them.
+pub(crate) fn check_paths(paths: &[String]) -> Result<(), ApiError> {
+    let count = paths.len();
+    let bytes: usize = paths.iter().map(String::len).sum();
+    if count > MAX_PATHS || bytes > MAX_PATHS_BYTES {
+        return Err(ApiError::full(format!(
+            "a read or write names at most {MAX_PATHS} field paths of {MAX_PATHS_BYTES} bytes together, and this one has \
+             {count} of {bytes} bytes"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns a lister of an informer's objects, with the fields of its watch, in the namespaces of the policy.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
-use flyball_plugin::{Budget, Held};
+use flyball_plugin::{Budget, Held, Read as GuestRead};
 use flyball_types::{
     ApiError, Catalogue, DiscoveryFailure, Effect, FieldPath, FieldSelector, Kind, Mask,
     ServedKind, Subresource, error_chain,
@@ -17,6 +17,7 @@ use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::policy::{PluginPolicy, Visible};
 use crate::reads::access::{Read, access};
+use crate::reads::cached::check_paths;
 use crate::reads::raw_path::{RawPath, ResourcePath};
 
 /// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
@@ -57,7 +58,34 @@ pub(crate) struct LiveReads {
     budget: Arc<Budget>,
 }
 
-/// An answer of the server that is yet to be reduced. That takes CPU time, so it is the guest's threads that do it.
+/// A read that was checked, as far as that needs no request, and is yet to be sent. Checks take CPU time, so it is the guest's
+/// threads that do them, as [`Fetched::reduce`] does.
+pub(crate) struct Prepared {
+    target: Target,
+    /// What it asks for; all if none.
+    fields: Option<Mask>,
+}
+
+enum Target {
+    /// An object, or a list if there is no name.
+    Kind {
+        kind: Kind,
+        namespace: String,
+        name: Option<String>,
+        parameters: Vec<(String, String)>,
+        /// What the plugin may see.
+        visible: Visible,
+    },
+    /// A path.
+    Raw {
+        path: RawPath,
+        parameters: Vec<(String, String)>,
+        /// The path with its parameters.
+        request: String,
+    },
+}
+
+/// An answer of the server that is yet to be reduced.
 pub(crate) struct Fetched {
     answer: Held,
     /// What the plugin may see; all if none.
@@ -68,22 +96,6 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
-    fn new(
-        answer: Held,
-        visible: Visible,
-        fields: &[String],
-        is_list: bool,
-    ) -> Result<Self, ApiError> {
-        let all = fields.is_empty() || fields.iter().any(|path| path == ".");
-        let fields = (!all).then(|| Mask::parse(fields).map_err(invalid));
-        Ok(Self {
-            answer,
-            visible: visible.mask(),
-            fields: fields.transpose()?,
-            is_list,
-        })
-    }
-
     /// Returns what the guest gets of the answer.
     pub(crate) fn reduce(self) -> Result<Held, ApiError> {
         let mut answer = self.answer;
@@ -119,48 +131,52 @@ impl LiveReads {
         &self.rate
     }
 
-    /// Reads an object, to be reduced to `fields`.
-    pub(crate) async fn get(
-        &self,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        fields: &[String],
-    ) -> Result<Fetched, ApiError> {
-        let kind: Kind = kind.parse().map_err(invalid)?;
-        let visible = self.check("get", &kind, "", namespace, &[])?;
-        let resource = resolve(&self.discovery, &kind).await?;
-        let path = resource.object(namespace, name, "").map_err(invalid)?;
-        let accept = if is_metadata(fields) { METADATA } else { JSON };
-        let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        Fetched::new(answer, visible, fields, false)
+    /// Checks a read.
+    pub(crate) fn prepare(&self, read: GuestRead) -> Result<Prepared, ApiError> {
+        match read {
+            GuestRead::Get {
+                kind,
+                namespace,
+                name,
+                fields,
+            } => {
+                let kind: Kind = kind.parse().map_err(invalid)?;
+                let visible = self.check("get", &kind, "", &namespace, &[])?;
+                let target = Target::Kind {
+                    kind,
+                    namespace,
+                    name: Some(name),
+                    parameters: Vec::new(),
+                    visible,
+                };
+                let fields = mask(&fields)?;
+                Ok(Prepared { target, fields })
+            }
+            GuestRead::List {
+                kind,
+                namespace,
+                parameters,
+                fields,
+            } => {
+                let kind: Kind = kind.parse().map_err(invalid)?;
+                let compared = compared_fields(&parameters)?;
+                let visible = self.check("list", &kind, "", &namespace, &compared)?;
+                let target = Target::Kind {
+                    kind,
+                    namespace,
+                    name: None,
+                    parameters,
+                    visible,
+                };
+                let fields = mask(&fields)?;
+                Ok(Prepared { target, fields })
+            }
+            GuestRead::Raw { path } => self.prepare_raw(&path),
+        }
     }
 
-    /// Reads a list, each object to be reduced to `fields`.
-    pub(crate) async fn list(
-        &self,
-        kind: &str,
-        namespace: &str,
-        parameters: &[(String, String)],
-        fields: &[String],
-    ) -> Result<Fetched, ApiError> {
-        let kind: Kind = kind.parse().map_err(invalid)?;
-        let visible = self.check("list", &kind, "", namespace, &compared_fields(parameters)?)?;
-        let resource = resolve(&self.discovery, &kind).await?;
-        let path = resource.collection(namespace).map_err(invalid)?;
-        let path = with_parameters(path, parameters, &LIST_PARAMETERS)?;
-        let accept = if is_metadata(fields) {
-            METADATA_LIST
-        } else {
-            JSON
-        };
-        let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        Fetched::new(answer, visible, fields, true)
-    }
-
-    /// Returns the answer to a GET of a path. The path of an object or of a list needs the same grant as
-    /// [`LiveReads::get`] or [`LiveReads::list`].
-    pub(crate) async fn raw(&self, path_and_query: &str) -> Result<Fetched, ApiError> {
+    /// Checks a GET of a path. The path of an object or of a list needs the same grant as the read of an object or a list.
+    fn prepare_raw(&self, path_and_query: &str) -> Result<Prepared, ApiError> {
         access(&self.policy, Read::Raw)?;
         let (path, query) = path_and_query
             .split_once('?')
@@ -170,15 +186,69 @@ impl LiveReads {
             .into_owned()
             .collect();
         let request = with_parameters(path.to_owned(), &parameters, &RAW_PARAMETERS)?;
-        let (visible, is_list) = match parsed {
-            RawPath::Other => (Visible::All, false),
-            RawPath::Resource(target) => {
-                let is_list = target.name.is_empty();
-                (self.check_path(&target, &parameters).await?, is_list)
+        let target = Target::Raw {
+            path: parsed,
+            parameters,
+            request,
+        };
+        Ok(Prepared {
+            target,
+            fields: None,
+        })
+    }
+
+    /// Sends a read, when the rate limiter lets it. Discovery is a part of it.
+    pub(crate) async fn fetch(&self, read: Prepared) -> Result<Fetched, ApiError> {
+        self.rate.wait().await;
+        let Prepared { target, fields } = read;
+        let (request, visible, is_list) = match target {
+            Target::Kind {
+                kind,
+                namespace,
+                name,
+                parameters,
+                visible,
+            } => {
+                let resource = resolve(&self.discovery, &kind).await?;
+                let path = match &name {
+                    Some(name) => resource.object(&namespace, name, ""),
+                    None => resource.collection(&namespace),
+                };
+                let path = with_parameters(path.map_err(invalid)?, &parameters, &LIST_PARAMETERS)?;
+                let asks = fields.as_ref();
+                // The server need not send more.
+                let accept = match (
+                    asks.is_some_and(|mask| Mask::metadata().covers(mask)),
+                    &name,
+                ) {
+                    (false, _) => JSON,
+                    (true, Some(_)) => METADATA,
+                    (true, None) => METADATA_LIST,
+                };
+                let request = ApiRequest::get(path).accept(accept);
+                (request, visible, name.is_none())
+            }
+            Target::Raw {
+                path: RawPath::Other,
+                request,
+                ..
+            } => (ApiRequest::get(request), Visible::All, false),
+            Target::Raw {
+                path: RawPath::Resource(target),
+                parameters,
+                request,
+            } => {
+                let visible = self.check_path(&target, &parameters).await?;
+                (ApiRequest::get(request), visible, target.name.is_empty())
             }
         };
-        let answer = self.send(ApiRequest::get(request)).await?;
-        Fetched::new(answer, visible, &[], is_list)
+        let request = request.at_most(self.answer_bytes).charged_to(&self.budget);
+        Ok(Fetched {
+            answer: self.client.send_held(request).await?,
+            visible: visible.mask(),
+            fields,
+            is_list,
+        })
     }
 
     /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
@@ -193,9 +263,13 @@ impl LiveReads {
             (&kind.group, &kind.version, &resource.plural)
                 == (&target.group, &target.version, &target.plural)
         };
-        // A kind that has just been installed is looked for again.
-        for age in [DISCOVERY_AGE, Duration::ZERO] {
-            let found = self.discovery.catalogue(age).await;
+        // A kind that has just been installed is looked for again. All plugins together have one list of the kinds requested
+        // in each interval, so that this waits for the next one.
+        for wait in [Duration::ZERO, DISCOVERY_AGE] {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            let found = self.discovery.catalogue(DISCOVERY_AGE).await;
             let found = found.map_err(|error| ApiError::unreachable(error_chain(&error)))?;
             if let Some(resource) = found.resources.iter().find(is_it) {
                 let verb = if target.name.is_empty() {
@@ -240,42 +314,42 @@ impl LiveReads {
         access(&self.policy, read)
     }
 
-    /// Returns the kinds that the API server serves.
-    pub(crate) async fn kinds(&self) -> Result<Catalogue, ApiError> {
-        access(&self.policy, Read::Discovery)?;
-        let found = self.discovery.catalogue(DISCOVERY_AGE).await;
-        let found = found.map_err(|error| ApiError::unreachable(error.to_string()))?;
-        let kind = |resource: &Arc<ApiResource>| ServedKind {
-            kind: resource.kind.to_string(),
-            plural: resource.plural.clone(),
-            namespaced: resource.namespaced,
-            preferred: resource.preferred,
-            verbs: resource.verbs.iter().cloned().collect(),
-            subresources: resource
-                .subresources
-                .iter()
-                .map(|subresource| Subresource {
-                    name: subresource.name.clone(),
-                    verbs: subresource.verbs.iter().cloned().collect(),
-                })
-                .collect(),
-        };
-        let failure = |(group_version, message): &(String, String)| DiscoveryFailure {
-            group_version: group_version.clone(),
-            message: message.clone(),
-        };
-        Ok(Catalogue {
-            kinds: found.resources.iter().map(kind).collect(),
-            failures: found.failed.iter().map(failure).collect(),
-        })
+    /// Checks whether the plugin may know the kinds that the API server serves.
+    pub(crate) fn check_discovery(&self) -> Result<(), ApiError> {
+        access(&self.policy, Read::Discovery).map(drop)
     }
 
-    async fn send(&self, request: ApiRequest) -> Result<Held, ApiError> {
-        self.rate.wait().await;
-        let request = request.at_most(self.answer_bytes);
-        self.client
-            .send_held(request.charged_to(&self.budget))
-            .await
+    /// Returns the kinds that the API server serves, to be converted by [`catalogue`].
+    pub(crate) async fn kinds(&self) -> Result<Arc<flyball_cache::Catalogue>, ApiError> {
+        let found = self.discovery.catalogue(DISCOVERY_AGE).await;
+        found.map_err(|error| ApiError::unreachable(error.to_string()))
+    }
+}
+
+/// Returns the kinds as a guest gets them.
+pub(crate) fn catalogue(found: &flyball_cache::Catalogue) -> Catalogue {
+    let kind = |resource: &Arc<ApiResource>| ServedKind {
+        kind: resource.kind.to_string(),
+        plural: resource.plural.clone(),
+        namespaced: resource.namespaced,
+        preferred: resource.preferred,
+        verbs: resource.verbs.iter().cloned().collect(),
+        subresources: resource
+            .subresources
+            .iter()
+            .map(|subresource| Subresource {
+                name: subresource.name.clone(),
+                verbs: subresource.verbs.iter().cloned().collect(),
+            })
+            .collect(),
+    };
+    let failure = |(group_version, message): &(String, String)| DiscoveryFailure {
+        group_version: group_version.clone(),
+        message: message.clone(),
+    };
+    Catalogue {
+        kinds: found.resources.iter().map(kind).collect(),
+        failures: found.failed.iter().map(failure).collect(),
     }
 }
 
@@ -329,9 +403,14 @@ fn invalid(error: impl std::fmt::Display) -> ApiError {
     ApiError::invalid(error.to_string())
 }
 
-/// Whether all of these fields are metadata, so that the server need not send more.
-fn is_metadata(fields: &[String]) -> bool {
-    !fields.is_empty() && Mask::parse(fields).is_ok_and(|mask| Mask::metadata().covers(&mask))
+/// Returns the mask of the fields that a read asks for; none if it asks for all.
+fn mask(fields: &[String]) -> Result<Option<Mask>, ApiError> {
+    let asks_for_all = fields.is_empty() || fields.iter().any(|path| path == ".");
+    if asks_for_all {
+        return Ok(None);
+    }
+    check_paths(fields)?;
+    Mask::parse(fields).map(Some).map_err(invalid)
 }
 
 /// Reduces an answer to the fields of the mask.
@@ -367,11 +446,17 @@ mod tests {
 
     /// The reads of a plugin on a server that has one pod, ten per second; and the requests that they sent.
     fn reads() -> (LiveReads, Log) {
+        let (reads, log, _) = reads_by(POLICY);
+        (reads, log)
+    }
+
+    /// As [`reads`], by another policy; and the requests of discovery.
+    fn reads_by(policy: &str) -> (LiveReads, Log, Log) {
         let pod = || json!({"metadata": {"name": "web", "uid": "1", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {}});
         let served = json!({"items": [{"versions": [{"version": "v1", "resources": [
             {"resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced", "verbs": ["get", "list"]},
         ]}]}]});
-        let (server, _) = serve(move |request| match &*request.path {
+        let (server, discovered) = serve(move |request| match &*request.path {
             "/api" => Reply::Json(200, served.clone()),
             _ => Reply::Json(200, json!({"items": []})),
         });
@@ -380,7 +465,7 @@ mod tests {
             "/api/v1/namespaces/demo/pods/web" => Reply::Json(200, pod()),
             _ => Reply::Json(200, json!({"items": [pod()]})),
         });
-        let policy = Policy::parse(Path::new("policy.toml"), POLICY).expect("a policy");
+        let policy = Policy::parse(Path::new("policy.toml"), policy).expect("a policy");
         let reads = LiveReads::new(
             ApiClient::new(connection, None, "test", Arc::new(Fence::closed())),
             Arc::new(Discovery::new(source)),
@@ -389,7 +474,7 @@ mod tests {
             1 << 20,
             Budget::new(1 << 20),
         );
-        (reads, log)
+        (reads, log, discovered)
     }
 
     /// What the policy lets the plugin read of the pod. An object always keeps what identifies it.
@@ -402,56 +487,102 @@ mod tests {
         serde_json::from_slice(&reduced.bytes).expect("JSON")
     }
 
+    fn get(kind: &str, namespace: &str, name: &str, fields: &[&str]) -> GuestRead {
+        GuestRead::Get {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            fields: fields.iter().map(|&field| field.into()).collect(),
+        }
+    }
+
+    fn list(namespace: &str, parameters: &[(&str, &str)]) -> GuestRead {
+        let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        GuestRead::List {
+            kind: "v1/Pod".into(),
+            namespace: namespace.into(),
+            parameters: parameters.iter().map(pair).collect(),
+            fields: Vec::new(),
+        }
+    }
+
+    async fn read(reads: &LiveReads, read: GuestRead) -> Result<Fetched, ApiError> {
+        reads.fetch(reads.prepare(read)?).await
+    }
+
     #[tokio::test]
     async fn an_object_has_the_fields_that_are_both_granted_and_asked_for() {
         let (reads, _) = reads();
-        let get = async |fields: &[&str]| {
-            let fields: Vec<String> = fields.iter().map(|&field| field.into()).collect();
-            json_of(reads.get("v1/Pod", "demo", "web", &fields).await.unwrap())
-        };
-        assert_eq!(get(&[]).await, granted());
-        let fields = ["status", "metadata.labels", "spec"];
-        assert_eq!(get(&fields).await, granted());
+        for fields in [&[][..], &["status", "metadata.labels", "spec"]] {
+            let found = read(&reads, get("v1/Pod", "demo", "web", fields)).await;
+            assert_eq!(json_of(found.unwrap()), granted());
+        }
     }
 
     #[tokio::test]
     async fn the_objects_of_a_list_have_the_fields_that_are_granted() {
         let (reads, log) = reads();
-        let limit = [("limit".to_owned(), "5".to_owned())];
-        let list = reads.list("v1/Pod", "demo", &limit, &[]).await.unwrap();
-        assert_eq!(json_of(list)["items"], json!([granted()]));
+        let found = read(&reads, list("demo", &[("limit", "5")])).await;
+        assert_eq!(json_of(found.unwrap())["items"], json!([granted()]));
         assert_eq!(log.take(), ["GET /api/v1/namespaces/demo/pods?limit=5"]);
     }
 
     #[tokio::test]
     async fn a_read_that_is_not_granted_sends_nothing() {
         let (reads, log) = reads();
-        let watch = [("watch".to_owned(), "1".to_owned())];
-        for (error, reason) in [
-            (reads.get("v1/Pod", "other", "web", &[]).await, "Denied"),
-            (reads.get("v1/Secret", "demo", "web", &[]).await, "Denied"),
-            (reads.list("v1/Pod", "", &[], &[]).await, "Denied"),
-            (reads.raw("/metrics").await, "Denied"),
-            (reads.list("v1/Pod", "demo", &watch, &[]).await, "Invalid"),
-            (
-                reads.get("v1/Pod", "demo", "../secrets/a", &[]).await,
-                "Invalid",
-            ),
+        let raw = GuestRead::Raw {
+            path: "/metrics".into(),
+        };
+        for (denied, reason) in [
+            (get("v1/Pod", "other", "web", &[]), "Denied"),
+            (get("v1/Secret", "demo", "web", &[]), "Denied"),
+            (list("", &[]), "Denied"),
+            (raw, "Denied"),
+            (list("demo", &[("watch", "1")]), "Invalid"),
+            (get("v1/Pod", "demo", "../secrets/a", &[]), "Invalid"),
         ] {
-            assert_eq!(error.map(drop).unwrap_err().reason, reason);
+            let error = read(&reads, denied).await.map(drop).unwrap_err();
+            assert_eq!(error.reason, reason);
         }
-        assert_eq!(reads.kinds().await.unwrap_err().reason, "Denied");
+        assert_eq!(reads.check_discovery().unwrap_err().reason, "Denied");
         assert!(log.take().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_fields_of_a_read_are_counted_before_they_are_parsed() {
+        let (reads, _) = reads();
+        let many = vec!["a"; 2_000_000];
+        let long = "a".repeat(100_000);
+        for fields in [&many[..], &[&*long][..]] {
+            let refused = reads.prepare(get("v1/Pod", "demo", "web", fields));
+            let error = refused.map(drop).unwrap_err();
+            assert_eq!(error.reason, "Full", "{error}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn reads_wait_for_a_rate_limiter_of_their_own() {
         let (reads, start) = (reads().0, Instant::now());
         for _ in 0..6 {
-            reads.get("v1/Pod", "demo", "web", &[]).await.unwrap();
+            let found = read(&reads, get("v1/Pod", "demo", "web", &[])).await;
+            found.map(drop).unwrap();
         }
         let took = start.elapsed().as_millis();
         assert!((499..=520).contains(&took), "{took} ms");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn raw_reads_of_unknown_resources_share_one_discovery_a_second() {
+        let policy = "[plugins.a]\nimports = [\"raw\"]\n";
+        let (reads, _, discovered) = reads_by(policy);
+        let unknown = || GuestRead::Raw {
+            path: "/apis/x.example/v1/foo".into(),
+        };
+        let all = (0..10).map(|_| read(&reads, unknown()));
+        let found = futures::future::join_all(all).await;
+        assert!(found.iter().all(Result::is_ok));
+        let lists = discovered.take().len();
+        assert!((2..=8).contains(&lists), "{lists} requests in two seconds");
     }
 
     #[test]

@@ -121,7 +121,11 @@ impl Cursor for Snapshot {
     }
 
     fn size(&self) -> usize {
-        // The cursor keeps the whole snapshot's list, of which the objects that were returned are a part.
-        size_of::<Self>() + size_of_val(self.objects.as_slice())
+        // Parts may share a projection, which mostly is small.
+        let projection = |part: &Part| part.projection.as_ref().map_or(0, |parsed| parsed.size());
+        size_of::<Self>()
+            + size_of_val(self.objects.as_slice())
+            + size_of_val(self.parts.as_slice())
+            + self.parts.iter().map(projection).sum::<usize>()
     }
 }

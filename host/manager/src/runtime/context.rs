@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_types::ApiError;
 use flyball_types::description::Description;
-use flyball_workqueue::Priority;
+use flyball_workqueue::{Held, Priority};
 
 use crate::limits::host_limits::HostLimits;
 use crate::policy::PluginPolicy;
@@ -75,6 +75,15 @@ impl PluginContext {
             .iter()
             .find(|queue| name.is_empty() || &*queue.name == name);
         found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
+    }
+
+    /// Returns what all queues hold together.
+    pub(crate) fn held_keys(&self) -> Held {
+        let held = self.queues.iter().map(|queue| queue.keys.held());
+        held.fold(Held::default(), |all, queue| Held {
+            keys: all.keys + queue.keys,
+            bytes: all.bytes + queue.bytes,
+        })
     }
 
     /// Frees memory that is no longer needed, and reports what was dropped. Called periodically.

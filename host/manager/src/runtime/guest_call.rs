@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+    Batch, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
 };
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
 use futures::FutureExt;
@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::api::events::Event;
+use crate::reads::live::catalogue;
 use crate::runtime::context::PluginContext;
 use crate::runtime::memo::MemoCall;
 use crate::runtime::telemetry::{clip, log_guest};
@@ -72,10 +73,12 @@ impl GuestCall {
         self.writes.close();
         self.writes.wait().await;
         for kind in self.journal.take_unknown() {
-            tracing::warn!(
-                controller = self.context.name(), key = &*self.key, %kind,
-                "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
-            );
+            if self.context.limits.log_lines.pass() {
+                tracing::warn!(
+                    controller = self.context.name(), key = &*self.key, %kind,
+                    "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
+                );
+            }
             for informer in self.context.reads.cached.informers(&kind) {
                 let position = loop {
                     match informer.fresh_position().await {
@@ -89,6 +92,14 @@ impl GuestCall {
                 informer.wait_until(position).await;
             }
         }
+    }
+
+    /// Fails if the plugin has ended: its calls may go on for a moment, and start nothing any more.
+    fn check_running(&self) -> Result<(), ApiError> {
+        if self.context.limits.stop.has_ended() {
+            return Err(ApiError::stopped());
+        }
+        Ok(())
     }
 
     /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when the
@@ -167,39 +178,45 @@ impl Imports for GuestCall {
     }
 
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
-        let fetched = self.on_host(|context| async move {
-            let live = &context.reads.live;
-            match read {
-                Read::Get {
-                    kind,
-                    namespace,
-                    name,
-                    fields,
-                } => live.get(&kind, &namespace, &name, &fields).await,
-                Read::List {
-                    kind,
-                    namespace,
-                    parameters,
-                    fields,
-                } => live.list(&kind, &namespace, &parameters, &fields).await,
-                Read::Raw { path } => live.raw(&path).await,
-            }
-        });
-        async move { fetched.await?.reduce() }.boxed()
+        async move {
+            self.check_running()?;
+            let live = &self.context.reads.live;
+            let read = self.context.telemetry.incidents.seen(live.prepare(read))?;
+            let fetched =
+                self.on_host(|context| async move { context.reads.live.fetch(read).await });
+            fetched.await?.reduce()
+        }
+        .boxed()
     }
 
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
-        self.on_host(|context| async move { context.reads.live.kinds().await })
+        async move {
+            let checked = self.context.reads.live.check_discovery();
+            self.context.telemetry.incidents.seen(checked)?;
+            let kinds = self.on_host(|context| async move { context.reads.live.kinds().await });
+            Ok(catalogue(&*kinds.await?))
+        }
+        .boxed()
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+    fn writer_run(
+        &self,
+        batch: Batch,
+        charge: Charge,
+    ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let count = batch.writes.len();
         let (context, journal) = (self.context.clone(), self.journal.clone());
-        // On the host's runtime, so that the writes go on when the guest is stopped.
-        let run = async move { context.writer.run(batch, &journal).await };
-        let running = self.writes.spawn_on(run, &self.context.runtime);
-        let context = self.context.clone();
         async move {
+            let prepared = match self.context.writer.prepare(batch).await {
+                Ok(prepared) => prepared,
+                Err(error) => return (0..count).map(|_| Err(error.clone())).collect(),
+            };
+            // On the host's runtime, so that the writes go on when the guest is stopped.
+            let run = async move {
+                let _charge = charge;
+                context.writer.run(prepared, &journal).await
+            };
+            let running = self.writes.spawn_on(run, &self.context.runtime);
             let stopped = || {
                 let message = "the host stopped the batch before it had an answer";
                 Err(ApiError::timeout(message))
@@ -208,7 +225,7 @@ impl Imports for GuestCall {
             let results = results.unwrap_or_else(|_| (0..count).map(|_| stopped()).collect());
             results
                 .into_iter()
-                .map(|result| context.telemetry.incidents.seen(result))
+                .map(|result| self.context.telemetry.incidents.seen(result))
                 .collect()
         }
         .boxed()
@@ -261,7 +278,8 @@ impl Imports for GuestCall {
 
     fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let queue = self.context.queue(queue)?;
-        self.context.limits.check_key(queue.held_keys(), key)?;
+        let held = || self.context.held_keys();
+        self.context.limits.check_key(key, held)?;
         queue.add(
             key.into(),
             Duration::from_millis(delay_ms.into()),
@@ -292,8 +310,9 @@ impl Imports for GuestCall {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_enabled(level) && self.context.limits.log_lines.pass() {
-            log_guest(self.context.name(), &self.key, level, message, fields);
+        if self.log_enabled(level) {
+            let (gate, controller) = (&self.context.limits.log_lines, self.context.name());
+            log_guest(gate, controller, &self.key, level, message, fields);
         }
     }
 
@@ -355,6 +374,7 @@ impl Imports for GuestCall {
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
+        self.check_running()?;
         let context = self.context.clone();
         let incidents = &context.telemetry.incidents;
         let reach = incidents.seen(context.settings.policy.check_server(server))?;
@@ -367,6 +387,7 @@ impl Imports for GuestCall {
     }
 
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+        self.check_running()?;
         self.context
             .telemetry
             .incidents

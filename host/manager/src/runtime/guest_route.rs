@@ -1,12 +1,13 @@
 //! Calls the guest's `route` for deltas that the declared mappings can't map, and enqueues the keys that it returns. One
-//! task for all watches of a version: a call that fails or takes long holds up no declared mapping.
+//! task for all watches of a version: a call that fails or takes long holds up no declared mapping. What it costs the host is
+//! charged to the plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use flyball_cache::{Delta, Lister};
-use flyball_plugin::Plugin;
+use flyball_plugin::{Plugin, RoutedKey};
 use flyball_types::Kind;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -20,6 +21,8 @@ use crate::runtime::route_backlog::{RouteBacklog, Step, Waiting, WatchNumber};
 
 /// The queue that the history shows for failures of `route`.
 const ROUTE: &str = "route";
+/// How many keys are enqueued before others may run.
+const KEYS: usize = 1000;
 
 /// The deltas of all watches of a plugin version that wait for `route`.
 #[derive(Default)]
@@ -84,7 +87,8 @@ impl GuestRoute {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let has_ended = self.producers.load(Ordering::SeqCst) == 0;
-            let step = self.backlog.lock().next(Instant::now());
+            let next = || self.backlog.lock().next(Instant::now());
+            let step = plugin.work(next).await;
             match step {
                 Step::InitialDone(watch) => {
                     let left = self.watches.lock()[watch].left.clone();
@@ -106,17 +110,21 @@ impl GuestRoute {
     }
 
     async fn route(&self, plugin: &Plugin, context: &Arc<PluginContext>, batch: Vec<Waiting>) {
-        let deltas: Vec<_> = batch
-            .iter()
-            .map(|waiting| self.guest_delta(waiting))
-            .collect();
+        let mut deltas = Vec::with_capacity(batch.len());
+        for waiting in &batch {
+            deltas.push(plugin.work(|| self.guest_delta(waiting)).await);
+        }
         let (called, owned) = (plugin.clone(), context.clone());
         let started = Instant::now();
         let call = async move { call_route(&called, &owned, deltas).await };
         let routed = context.route_turns.run(call).await;
         let routed = routed.unwrap_or_else(|| Err("the host failed".to_owned()));
-        let Err(error) = routed else {
-            return self.report(context);
+        let error = match routed {
+            Ok(keys) => {
+                enqueue(plugin, context, keys).await;
+                return self.report(context);
+            }
+            Err(error) => error,
         };
         if context.limits.log_lines.pass() {
             tracing::warn!(
@@ -208,36 +216,47 @@ impl Drop for Producer {
     }
 }
 
-/// Calls the guest's `route` once and enqueues the keys that it returns. The error is a sentence.
+/// Calls the guest's `route` once and returns its keys. The error is a sentence.
 async fn call_route(
     plugin: &Plugin,
     context: &Arc<PluginContext>,
     deltas: Vec<flyball_plugin::Delta>,
-) -> Result<(), String> {
+) -> Result<Vec<RoutedKey>, String> {
     let call = GuestCall::new(context.clone(), ROUTE.into());
     let routed = plugin
         .route(call.clone(), deltas)
         .await
         .map_err(|error| error.to_string())??;
     call.commit();
+    Ok(routed)
+}
+
+/// Enqueues the keys that the guest's `route` returned, up to the plugin's limit.
+async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>) {
     let (mut dropped, mut first) = (0, None);
-    for key in routed {
-        let checked = context.queue(&key.queue).and_then(|queue| {
-            let held = queue.held_keys();
-            context.limits.check_key(held, &key.key).map(|()| queue)
-        });
-        match checked {
-            Ok(queue) => queue.add(key.key.into(), key.delay, &ROUTE.into()),
-            Err(error) => {
-                dropped += 1;
-                first.get_or_insert(error);
+    let mut keys = keys.into_iter();
+    while keys.len() > 0 {
+        let some = keys.by_ref().take(KEYS);
+        let enqueue = || {
+            for key in some {
+                let checked = context.queue(&key.queue).and_then(|queue| {
+                    let held = || context.held_keys();
+                    context.limits.check_key(&key.key, held).map(|()| queue)
+                });
+                match checked {
+                    Ok(queue) => queue.add(key.key.into(), key.delay, &ROUTE.into()),
+                    Err(error) => {
+                        dropped += 1;
+                        first.get_or_insert(error);
+                    }
+                }
             }
-        }
+        };
+        plugin.work(enqueue).await;
     }
     if let Some(error) = first
         && context.limits.log_lines.pass()
     {
         tracing::warn!(controller = context.name(), dropped, %error, "dropped keys that `route` returned");
     }
-    Ok(())
 }

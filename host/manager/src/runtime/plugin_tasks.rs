@@ -81,7 +81,7 @@ impl PluginTasks {
             tasks.route_discovered(&guest, discovered, left);
         }
         let route = guest.run(tasks.plugin.clone(), tasks.context.clone());
-        tasks.routes.spawn(route);
+        tasks.routes.spawn_on(route, &tasks.plugin.threads());
         drop(producer);
         let (leading, takes_over) = match *begin {
             Begin::Leading(leading) => (leading, false),
@@ -237,14 +237,10 @@ impl PluginTasks {
         self.end(Instant::now() + at_most).await;
     }
 
-    /// Drops the writes that have not started yet: a grant was revoked.
-    pub(crate) fn stop_writes(&self) {
-        self.context.limits.stop.end();
-    }
-
-    /// Takes no more keys, drops the writes that have not started yet, and ends, because the plugin was removed.
+    /// Takes no more keys, drops the writes that have not started yet, and ends, because the plugin was removed or
+    /// lost a grant.
     pub(crate) async fn remove(self) {
-        self.stop_writes();
+        self.context.limits.stop.end();
         self.drain(REMOVAL).await;
     }
 

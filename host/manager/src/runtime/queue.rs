@@ -46,21 +46,23 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Creates an empty queue.
+    /// Creates an empty queue. Its metrics have this `label`.
     pub(crate) fn new(
         described: &description::Queue,
+        label: &str,
         metrics: &Metrics,
     ) -> Result<Self, MetricsError> {
         let rate_limit = rate_limit(described);
-        let events = metrics.workqueue(&described.name)?;
+        let events = metrics.workqueue(label)?;
         let keys = WorkQueue::new(Config {
             rate_limit,
             minimum_interval: MINIMUM_INTERVAL,
+            key_bytes: |key: &Arc<str>| key.len(),
             metrics: events,
             ..Config::default()
         });
         let watched = keys.clone();
-        let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
+        let gauges = metrics.workqueue_gauges(label, move || Some(watched.snapshot()))?;
         let gauges = Arc::new(gauges);
         Ok(Self {
             name: described.name.as_str().into(),
@@ -80,12 +82,6 @@ impl Queue {
             max_retries: described.max_retries,
             gauges,
         }
-    }
-
-    /// Returns how many keys the queue holds, delayed ones included.
-    pub(crate) fn held_keys(&self) -> usize {
-        let snapshot = self.keys.snapshot();
-        snapshot.depth() + snapshot.delayed
     }
 
     /// Adds a key that a guest asked for.

@@ -2,6 +2,7 @@
 //! express goes to the guest's `route`, by way of `guest_route.rs`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use flyball_cache::{Delta, Deltas, Informer, Lister};
 use flyball_plugin::Plugin;
@@ -16,6 +17,10 @@ use crate::runtime::router::{Enqueue, Router};
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
+/// How long a plugin's deltas are routed before other work of the plugin has its turn: as long as a guest computes in one.
+const TURN: Duration = Duration::from_millis(2);
+/// The most bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the least of one watch.
+const BACKLOG: (usize, usize) = (32 << 20, 1 << 20);
 
 /// Routes the deltas of one watch and one informer.
 pub(super) struct WatchRoute {
@@ -30,6 +35,16 @@ pub(super) struct WatchRoute {
     /// How many watches have not yet routed the initial objects of their informers.
     left: watch::Sender<usize>,
     finish: CancellationToken,
+}
+
+/// How far the deltas of a batch are routed.
+#[derive(Default)]
+struct Progress {
+    delta: usize,
+    /// The next mapping of the delta.
+    mapping: usize,
+    /// Whether the delta changes what the watch names, once that is known.
+    counts: Option<bool>,
 }
 
 impl WatchRoute {
@@ -51,6 +66,14 @@ impl WatchRoute {
             &kind,
         ));
         // At once if possible, so that an earlier version may end.
+        let backlog = backlog(plugin, context);
+        let subscribe = move |informer: &Informer, router: &Arc<Router>| {
+            let deltas = subscribe(informer, router);
+            if let Some(bytes) = backlog {
+                deltas.keep_at_most(bytes);
+            }
+            deltas
+        };
         let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
         let lister = context.reads.cached.lister(&informer);
         let routing = Self {
@@ -86,11 +109,23 @@ impl WatchRoute {
                 batch = deltas.next(BATCH) => batch,
                 () = self.finish.cancelled() => deltas.try_next(BATCH),
             };
-            let Some(batch) = batch else { return };
-            let deltas = batch.deltas.iter();
-            for delta in deltas.filter(|delta| self.lister.shows(delta.object())) {
-                self.plugin.work(|| self.route(delta)).await;
+            let Some(mut batch) = batch else { return };
+            if batch.restarted {
+                self.context.limits.note_restart();
             }
+            batch
+                .deltas
+                .retain(|delta| self.lister.shows(delta.object()));
+            batch
+                .deltas
+                .iter()
+                .for_each(|delta| self.forget_deleted(delta));
+            let mut progress = Progress::default();
+            while self
+                .plugin
+                .work(|| self.route_for_a_turn(&batch.deltas, &mut progress))
+                .await
+            {}
             if initial && batch.initial_done {
                 initial = false;
                 match &self.guest {
@@ -101,25 +136,68 @@ impl WatchRoute {
         }
     }
 
-    fn route(&self, delta: &Delta) {
-        if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
-            self.context.memo.object_deleted(&old.uid().to_string());
+    /// Routes deltas until the turn is over. Returns whether some are left.
+    fn route_for_a_turn(&self, deltas: &[Delta], progress: &mut Progress) -> bool {
+        let began = Instant::now();
+        while let Some(delta) = deltas.get(progress.delta) {
+            let mut counts = || {
+                *progress
+                    .counts
+                    .get_or_insert_with(|| self.router.counts(delta))
+            };
+            if progress.mapping < self.router.mappings() {
+                self.map(delta, progress.mapping, &mut counts);
+                progress.mapping += 1;
+            } else {
+                self.ask_guest(delta, &mut counts);
+                *progress = Progress {
+                    delta: progress.delta + 1,
+                    ..Progress::default()
+                };
+            }
+            if began.elapsed() >= TURN {
+                break;
+            }
         }
+        progress.delta < deltas.len()
+    }
+
+    /// Enqueues the keys that a mapping yields, if the delta counts.
+    fn map(&self, delta: &Delta, mapping: usize, counts: &mut impl FnMut() -> bool) {
+        let cached = &*self.context.reads.cached;
+        let keys = self.router.route(mapping, delta, cached);
         // The cheaper test first: most deltas yield no key.
-        let (keys, asks_guest) = (
-            self.router.route(delta, &*self.context.reads.cached),
-            self.router.asks_guest(delta),
-        );
-        if (keys.is_empty() && !asks_guest) || !self.router.counts(delta) {
+        if keys.is_empty() || !counts() {
             return;
         }
         for Enqueue { queue, key, delay } in keys {
             self.context.queues[queue].route(key, delay, &self.kind, delta);
         }
-        if let Some(guest) = self.guest.as_ref().filter(|_| asks_guest) {
+    }
+
+    /// Gives a delta that counts to the guest's `route`, if it asks for it.
+    fn ask_guest(&self, delta: &Delta, counts: &mut impl FnMut() -> bool) {
+        if let Some(guest) = &self.guest
+            && self.router.asks_guest(delta)
+            && counts()
+        {
             guest.push(delta);
         }
     }
+
+    /// Removes what the memo has for a deleted object.
+    fn forget_deleted(&self, delta: &Delta) {
+        if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
+            self.context.memo.object_deleted(&old.uid().to_string());
+        }
+    }
+}
+
+/// The most bytes of old versions that wait for one watch; none for built-ins, which must not lose changes.
+fn backlog(plugin: &Plugin, context: &PluginContext) -> Option<usize> {
+    let watches = context.settings.description.watches.len().max(1);
+    let (all, least) = BACKLOG;
+    (!plugin.limits().is_reserved).then(|| (all / watches).max(least))
 }
 
 /// Subscribes to the deltas that may concern a watch. All deletions do, because they remove entries of the memo.

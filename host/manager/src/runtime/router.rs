@@ -12,6 +12,7 @@ use flyball_types::description::{
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
 
+use crate::limits::host_limits::MAX_KEY;
 use crate::reads::lookup::{Lookup, reference};
 
 /// A key to enqueue.
@@ -155,44 +156,62 @@ impl Router {
         self.guest_predicates.iter().any(wants)
     }
 
-    /// Returns the keys that a delta yields, each once.
-    pub(crate) fn route(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
-        let delta_type = delta.delta_type();
-        let mut seen = HashSet::new();
+    /// The number of declared mappings.
+    pub(crate) fn mappings(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Returns the keys that one of the mappings yields for a delta, each once.
+    pub(crate) fn route(
+        &self,
+        mapping: usize,
+        delta: &Delta,
+        lookup: &impl Lookup,
+    ) -> Vec<Enqueue> {
+        let (route, delta_type) = (&self.routes[mapping], delta.delta_type());
         let mut found = Vec::new();
+        if !route.predicate.is_on(delta_type) {
+            return found;
+        }
+        let mut seen = HashSet::new();
         let mut deleted = None;
-        for route in self
-            .routes
-            .iter()
-            .filter(|route| route.predicate.is_on(delta_type))
+        for object in delta
+            .versions()
+            .filter(|object| route.predicate.matches(object))
         {
-            for object in delta
-                .versions()
-                .filter(|object| route.predicate.matches(object))
+            let keys = route.to.keys(object, lookup);
+            // Noted before the keys are enqueued: their reconciles ask whether the owner was deleted.
+            if let (DeltaType::Deleted, Target::Dependents(kind), false) =
+                (delta_type, &route.to, keys.is_empty())
             {
-                let keys = route.to.keys(object, lookup);
-                // Noted before the keys are enqueued: their reconciles ask whether the owner was deleted.
-                if let (DeltaType::Deleted, Target::Dependents(kind), false) =
-                    (delta_type, &route.to, keys.is_empty())
-                {
-                    deleted = Some(reference(kind, object));
-                }
-                for key in keys {
-                    let routed = Enqueue {
+                deleted = Some(reference(kind, object));
+            }
+            for key in keys {
+                if seen.insert(key.clone()) {
+                    found.push(Enqueue {
                         queue: route.queue,
                         key,
                         delay: route.delay,
-                    };
-                    if seen.insert(routed.clone()) {
-                        found.push(routed);
-                    }
+                    });
                 }
+            }
+            if route.to.is_the_same_for_all_versions() {
+                break;
             }
         }
         if let Some(object) = deleted {
             lookup.note_deletion(object);
         }
         found
+    }
+
+    /// Returns the keys of all mappings, each once.
+    pub(crate) fn route_all(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
+        let mut seen = HashSet::new();
+        (0..self.mappings())
+            .flat_map(|mapping| self.route(mapping, delta, lookup))
+            .filter(|routed| seen.insert(routed.clone()))
+            .collect()
     }
 }
 
@@ -331,6 +350,18 @@ impl Target {
         }
     }
 
+    /// Whether the keys depend only on what no version of an object changes.
+    fn is_the_same_for_all_versions(&self) -> bool {
+        matches!(
+            self,
+            Self::Itself
+                | Self::Keys { .. }
+                | Self::Namespace
+                | Self::Constant(_)
+                | Self::Reference(_)
+        )
+    }
+
     fn keys(&self, object: &Object, lookup: &impl Lookup) -> Vec<Arc<str>> {
         let all = |keys: Vec<String>| keys.into_iter().map(Arc::from).collect();
         match self {
@@ -346,10 +377,11 @@ impl Target {
                 .filter_map(|owner| owner_key(object, owner, kind, lookup))
                 .collect(),
             Self::Named { path, namespaced } => {
+                // Longer values name no object, and would take memory in each queue.
                 let names = object
                     .strings(path)
                     .into_iter()
-                    .filter(|name| !name.is_empty());
+                    .filter(|name| !name.is_empty() && name.len() <= MAX_KEY);
                 let key = |name: &str| {
                     if *namespaced {
                         join(object.namespace(), name)

@@ -10,9 +10,10 @@ use flyball_types::description::{Description, MetricType};
 
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
+use crate::limits::rate::RateGate;
 use crate::runtime::history::History;
 
-/// Bytes of a guest's message that one line of the log takes, and of each of its fields.
+/// Bytes of a guest's message and fields that one line of the log takes.
 const LINE: usize = 8192;
 
 /// What one plugin shows of itself.
@@ -76,8 +77,9 @@ pub(crate) fn clip(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Writes a guest's line to the log, with its fields after the message.
+/// Writes a guest's line to the log, with its fields after the message, if the gate lets it pass.
 pub(crate) fn log_guest(
+    gate: &RateGate,
     controller: &str,
     key: &str,
     level: LogLevel,
@@ -86,10 +88,14 @@ pub(crate) fn log_guest(
 ) {
     let mut text = clip(message, LINE).to_owned();
     for (name, value) in fields {
-        if text.len() > LINE {
+        if text.len() >= LINE {
             break;
         }
         text.push_str(&format!(" {}={:?}", clip(name, LINE), clip(value, LINE)));
+    }
+    let text = clip(&text, LINE);
+    if !gate.pass_line(text) {
+        return;
     }
     match level {
         LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flyball_plugin::Write;
 use flyball_types::ApiError;
 use futures::StreamExt;
 
@@ -11,11 +10,11 @@ use futures::StreamExt;
 pub(super) const CONCURRENCY: usize = 16;
 
 /// Runs the writes and returns their results, in their order. Those that are not started are `Skipped`.
-pub(crate) async fn run<T, F>(
-    writes: Vec<Write>,
+pub(super) async fn run<W, T, F>(
+    writes: Vec<W>,
     slow_start: Option<u32>,
     stop_on_error: bool,
-    write: impl Fn(Write) -> F,
+    write: impl Fn(W) -> F,
 ) -> Vec<Result<T, ApiError>>
 where
     F: Future<Output = Result<T, ApiError>>,
@@ -59,7 +58,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use flyball_plugin::{Operation, Target};
+    use flyball_plugin::{Operation, Target, Write};
     use parking_lot::Mutex;
 
     use super::*;

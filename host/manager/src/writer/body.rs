@@ -9,11 +9,15 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use crate::api::client::ApiRequest;
+use crate::limits::stop::Stoppable;
 use crate::reads::access::{Read, access};
 use crate::writer::{Writer, merge};
 
-/// From how many bytes on a merge is large, and how many of these run at once.
+/// Size in bytes from which on a merge does not run on the async threads...
 const LARGE_MERGE: usize = 256 << 10;
+/// ...and that for a plugin that is charged for it.
+const METERED_MERGE: usize = 16 << 10;
+/// How many of the former run at once: a parsed document takes many times its bytes. Of the latter, a quota lets one run.
 const LARGE_AT_ONCE: usize = 4;
 
 impl Writer {
@@ -24,13 +28,14 @@ impl Writer {
         resource: &ApiResource,
         resource_version: &str,
         change: &Bytes,
+        begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
         let kind = &resource.kind;
-        let base = self.base(write, resource, resource_version).await?;
+        let base = self.base(write, resource, resource_version, begun).await?;
         let (kind, version) = (kind.clone(), resource_version.to_owned());
         let change = change.clone();
         let size = base.len() + change.len();
-        merging(size, move || {
+        self.merge(size, move || {
             let change: Value = serde_json::from_slice(&change).map_err(|error| {
                 ApiError::invalid(format!("the change of {kind} is not JSON: {error}"))
             })?;
@@ -51,26 +56,32 @@ impl Writer {
         write: &Write,
         resource: &ApiResource,
         resource_version: &str,
-        status: &[u8],
-        metadata: &[u8],
+        (status, metadata): (&Bytes, &Bytes),
+        begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
         let kind = &resource.kind;
-        let metadata = if metadata.is_empty() {
-            Map::new()
-        } else {
-            serde_json::from_slice(metadata).map_err(|error| {
-                ApiError::invalid(format!(
-                    "the metadata that goes with the status of {kind} is not a JSON object: {error}"
-                ))
-            })?
-        };
-        let status: &RawValue = serde_json::from_slice(status).map_err(|error| {
-            ApiError::invalid(format!("the status of {kind} is not JSON: {error}"))
-        })?;
-        let base = self.base(write, resource, resource_version).await?;
-        merge::with_status(&base, status, metadata, kind, resource_version)
-            .map(Bytes::from)
-            .map_err(|error| unreadable(kind, &error))
+        let base = self.base(write, resource, resource_version, begun).await?;
+        let (kind, version) = (kind.clone(), resource_version.to_owned());
+        let (status, metadata) = (status.clone(), metadata.clone());
+        let size = base.len() + status.len() + metadata.len();
+        self.merge(size, move || {
+            let metadata = if metadata.is_empty() {
+                Map::new()
+            } else {
+                serde_json::from_slice(&metadata).map_err(|error| {
+                    ApiError::invalid(format!(
+                        "the metadata that goes with the status of {kind} is not a JSON object: {error}"
+                    ))
+                })?
+            };
+            let status: &RawValue = serde_json::from_slice(&status).map_err(|error| {
+                ApiError::invalid(format!("the status of {kind} is not JSON: {error}"))
+            })?;
+            merge::with_status(&base, status, metadata, &kind, &version)
+                .map(Bytes::from)
+                .map_err(|error| unreadable(&kind, &error))
+        })
+        .await
     }
 
     /// Returns the object that an update is applied to, from the cache if it holds enough of this version.
@@ -79,6 +90,7 @@ impl Writer {
         write: &Write,
         resource: &ApiResource,
         resource_version: &str,
+        begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
         let whole = write.subresource() != "status";
@@ -91,16 +103,18 @@ impl Writer {
         );
         match cached {
             Some(base) => Ok(base),
-            None => self.fresh(write, resource, resource_version).await,
+            None => self.fresh(write, resource, resource_version, begun).await,
         }
     }
 
-    /// Gets the object from the server. Fails with a conflict if it is at another version.
+    /// Gets the object from the server, with the write's token, and waits for another one. Fails with a conflict if the
+    /// object is at another version.
     async fn fresh(
         &self,
         write: &Write,
         resource: &ApiResource,
         resource_version: &str,
+        begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
         let read = Read::Live {
@@ -114,7 +128,12 @@ impl Writer {
         let path = resource
             .object(&target.namespace, &target.name, "")
             .map_err(|e| ApiError::invalid(e.to_string()))?;
-        let answer = ApiResponse::new(self.client.send(ApiRequest::get(path)).await?);
+        let get = ApiRequest::get(path).charged_to(&self.budget);
+        let held = {
+            let _permit = self.wait_to_send(begun).await?;
+            self.client.send_held(get.unless_stopped(begun)).await?
+        };
+        let answer = ApiResponse::new(held.bytes.clone());
         let found = answer
             .object_version()
             .map_err(|error| unreadable(&resource.kind, &error))?
@@ -126,29 +145,43 @@ impl Writer {
             );
             return Err(ApiError::conflict(message));
         }
+        self.wait_for_token(begun).await?;
         answer
             .json(&Mask::whole())
             .map_err(|error| unreadable(&resource.kind, &error))
     }
-}
 
-/// Merges documents of `size` bytes together. Large ones take long and, parsed, many times their bytes: they are merged off
-/// the async threads, a few at once for all plugins together.
-async fn merging<T: Send + 'static>(
-    size: usize,
-    merge: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
-    if size < LARGE_MERGE {
-        return merge();
+    /// Merges documents of `size` bytes together. Large ones are merged off the async threads; a plugin with a CPU quota is
+    /// charged for them.
+    async fn merge<T: Send + 'static>(
+        &self,
+        size: usize,
+        merge: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
+        let large = match &self.metered {
+            Some(_) => METERED_MERGE,
+            None => LARGE_MERGE,
+        };
+        if size < large {
+            return merge();
+        }
+        let merged = match self.metered.clone() {
+            Some(plugin) => {
+                let threads = plugin.threads();
+                threads.spawn(async move { plugin.work(merge).await }).await
+            }
+            None => {
+                // The semaphore is never closed.
+                let _permit = LARGE.acquire().await;
+                tokio::task::spawn_blocking(merge).await
+            }
+        };
+        merged.unwrap_or_else(|error| {
+            let message = format!("the host failed to merge a write: {error}");
+            Err(ApiError::internal(Effect::None, message))
+        })
     }
-    // The semaphore is never closed.
-    let _permit = LARGE.acquire().await;
-    let merged = tokio::task::spawn_blocking(merge).await;
-    merged.unwrap_or_else(|error| {
-        let message = format!("the host failed to merge a write: {error}");
-        Err(ApiError::internal(Effect::None, message))
-    })
 }
 
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {

@@ -17,7 +17,7 @@ use crate::policy::Policy;
 use crate::reads::cached::Seen;
 use crate::reads::fake_source::informer;
 
-const POLICY: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"create\", \"delete\", \"watch\"]\n\
+const POLICY: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"create\", \"delete\", \"get\", \"update\", \"watch\"]\n\
                       namespaces = [\"demo\"]\n";
 const PODS: &str = "POST /api/v1/namespaces/demo/pods";
 
@@ -82,7 +82,11 @@ impl Fixture {
             slow_start: None,
             stop_on_error: false,
         };
-        let results = self.writer.run(batch, &Journal::default()).await;
+        let count = batch.writes.len();
+        let results = match self.writer.prepare(batch).await {
+            Ok(batch) => self.writer.run(batch, &Journal::default()).await,
+            Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+        };
         let bytes = |result: Result<Held, ApiError>| result.map(|held| held.bytes);
         results.into_iter().map(bytes).collect()
     }
@@ -110,6 +114,22 @@ fn create(namespace: &str, name: &str) -> Write {
         },
         options: Default::default(),
         returns: Vec::new(),
+    }
+}
+
+/// An update of the pod `web`, whose whole object is not in the cache.
+fn update(resource_version: &str) -> Write {
+    let change = json!({"metadata": {"labels": {"a": "b"}}});
+    Write {
+        operation: Operation::Update {
+            resource_version: resource_version.into(),
+            change: change.to_string().into(),
+        },
+        target: Target {
+            name: "web".into(),
+            ..create("demo", "").target
+        },
+        ..create("demo", "")
     }
 }
 
@@ -159,6 +179,26 @@ async fn the_writes_of_a_batch_wait_for_the_rate_limiter() {
     let took = start.elapsed().as_millis();
     assert!((499..=520).contains(&took), "{took} ms");
     assert_eq!(fixture.log.take(), [PODS; 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_of_an_update_takes_a_token_and_none_is_sent_after_a_stop() {
+    const GET: &str = "GET /api/v1/namespaces/demo/pods/web";
+    const PUT: &str = "PUT /api/v1/namespaces/demo/pods/web";
+    let fixture = Fixture::new(Fence::open(), RateLimiter::new(10.0, 1)).await;
+    let start = Instant::now();
+    let stale = fixture.run(vec![update("1"); 6]).await;
+    for conflict in stale {
+        assert_eq!(conflict.unwrap_err().reason, "Conflict");
+    }
+    assert_eq!(fixture.log.take(), [GET; 6]);
+    fixture.run(vec![update("20")]).await.remove(0).unwrap();
+    assert_eq!(fixture.log.take(), [GET, PUT]);
+    let took = start.elapsed().as_millis();
+    assert!((699..=730).contains(&took), "{took} ms");
+    fixture.stop.end();
+    let stopped = fixture.run(vec![update("20")]).await.remove(0);
+    assert!(stopped.unwrap_err().is_skipped() && fixture.log.take().is_empty());
 }
 
 #[tokio::test]

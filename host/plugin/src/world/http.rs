@@ -12,14 +12,19 @@ use http::Uri;
 use http::uri::Scheme;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
-use wasmtime::component::Linker;
+use wasmtime::component::{Linker, LinkerInstance, Resource};
+use wasmtime_wasi_http::p2::bindings::http::types::{
+    Host, HostFields, HostOutgoingRequest as _, Method,
+};
+use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 use wasmtime_wasi_http::{
-    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+    Error, FieldMap, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
+    WasiHttpView,
 };
 
 use self::connection::Dialer;
-use super::State;
-use super::wasi::Wasi;
+use super::wasi::{self, Wasi};
+use super::{State, trap};
 use crate::hits::Limit;
 use crate::imports::HttpGrant;
 use crate::pool::Tally;
@@ -28,6 +33,16 @@ use crate::pool::Tally;
 const BODY_CHUNK: usize = 16 * 1024;
 /// Bytes of the headers that a guest holds in one set.
 const MAX_HEADERS: usize = 32 * 1024;
+/// Maximum length of the method, the authority and the path of a request, in bytes each. Servers accept no more.
+const MAX_TEXT: usize = 8 * 1024;
+/// Bytes that a handle may hold: at most a request with its headers and texts, and a part of its body.
+pub(super) const MAX_HANDLE: usize = MAX_HEADERS + 3 * MAX_TEXT + BODY_CHUNK;
+
+/// The interface whose functions are replaced.
+const TYPES: &str = "wasi:http/types@0.2.12";
+
+/// Defines a function of an interface.
+type Define = fn(&mut LinkerInstance<State>, &str) -> wasmtime::Result<()>;
 
 /// The result of an outgoing request: a response, and a future that is dropped with it.
 type Sent = Result<
@@ -77,8 +92,88 @@ impl Http {
     }
 }
 
+/// Links `wasi:http`. What a guest holds by it is bounded and counts against the plugin's budget.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    let mut replace = |function, define: Define| wasi::replace(linker, TYPES, function, define);
+    replace("[constructor]fields", |types, name| {
+        types.func_wrap(name, |mut store, (): ()| {
+            let state: &mut State = store.data_mut();
+            state.hold_handle()?;
+            Ok((HostFields::new(&mut state.http())?,))
+        })
+    })?;
+    replace("[static]fields.from-list", |types, name| {
+        type Entries = (Vec<(String, Vec<u8>)>,);
+        types.func_wrap(name, |mut store, (entries,): Entries| {
+            let state: &mut State = store.data_mut();
+            state.hold_handle()?;
+            let mut http = state.http();
+            let fields = http.from_list(entries);
+            let fields = fields.map_err(|error| http.convert_header_error(error));
+            Ok((match fields {
+                Ok(fields) => Ok(fields),
+                Err(error) => Err(error?),
+            },))
+        })
+    })?;
+    replace("[method]fields.clone", |types, name| {
+        types.func_wrap(name, |mut store, (fields,): (Resource<FieldMap>,)| {
+            let state: &mut State = store.data_mut();
+            state.hold_handle()?;
+            Ok((HostFields::clone(&mut state.http(), fields)?,))
+        })
+    })?;
+    type Request = Resource<HostOutgoingRequest>;
+    replace("[method]outgoing-request.set-method", |types, name| {
+        types.func_wrap(name, |mut store, (request, method): (Request, Method)| {
+            let state: &mut State = store.data_mut();
+            Ok((match &method {
+                Method::Other(text) if text.len() > MAX_TEXT => Err(()),
+                _ => state.http().set_method(request, method)?,
+            },))
+        })
+    })?;
+    type SetText = (Request, Option<String>);
+    replace("[method]outgoing-request.set-authority", |types, name| {
+        types.func_wrap(name, |mut store, (request, authority): SetText| {
+            let state: &mut State = store.data_mut();
+            Ok((if is_long(&authority) {
+                Err(())
+            } else {
+                state.http().set_authority(request, authority)?
+            },))
+        })
+    })?;
+    replace(
+        "[method]outgoing-request.set-path-with-query",
+        |types, name| {
+            types.func_wrap(name, |mut store, (request, path): SetText| {
+                let state: &mut State = store.data_mut();
+                Ok((if is_long(&path) {
+                    Err(())
+                } else {
+                    state.http().set_path_with_query(request, path)?
+                },))
+            })
+        },
+    )
+}
+
+fn is_long(text: &Option<String>) -> bool {
+    text.as_ref().is_some_and(|text| text.len() > MAX_TEXT)
+}
+
+impl State {
+    /// Counts what one more handle may hold. Traps beyond the plugin's budget.
+    fn hold_handle(&mut self) -> wasmtime::Result<()> {
+        let wasi = self.wasi();
+        let handles = wasi.handles() + 1;
+        wasi.held.resize(handles * MAX_HANDLE).map_err(|error| {
+            self.hit(Limit::Held);
+            trap(error.message)
+        })
+    }
 }
 
 impl WasiHttpView for State {
@@ -215,7 +310,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::{Limits, MemoryShares};
 
     type Response = http::Response<WasiBody>;
     type Worker = Box<dyn Future<Output = Result<(), Error>> + Send>;
@@ -243,7 +338,10 @@ mod tests {
             connections: 2,
             ..Limits::default()
         };
-        Http::new(Arc::new(grant), Arc::new(Tally::new(&limits, None)))
+        Http::new(
+            Arc::new(grant),
+            Arc::new(Tally::new(&limits, MemoryShares::default())),
+        )
     }
 
     /// Resolves each name to these addresses, and counts how often.

@@ -43,7 +43,7 @@ impl Host for State {
                 .lister_get(&kind, &namespace, &name, &fields)
             {
                 Ok(None) => Ok(None),
-                Ok(Some(object)) => self.check_size(Ok(owned(object))).map(Some),
+                Ok(Some(object)) => self.check_size(owned(object)).map(Some),
                 Err(error) => Err(error.into()),
             },
         )
@@ -71,6 +71,7 @@ impl Host for State {
         cursor: Resource<OpenCursor>,
         limit: u32,
     ) -> wasmtime::Result<Result<lister::Page, Error>> {
+        self.received();
         let OpenCursor { rest, staged } = self.handles.delete(cursor)?;
         self.unstage(staged);
         let rest = rest.ok_or_else(|| trap("it used a cursor of an earlier call".into()))?;
@@ -103,7 +104,7 @@ impl State {
     /// Converts a page for the guest. Creates a handle only if more pages follow, which is rare.
     fn page(&mut self, page: Page) -> wasmtime::Result<Result<lister::Page, Error>> {
         let Page { items, rest } = page;
-        let items = match self.check_size(Ok(items)) {
+        let items = match self.check_size(items) {
             Ok(items) => items,
             Err(error) => return Ok(Err(error)),
         };

@@ -32,6 +32,9 @@ use wasi::Wasi;
 /// Maximum length of the guest's last error, which explains a trap, in bytes.
 const MAX_LAST_ERROR: usize = 2048;
 
+/// Results of fewer bytes are not counted until the guest has them, because that would slow small reads down.
+const LARGE_ANSWER: usize = 64 * 1024;
+
 /// The state of one instance and of its current call.
 pub(crate) struct State {
     /// None between two calls.
@@ -46,6 +49,8 @@ pub(crate) struct State {
     staged: usize,
     /// The part of them in the plugin's budget.
     held: Charge,
+    /// The last result of an import, if it is large. The guest allocates memory for it, which may take it long.
+    answer: Charge,
     /// The last error that the guest logged in this call.
     last_error: Option<String>,
     /// Created when the guest first calls a WASI function. Most guests never do.
@@ -56,7 +61,7 @@ pub(crate) struct State {
 pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     Controller::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi::link(&mut linker)?;
     http::link(&mut linker)?;
     Ok(linker)
 }
@@ -67,8 +72,9 @@ impl State {
         handles.set_max_capacity(limits.handles);
         Self {
             imports: None,
-            memory: MemoryMeter::new(limits.memory, tally.shared_memory.clone()),
+            memory: MemoryMeter::new(limits.memory, tally.memory_shares.clone()),
             held: tally.budget.charge(),
+            answer: tally.budget.charge(),
             limits,
             meter,
             tally,
@@ -92,6 +98,7 @@ impl State {
     /// Discards the state of the call. Handles that the guest did not drop stay, but are emptied.
     pub(crate) fn end_call(&mut self) {
         self.imports = None;
+        self.received();
         if let Some(wasi) = &mut self.wasi {
             wasi.end_call();
         }
@@ -109,13 +116,15 @@ impl State {
         }
     }
 
-    /// The number of cursors and batches that the guest holds.
-    pub(crate) fn open_handles(&mut self) -> usize {
-        if self.handles.is_empty() {
+    /// True if the guest holds so many handles, which a call should not leave behind, that later calls may get none.
+    pub(crate) fn has_leaked_handles(&mut self) -> bool {
+        let handles = if self.handles.is_empty() {
             0
         } else {
             self.handles.iter_mut().count()
-        }
+        };
+        let of_wasi = self.wasi.as_mut().map_or(0, Wasi::handles);
+        handles > self.limits.handles / 2 || of_wasi > wasi::HANDLES / 2
     }
 
     /// The last error that the guest logged in this call, or else the end of its stderr.
@@ -131,10 +140,28 @@ impl State {
     }
 
     /// Returns the imports of the current call.
-    fn imports(&self) -> wasmtime::Result<&Arc<dyn Imports>> {
+    fn imports(&mut self) -> wasmtime::Result<&Arc<dyn Imports>> {
+        self.received();
         self.imports
             .as_ref()
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
+    }
+
+    /// Stops counting the last result: a guest that calls the host again has it.
+    fn received(&mut self) {
+        if self.answer.bytes() > 0 {
+            self.answer.shrink(usize::MAX);
+        }
+    }
+
+    /// Counts a result until the guest has it, if it is large.
+    fn count_answer(&mut self, bytes: usize) -> Result<(), ApiError> {
+        if bytes < LARGE_ANSWER {
+            return Ok(());
+        }
+        self.answer
+            .grow(bytes)
+            .inspect_err(|_| self.tally.hits.hit(Limit::Held))
     }
 
     /// Counts bytes that the host holds for the guest. Traps beyond the limit.
@@ -159,9 +186,8 @@ impl State {
         self.held.shrink(bytes);
     }
 
-    /// Fails if a successful result is larger than the plugin's limit.
-    fn check_size(&self, result: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
-        let bytes = result.map_err(types::Error::from)?;
+    /// Fails if a result is larger than the plugin's limit, or than what is left of its budget.
+    fn check_size(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, types::Error> {
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {
             self.hit(Limit::Answer);
@@ -171,6 +197,7 @@ impl State {
             );
             return Err(ApiError::full(message).into());
         }
+        self.count_answer(bytes.len())?;
         Ok(bytes)
     }
 

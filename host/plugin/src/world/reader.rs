@@ -5,7 +5,7 @@ use futures::StreamExt;
 use wasmtime::component::Resource;
 
 use super::staged::Staged;
-use super::{State, owned, size_of_strings};
+use super::{State, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::hits::Limit;
@@ -13,6 +13,9 @@ use crate::imports::Read;
 
 /// The number of reads of a batch that run at once. The same as for writes.
 const CONCURRENCY: usize = 16;
+
+/// Maximum number of reads of a batch. The same as for writes.
+const MAX_READS: usize = 1000;
 
 /// A batch of reads that a guest holds.
 #[allow(
@@ -76,7 +79,7 @@ impl HostBatch for State {
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
-        let reads = self.take_batch(&batch)?;
+        let (reads, _charge) = self.take_batch(&batch)?;
         let limit = self.limits.answer_bytes;
         let mut left = limit;
         let mut results = Vec::with_capacity(reads.len());
@@ -89,7 +92,7 @@ impl HostBatch for State {
                     self.hit(Limit::Answer);
                     too_large(held.bytes.len(), limit)
                 })?;
-                Ok(owned(held.bytes))
+                Ok(owned(held.charged_to(&mut self.answer)))
             });
             results.push(result.map_err(Error::from));
         }
@@ -110,7 +113,13 @@ fn too_large(size: usize, limit: usize) -> ApiError {
 
 impl State {
     fn add_read(&mut self, batch: Resource<OpenBatch>, read: Read) -> wasmtime::Result<()> {
-        self.stage_in(&batch, size(&read))?.push(read);
+        let reads = self.stage_in(&batch, size(&read))?;
+        reads.push(read);
+        if reads.len() > MAX_READS {
+            return Err(trap(format!(
+                "a batch of it has more than {MAX_READS} reads"
+            )));
+        }
         Ok(())
     }
 }

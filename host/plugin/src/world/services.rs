@@ -99,6 +99,9 @@ impl config::Host for State {
 impl memo::Host for State {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<memo::Entry>> {
         let entry = self.imports()?.memo_get(&key);
+        let size = entry.as_ref().map_or(0, |entry| entry.value.len());
+        self.count_answer(size)
+            .map_err(|error| trap(error.message))?;
         Ok(entry.map(|entry| memo::Entry {
             value: owned(entry.value),
             version: entry.version,

@@ -3,6 +3,7 @@
 use wasmtime::component::Resource;
 
 use super::{State, trap};
+use crate::budget::Charge;
 
 /// The items that a guest has added to a batch.
 #[allow(
@@ -51,20 +52,21 @@ impl State {
         batch: &Resource<Staged<T>>,
         bytes: usize,
     ) -> wasmtime::Result<&mut T> {
+        self.received();
         self.stage(bytes)?;
         let batch = self.staged_batch(batch)?;
         batch.bytes += bytes;
         Ok(&mut batch.items)
     }
 
-    /// Empties a batch and returns its items.
+    /// Empties a batch. Returns its items with the charge that counts them, to be kept as long as they are.
     pub(super) fn take_batch<T: Default + Send + 'static>(
         &mut self,
         batch: &Resource<Staged<T>>,
-    ) -> wasmtime::Result<T> {
+    ) -> wasmtime::Result<(T, Charge)> {
         let Staged { items, bytes, .. } = std::mem::take(self.staged_batch(batch)?);
-        self.unstage(bytes);
-        Ok(items)
+        self.staged -= bytes;
+        Ok((items, self.held.split(bytes)))
     }
 
     pub(super) fn drop_batch<T: Send + 'static>(

@@ -12,18 +12,20 @@ use flyball_types::ApiError;
 use parking_lot::Mutex;
 use rand_core::TryRng;
 use tokio::io::AsyncWrite;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::bindings::io::poll;
+use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
-use super::http::Http;
-use super::{MAX_LAST_ERROR, State, last_error_tail};
+use super::http::{Http, MAX_HANDLE};
+use super::{MAX_LAST_ERROR, State, last_error_tail, trap};
+use crate::budget::Charge;
 use crate::imports::{Imports, LogLevel};
 use crate::pool::Tally;
 
-/// Maximum number of streams and pollables of an instance.
-const HANDLES: usize = 1024;
+/// Maximum number of handles of WASI that an instance holds: streams, pollables, and what `wasi:http` has. More is a trap.
+pub(super) const HANDLES: usize = 128;
 /// Maximum number of bytes that a guest may print or request as random bytes at once.
 const CHUNK: usize = 65_536;
 /// Maximum length of a line of output, in bytes. Longer lines are split.
@@ -34,6 +36,8 @@ pub(super) struct Wasi {
     context: WasiCtx,
     pub(super) http: Http,
     pub(super) table: ResourceTable,
+    /// What the handles of `wasi:http` may hold.
+    pub(super) held: Charge,
     shared: Arc<Shared>,
 }
 
@@ -93,11 +97,13 @@ impl Wasi {
                 "a guest can't send a request between two calls",
             )),
         };
+        let held = tally.budget.charge();
         let http = Http::new(Arc::new(grant), tally);
         Self {
             context,
             http,
             table,
+            held,
             shared,
         }
     }
@@ -111,8 +117,18 @@ impl Wasi {
 
     pub(super) fn end_call(&mut self) {
         self.http.end_call();
+        if self.held.bytes() > 0 {
+            // The handles that the guest did not drop.
+            let left = self.handles() * MAX_HANDLE;
+            self.held.shrink(self.held.bytes().saturating_sub(left));
+        }
         self.flush();
         self.shared.call.lock().imports = None;
+    }
+
+    /// The number of handles that the guest holds.
+    pub(super) fn handles(&mut self) -> usize {
+        self.table.iter_mut().count()
     }
 
     /// Logs the unfinished lines.
@@ -133,6 +149,48 @@ impl Drop for Wasi {
         // `end_call` is not called after a failed call.
         self.flush();
     }
+}
+
+/// Links WASI without `wasi:http`.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    // The list lives as long as the guest waits, and may name a handle any number of times.
+    type Pollables = (Vec<Resource<DynPollable>>,);
+    replace(linker, "wasi:io/poll@0.2.12", "poll", |poll, name| {
+        poll.func_wrap_async(name, |mut store, (pollables,): Pollables| {
+            Box::new(async move {
+                if pollables.len() > HANDLES {
+                    return Err(trap(format!(
+                        "it waits for {} pollables at once, more than the limit of {HANDLES}",
+                        pollables.len()
+                    )));
+                }
+                let table = &mut store.data_mut().wasi().table;
+                Ok((poll::Host::poll(table, pollables).await?,))
+            })
+        })
+    })
+}
+
+/// Replaces a function that is linked. Fails if there is none, because then a guest would get the original under another
+/// version of the interface.
+pub(super) fn replace(
+    linker: &mut Linker<State>,
+    interface: &str,
+    function: &str,
+    define: impl FnOnce(&mut LinkerInstance<State>, &str) -> wasmtime::Result<()>,
+) -> wasmtime::Result<()> {
+    let unused = linker
+        .instance(interface)?
+        .func_wrap(function, |_, (): ()| Ok(()));
+    if unused.is_ok() {
+        let message = format!("`{interface}` has no function `{function}`");
+        return Err(wasmtime::Error::msg(message));
+    }
+    linker.allow_shadowing(true);
+    let defined = define(&mut linker.instance(interface)?, function);
+    linker.allow_shadowing(false);
+    defined
 }
 
 impl State {
@@ -297,6 +355,12 @@ impl StdoutStream for Stream {
 
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > CHUNK {
+            return Err(StreamError::Trap(trap(format!(
+                "it printed {} bytes at once, more than the limit of {CHUNK}",
+                bytes.len()
+            ))));
+        }
         self.shared.print(self.number, &bytes);
         Ok(())
     }

@@ -5,6 +5,7 @@ use wasmtime::component::Resource;
 use super::staged::Staged;
 use super::{State, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
+use crate::budget::Held;
 use crate::hits::Limit;
 use crate::imports::{Batch, Operation, Target, Write};
 
@@ -152,11 +153,11 @@ impl HostBatch for State {
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
-        let batch = self.take_batch(&batch)?;
+        let (batch, charge) = self.take_batch(&batch)?;
         if batch.writes.is_empty() {
             return Ok(Vec::new());
         }
-        let results = imports.writer_run(batch).await;
+        let results = imports.writer_run(batch, charge).await;
         let limit = self.limits.answer_bytes;
         // The writes have taken effect, so an error in place of a result would be wrong.
         let size: usize = results.iter().flatten().map(|held| held.bytes.len()).sum();
@@ -166,9 +167,11 @@ impl HostBatch for State {
                 "its writes return more than the plugin's limit of {limit} bytes"
             )));
         }
+        let answer = &mut self.answer;
+        let mut bytes = |held: Held| owned(held.charged_to(answer));
         Ok(results
             .into_iter()
-            .map(|result| result.map(|held| owned(held.bytes)).map_err(Error::from))
+            .map(|result| result.map(&mut bytes).map_err(Error::from))
             .collect())
     }
 

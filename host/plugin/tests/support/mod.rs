@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel, MemoEntry,
-    ObjectReference, Page, Plugin, Read,
+    Batch, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel,
+    MemoEntry, ObjectReference, Page, Plugin, Read,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -133,6 +133,8 @@ pub struct Fake {
     pub logged: AtomicUsize,
     /// Number of calls of `raw` that have started.
     pub raws: AtomicUsize,
+    /// The bytes that the last batch of writes was charged with.
+    pub charged: AtomicUsize,
 }
 
 impl Fake {
@@ -228,8 +230,13 @@ impl Imports for Fake {
         async { Err(ApiError::denied("no")) }.boxed()
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+    fn writer_run(
+        &self,
+        batch: Batch,
+        charge: Charge,
+    ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         async move {
+            self.charged.store(charge.bytes(), SeqCst);
             self.wait().await;
             let results = batch
                 .writes

@@ -9,6 +9,8 @@ use super::{
 };
 use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 
+/// The longest name of a queue in bytes.
+const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
 
@@ -94,7 +96,37 @@ impl Description {
             at_most(count, most, what)?;
         }
         self.watches.iter().try_for_each(Watch::check_counts)?;
+        self.watched_kinds()
+            .into_iter()
+            .try_for_each(|kind| self.check_counts_of(kind))?;
+        let selecting = self.watches.iter().filter(|watch| watch.is_of_a_part());
+        at_most(selecting.count(), 16, "watches of a part of a kind")?;
         self.metrics.iter().try_for_each(Metric::check_counts)
+    }
+
+    /// Checks what one kind costs: each watch of another part of it may have a cache of its own, and the cache applies each
+    /// index to each change.
+    fn check_counts_of(&self, kind: &Kind) -> Checked {
+        let watches = self.watches.iter();
+        let watches = watches.filter(|watch| watch.kind.as_ref() == Some(kind));
+        let mappings = self.watches.iter().flat_map(|watch| &watch.map);
+        let selectors = mappings.filter_map(|mapping| match &mapping.to {
+            To::Selecting { kind: of, path, .. } if of == kind => Some(path),
+            _ => None,
+        });
+        let indexes = self.indexes.iter().filter(|index| index.kind == *kind);
+        let indexes = indexes.map(|index| &index.path).collect::<BTreeSet<_>>();
+        let selectors = selectors.collect::<BTreeSet<_>>();
+        [
+            (watches.count(), 4, "watches"),
+            (indexes.len(), 8, "indexed paths"),
+            (selectors.len(), 4, "paths of selectors"),
+        ]
+        .into_iter()
+        .try_for_each(|(count, most, what)| {
+            at_most(count, most, what)
+                .map_err(|problem| format!("{}: {problem}", shown(&kind.to_string())))
+        })
     }
 
     fn check_queues(&self) -> Checked {
@@ -105,7 +137,7 @@ impl Description {
         if names.len() < self.queues.len() || names.contains("") {
             return Err("two queues have the same name, or one has none".into());
         }
-        self.queues.iter().try_for_each(Queue::check_limits)
+        self.queues.iter().try_for_each(Queue::check)
     }
 
     fn queue_names(&self) -> impl Iterator<Item = &str> {
@@ -215,7 +247,7 @@ impl Description {
     fn check_tickers(&self) -> Checked {
         let queues: BTreeSet<&str> = self.queue_names().collect();
         for ticker in &self.tickers {
-            let place = |problem| format!("the ticker of `{}`: {problem}", ticker.key);
+            let place = |problem| format!("the ticker of `{}`: {problem}", shown(&ticker.key));
             if ticker.period_ms == 0 {
                 return Err(place("`periodMs` is 0: it must be at least 1".into()));
             }
@@ -226,8 +258,13 @@ impl Description {
 }
 
 impl Queue {
-    fn check_limits(&self) -> Checked {
-        let place = |problem| Err(format!("the queue `{}`: {problem}", self.name));
+    fn check(&self) -> Checked {
+        let place = |problem| Err(format!("the queue `{}`: {problem}", shown(&self.name)));
+        // It is a label of the host's metrics.
+        let is_in_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.len() > MAX_QUEUE_NAME || !self.name.chars().all(is_in_name) {
+            return place("its name must have at most 63 letters, digits, `-`, `_` and `.`");
+        }
         if !self.qps.is_finite() || self.qps < 0.0 {
             return place("`qps` must be zero or more");
         }
@@ -256,6 +293,12 @@ impl Permission {
 }
 
 impl Watch {
+    /// Whether it shows only the objects of a namespace or those that a selector matches.
+    fn is_of_a_part(&self) -> bool {
+        let selectors = [&self.namespace, &self.label_selector, &self.field_selector];
+        selectors.into_iter().any(|selector| !selector.is_empty())
+    }
+
     fn check_counts(&self) -> Checked {
         at_most(self.fields.len(), 512, "fields of a watch")?;
         at_most(self.changes.len(), 64, "predicates of a watch")?;
@@ -263,6 +306,13 @@ impl Watch {
         if let Some(discovered) = &self.discovered {
             at_most(discovered.except.len(), 256, "excluded kinds")?;
         }
+        let broad =
+            |mapping: &&Mapping| matches!(mapping.to, To::All { .. } | To::InNamespace { .. });
+        at_most(
+            self.map.iter().filter(broad).count(),
+            4,
+            "mappings of a watch to all objects",
+        )?;
         self.map.iter().try_for_each(|mapping| {
             let whose = match &mapping.to {
                 To::Selecting { whose, .. } => whose.len(),
@@ -421,6 +471,54 @@ mod tests {
     }
 
     #[test]
+    fn what_costs_the_caches_most_is_bounded_for_each_kind() {
+        let refused = |watches: &str, more: &str| {
+            let document = format!(
+                r#"{{"format": 1, "name": "a", "queues": [{{"name": "a"}}], "watches": [{watches}]{more}}}"#
+            );
+            Description::read(&document).unwrap_err().to_string()
+        };
+        let list = |count: usize, one: &dyn Fn(usize) -> String| {
+            Vec::from_iter((0..count).map(one)).join(",")
+        };
+        let watch = |map: String| format!(r#"{{"kind": "v1/Pod", "map": [{map}]}}"#);
+        let part =
+            |kind: usize| format!(r#"{{"kind": "example.com/v1/K{kind}", "labelSelector": "a"}}"#);
+        let selecting = |path: usize| {
+            format!(r#"{{"to": "selecting", "kind": "v1/Pod", "path": "spec.a{path}"}}"#)
+        };
+        let broad = |_| r#"{"to": "all", "kind": "v1/Pod"}"#.to_owned();
+        let index = |path: usize| {
+            format!(r#"{{"name": "i{path}", "kind": "v1/Pod", "path": "spec.a{path}"}}"#)
+        };
+        let indexes = format!(r#", "indexes": [{}]"#, list(9, &index));
+        for (error, expected) in [
+            (
+                refused(&list(5, &|_| watch(String::new())), ""),
+                "v1/Pod: it has 5 watches, more than 4",
+            ),
+            (
+                refused(&list(17, &part), ""),
+                "17 watches of a part of a kind, more than 16",
+            ),
+            (
+                refused(&watch(list(5, &selecting)), ""),
+                "v1/Pod: it has 5 paths of selectors, more than 4",
+            ),
+            (
+                refused(&watch(list(5, &broad)), ""),
+                "5 mappings of a watch to all objects, more than 4",
+            ),
+            (
+                refused(&watch(String::new()), &indexes),
+                "v1/Pod: it has 9 indexed paths, more than 8",
+            ),
+        ] {
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
     fn a_description_is_read_and_written_again() {
         let description = Description::read(GOOD).unwrap();
         assert_eq!(description.watches.len(), 2);
@@ -509,6 +607,11 @@ mod tests {
             (r#""format": 1"#, r#""format": 9"#, "format 9"),
             ("replicaset-controller", "Replica Set", "not a DNS label"),
             (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
+            (
+                r#"[{"name": "replicaset"}]"#,
+                r#"[{"name": "a/b"}]"#,
+                "the queue `a/b`: its name must have",
+            ),
             (
                 r#""path": "spec.selector""#,
                 r#""path": "spec..selector""#,

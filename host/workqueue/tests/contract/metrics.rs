@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flyball_workqueue::{Config, Metrics, Priority};
+use flyball_workqueue::{Config, Held, Metrics, Priority};
 use parking_lot::Mutex;
 use tokio::time::{Duration, advance};
 
@@ -91,4 +91,33 @@ async fn the_depth_counts_keys_of_both_lanes_and_dirty_ones() {
     queue.add("low", Priority::Low, 0);
     queue.add_after("delayed", ms(10), Priority::Normal, 0);
     assert_eq!(queue.snapshot().depth(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_keys_are_counted_with_their_bytes_until_they_are_done() {
+    let queue = Queue::new(Config {
+        key_bytes: |key| key.len(),
+        ..Config::default()
+    });
+    let held = || {
+        let Held { keys, bytes } = queue.held();
+        (keys, bytes)
+    };
+    assert_eq!(held(), (0, 0));
+    for _ in 0..2 {
+        queue.add("abc", Priority::Normal, 0);
+        queue.add_after("delayed", ms(10), Priority::Normal, 0);
+    }
+    assert_eq!(held(), (2, 10));
+    let item = queue.get().await.unwrap();
+    assert_eq!(held(), (2, 10), "a worker has one");
+    drop(item);
+    assert_eq!(held(), (1, 7));
+    advance(ms(10)).await;
+    assert_eq!(held(), (1, 7), "it is ready");
+    queue.add_after("a", ms(10), Priority::Normal, 0);
+    queue.shutdown();
+    assert_eq!(held(), (1, 7), "delayed keys are dropped");
+    drop(queue.get().await);
+    assert_eq!(held(), (0, 0));
 }

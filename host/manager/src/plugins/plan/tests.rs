@@ -1,7 +1,5 @@
 //! The supervisor's decisions, as a table: what there is, what happens, what is planned, and what runs in the end.
 
-use std::path::Path;
-
 use flyball_types::description::Description;
 
 use super::*;
@@ -388,6 +386,22 @@ rows! {
     a_narrowed_grant_is_in_force_at_once:
         one_runs,
         |world| world.policy(&GRANTS.replace(", \"create\"", ""))
+        => ["stop a"], ["a 1"];
+    a_version_whose_grant_was_narrowed_does_not_go_on_if_it_cannot_be_opened_again:
+        one_runs,
+        |world| {
+            let gone = Trouble::failed("the server does not serve it".into());
+            world.held_up.insert("a".into(), gone);
+            world.policy(&GRANTS.replace(", \"create\"", ""));
+        }
+        => ["stop a"], [];
+    another_account_is_used_at_once:
+        one_runs,
+        |world| world.policy(&format!("[plugins.a]\nservice-account = \"demo/b\"\n{GRANTS}"))
+        => ["stop a"], ["a 1"];
+    a_widened_grant_lets_the_version_go_on_until_it_is_in_force:
+        one_runs,
+        |world| world.policy(&GRANTS.replace("\"create\"", "\"create\", \"delete\""))
         => ["open a 1"], ["a 1"];
     a_version_that_asks_for_more_waits_while_the_one_before_goes_on:
         one_runs,
@@ -559,7 +573,7 @@ rows! {
             world.file("/a.wasm", a("1"));
         },
         |world| world.policy(&configured("key = \"y\"").replace(", \"create\"", ""))
-        => ["describe /a.wasm with y", "open a 1"], ["a 1 y"];
+        => ["describe /a.wasm with y", "stop a"], ["a 1 y"];
     a_file_that_the_policy_is_not_for_is_shown_no_configuration:
         nothing,
         |world| {
@@ -752,4 +766,30 @@ fn code_is_forgotten_once_nothing_names_it() {
     world.files.clear();
     world.settle();
     assert!(world.state.digests().is_empty());
+}
+
+#[test]
+fn the_start_waits_for_no_file_but_those_of_plugins_that_the_policy_names() {
+    let mut world = World::new();
+    world.file("/a.wasm", a("1"));
+    world.file("/other.wasm", plugin("other", "2", r#""create""#));
+    for action in world.plan().actions {
+        world.state.begin(&action);
+    }
+    let waits = |world: &World| lacks_expected(&world.state, &world.grants);
+    assert!(!waits(&world), "nothing is granted");
+    world.policy(GRANTS);
+    assert!(waits(&world));
+    let is_expected = |path: &str| world.state.is_expected(Path::new(path), &world.grants);
+    assert!(is_expected("/a.wasm") && !is_expected("/other.wasm"));
+    let source = world.state.sources.get_mut(Path::new("/a.wasm"));
+    source.expect("a source").loaded(Ok(a("1")));
+    assert!(!waits(&world), "the other one is loading");
+    world.grants.trust = true;
+    assert!(waits(&world), "all plugins are trusted");
+    let renamed = world.state.sources.get_mut(Path::new("/other.wasm"));
+    renamed.expect("a source").plugin = Some(a("2"));
+    world.grants.trust = false;
+    let is_expected = |path: &str| world.state.is_expected(Path::new(path), &world.grants);
+    assert!(is_expected("/other.wasm"), "it held the plugin `a` before");
 }

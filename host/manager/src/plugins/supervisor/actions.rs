@@ -7,14 +7,14 @@ use std::time::Duration;
 use flyball_plugin::Component;
 use flyball_serving::health::CheckName;
 use flyball_types::error_chain;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, Loaded, Supervisor, Task};
 use crate::api::cluster::Cluster;
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
-use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
+use crate::plugins::load::{self, Origin, PluginError};
 use crate::plugins::open::{OpenError, open};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::{Action, Progress, SourceKey, Subject, Trouble, Version};
@@ -92,11 +92,17 @@ impl Supervisor {
     }
 
     fn load_file(&mut self, path: PathBuf, stamp: Stamp) {
-        let (options, turns) = (self.options.clone(), self.turns.clone());
+        let (options, loads) = (self.options.clone(), self.file_loads.clone());
+        let is_expected = self.state.is_expected(&path, &self.grants);
         self.spawn_loading(SourceKey::Path(path.clone()), |loading| async move {
             // Until then it may be half-written.
             tokio::time::sleep(stamp.wait()).await;
-            loading.done(read_file(path, &options, turns).await);
+            let loaded = loads.load(&options.engine, path, is_expected).await;
+            loading.done(loaded.map(|(plugin, component, wasm)| Loaded {
+                plugin,
+                component,
+                wasm: Some(wasm),
+            }));
         });
     }
 
@@ -232,12 +238,8 @@ impl Supervisor {
         self.state.begin(&Action::Start(name.to_owned()));
         tell_start(name, &running, self.running.contains_key(name));
         let unrouted = running.tasks.unrouted();
-        let policy = running.version.grant.policy.clone();
         if let Some(old) = self.running.insert(name.to_owned(), running) {
             old.tasks.hand_over();
-            if old.version.grant.policy != policy {
-                old.tasks.stop_writes();
-            }
             let drain = self.options.drain;
             self.retiring.spawn(old.tasks.retire(unrouted, drain));
         }
@@ -393,23 +395,6 @@ async fn wait_for_caches(
         }
         synced.await;
     }
-}
-
-async fn read_file(
-    path: PathBuf,
-    options: &PluginOptions,
-    turns: Arc<Semaphore>,
-) -> Result<Loaded, PluginError> {
-    let _turn = turns.acquire_owned().await;
-    let wasm = load::read(&options.engine, &path).await?;
-    let origin = Origin::File(path);
-    let (plugin, component): (LoadedPlugin, _) =
-        load::dropped_in(&options.engine, origin, wasm.clone()).await?;
-    Ok(Loaded {
-        plugin,
-        component,
-        wasm: Some(wasm),
-    })
 }
 
 /// Logs that a version starts, and what an operator should know of its grant.

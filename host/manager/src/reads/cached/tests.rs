@@ -142,3 +142,41 @@ async fn an_observed_deletion_is_remembered_under_the_name_and_the_uid() {
         reads.is_deletion_observed(&reference("1")) && !reads.is_deletion_observed(&reference("2"))
     );
 }
+
+/// Paths whose mask is much larger than they are.
+fn doubling_paths(name: &str) -> Vec<String> {
+    let path = |depth: usize| format!("{}.{name}{depth}.z", "[*]".repeat(depth));
+    (0..9)
+        .map(|depth| path(depth).trim_start_matches('.').to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_parsed_paths_of_a_plugin_are_kept_up_to_a_size() {
+    let reads = reads("", &["."]).await;
+    for set in 0..300 {
+        let paths = doubling_paths(&format!("a{set}x"));
+        reads.mask(&paths).expect("a mask that is not too complex");
+    }
+    let known = reads.masks.known.lock();
+    let sizes = known.sets.values().map(|mask| mask.size());
+    assert!(known.sets.len() < 300 && sizes.sum::<usize>() <= PARSED_BYTES);
+    assert!(known.bytes <= PARSED_BYTES && known.bytes > PARSED_BYTES / 2);
+}
+
+#[tokio::test]
+async fn the_size_of_a_cursor_includes_what_it_reads_by() {
+    let reads = reads("", &["."]).await;
+    let query = Query {
+        kind: "v1/Pod".into(),
+        ..Query::default()
+    };
+    let size = |paths: Vec<String>| {
+        let page = reads
+            .list(&query, &Projection::Columns(paths), 1)
+            .expect("a page");
+        page.rest.expect("two pods").size()
+    };
+    let small = size(vec!["metadata.name".into()]);
+    assert!(size(doubling_paths("a")) > small + 10_000);
+}

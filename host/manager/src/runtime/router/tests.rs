@@ -118,7 +118,7 @@ fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
 
 fn keys(router: &Router, delta: &Delta) -> Vec<String> {
     router
-        .route(delta, &CACHE)
+        .route_all(delta, &CACHE)
         .iter()
         .map(|routed| routed.key.to_string())
         .collect()
@@ -228,7 +228,7 @@ fn what_a_router_says_is_of_no_concern_yields_nothing() {
                 continue;
             }
             let delta = delta(old.clone(), new.clone());
-            let yields = !router.route(&delta, &CACHE).is_empty() || router.asks_guest(&delta);
+            let yields = !router.route_all(&delta, &CACHE).is_empty() || router.asks_guest(&delta);
             if router.may_concern(&delta) {
                 concerned += 1;
             } else {
@@ -380,7 +380,7 @@ fn owners_that_are_being_deleted_are_known_by_their_uid() {
     const GOING: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "going")]);
     let router = router(json!({"map": [{"to": "ownerReferences", "which": "deleting"}]}));
     let keys = |object| -> Vec<String> {
-        let routed = router.route(&delta(Some(set(object)), None), &GOING);
+        let routed = router.route_all(&delta(Some(set(object)), None), &GOING);
         routed.iter().map(|routed| routed.key.to_string()).collect()
     };
     assert_eq!(keys(owned_by("web", "u-web")), Vec::<String>::new());
@@ -412,7 +412,7 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
     let object = set(json!({}));
     assert!(
         router
-            .route(&delta(None, Some(object.clone())), &CACHE)
+            .route_all(&delta(None, Some(object.clone())), &CACHE)
             .is_empty()
     );
     let expected = Enqueue {
@@ -420,7 +420,10 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
         key: "demo/web-1".into(),
         delay: Duration::from_millis(1500),
     };
-    assert_eq!(router.route(&delta(Some(object), None), &CACHE), [expected]);
+    assert_eq!(
+        router.route_all(&delta(Some(object), None), &CACHE),
+        [expected]
+    );
 }
 
 #[test]
@@ -446,4 +449,38 @@ fn additions_and_deletions_always_count() {
     let router = router(json!({"map": [{"to": "itself"}], "changes": ["generation"]}));
     assert!(router.counts(&delta(None, Some(set(json!({}))))));
     assert!(router.counts(&delta(Some(set(json!({}))), None)));
+}
+
+#[test]
+fn the_versions_of_an_object_share_the_keys_of_all_of_a_kind() {
+    /// Counts how often all keys of a kind are looked up.
+    struct Counting(std::cell::Cell<u32>);
+    impl Lookup for Counting {
+        fn has(&self, _: &Kind, _: &str, _: &str, _: &Uid) -> Option<bool> {
+            None
+        }
+        fn selecting(&self, _: &Kind, _: &FieldPath, _: &Object) -> Vec<Arc<Object>> {
+            Vec::new()
+        }
+        fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
+            self.0.set(self.0.get() + 1);
+            CACHE.keys(kind, namespace)
+        }
+        fn by_uid(&self, _: &Uid) -> Option<(Kind, Arc<Object>)> {
+            None
+        }
+        fn dependents(&self, _: &Uid) -> Vec<Reference> {
+            Vec::new()
+        }
+        fn note_deletion(&self, _: Reference) {}
+        fn is_namespaced(&self, _: &Kind) -> Option<bool> {
+            None
+        }
+    }
+    let router = router(json!({"map": [{"to": "all", "kind": "apps/v1/Deployment"}]}));
+    let mut changed = delta(Some(set(json!({}))), Some(set(json!({}))));
+    changed.between = (0..64).map(|_| set(json!({}))).collect();
+    let lookup = Counting(0.into());
+    assert_eq!(router.route(0, &changed, &lookup).len(), 2);
+    assert_eq!(lookup.0.get(), 1);
 }

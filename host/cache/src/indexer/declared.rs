@@ -1,0 +1,197 @@
+//! The indexes that handles declare: of the values, or of the label selectors, at a path. Handles that declare the same
+//! path share its index, which lives as long as one of them.
+//!
+//! The index of a path that is declared later is built in steps, so that neither readers nor the reflector wait for the
+//! whole. Meanwhile, the objects in the slots below `built` are in it.
+
+use std::sync::Arc;
+
+use flyball_types::FieldPath;
+use foldhash::fast::RandomState;
+
+use super::Indexer;
+use crate::Object;
+
+/// How many objects are added to a new index in one step.
+const STEP: usize = 256;
+
+/// An index over what the objects have at a path.
+pub(crate) trait PathIndex: Default {
+    /// What the index keeps of one object.
+    type Entry;
+
+    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Self::Entry;
+
+    fn insert(&mut self, slot: u32, entry: Self::Entry);
+
+    /// Removes the entry of the object in a slot.
+    fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState);
+
+    /// Whether two objects have the same entry.
+    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool;
+
+    /// Approximate memory use in bytes.
+    fn bytes(&self) -> usize;
+
+    /// The indexes of this type.
+    fn declared(indexer: &Indexer) -> &Declared<Self>;
+
+    fn declared_mut(indexer: &mut Indexer) -> &mut Declared<Self>;
+}
+
+/// The declared indexes of one type.
+#[derive(Default)]
+pub(crate) struct Declared<I> {
+    all: Vec<OfPath<I>>,
+}
+
+/// The index of one path.
+struct OfPath<I> {
+    path: FieldPath,
+    /// The number of handles that declare it.
+    handles: usize,
+    /// The objects in the slots below this number are in the index; all if there is none.
+    built: Option<u32>,
+    index: I,
+}
+
+/// The next slots to add to a new index, with what they held when the step began.
+pub(crate) struct Step {
+    from: u32,
+    slots: Vec<Option<Arc<Object>>>,
+    hasher: RandomState,
+}
+
+impl<I: PathIndex> Declared<I> {
+    /// The index of a path, once it is built.
+    pub(super) fn get(&self, path: &FieldPath) -> Option<&I> {
+        self.find(path)
+            .filter(|own| own.built.is_none())
+            .map(|own| &own.index)
+    }
+
+    fn find(&self, path: &FieldPath) -> Option<&OfPath<I>> {
+        self.all.iter().find(|own| own.path == *path)
+    }
+
+    fn find_mut(&mut self, path: &FieldPath) -> Option<&mut OfPath<I>> {
+        self.all.iter_mut().find(|own| own.path == *path)
+    }
+
+    pub(super) fn insert(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
+        for own in self.all.iter_mut().filter(|own| own.has(slot)) {
+            own.index.insert(slot, I::entry(object, &own.path, hasher));
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
+        for own in self.all.iter_mut().filter(|own| own.has(slot)) {
+            own.index.remove(slot, object, &own.path, hasher);
+        }
+    }
+
+    /// Replaces the entry of an object by that of another version.
+    pub(super) fn update(&mut self, slot: u32, old: &Object, new: &Object, hasher: &RandomState) {
+        for own in self.all.iter_mut().filter(|own| own.has(slot)) {
+            if !I::is_same(old, new, &own.path) {
+                own.index.remove(slot, old, &own.path, hasher);
+                own.index.insert(slot, I::entry(new, &own.path, hasher));
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.all.iter().map(|own| own.index.bytes()).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = &I> {
+        self.all.iter().map(|own| &own.index)
+    }
+}
+
+impl<I> OfPath<I> {
+    /// Whether the object in a slot is in the index. If not, the build has yet to reach it.
+    fn has(&self, slot: u32) -> bool {
+        self.built.is_none_or(|built| slot < built)
+    }
+}
+
+impl Step {
+    /// What an index will keep of the objects in the slots.
+    pub(crate) fn entries<I: PathIndex>(&self, path: &FieldPath) -> Vec<Option<I::Entry>> {
+        let entry = |object: &Option<Arc<Object>>| {
+            let object = object.as_ref()?;
+            Some(I::entry(object, path, &self.hasher))
+        };
+        self.slots.iter().map(entry).collect()
+    }
+}
+
+impl Indexer {
+    /// Declares an index for a handle. It must be built, unless it exists or there are no objects.
+    pub(crate) fn declare<I: PathIndex>(&mut self, path: &FieldPath) {
+        let built = (!self.slots.is_empty()).then_some(0);
+        let declared = I::declared_mut(self);
+        match declared.find_mut(path) {
+            Some(own) => own.handles += 1,
+            None => declared.all.push(OfPath {
+                path: path.clone(),
+                handles: 1,
+                built,
+                index: I::default(),
+            }),
+        }
+    }
+
+    /// Ends a declaration. Returns the index if no other handle declares it.
+    pub(crate) fn withdraw<I: PathIndex>(&mut self, path: &FieldPath) -> Option<I> {
+        let all = &mut I::declared_mut(self).all;
+        let at = all.iter().position(|own| own.path == *path)?;
+        all[at].handles -= 1;
+        (all[at].handles == 0).then(|| all.swap_remove(at).index)
+    }
+
+    pub(crate) fn is_built<I: PathIndex>(&self, path: &FieldPath) -> bool {
+        I::declared(self).get(path).is_some()
+    }
+
+    /// The next step of building an index; none once it is built or nobody declares it.
+    pub(crate) fn next_step<I: PathIndex>(&self, path: &FieldPath) -> Option<Step> {
+        let from = I::declared(self).find(path)?.built?;
+        let slots = self.slots.iter().skip(from as usize).take(STEP);
+        Some(Step {
+            from,
+            slots: slots.cloned().collect(),
+            hasher: self.hasher.clone(),
+        })
+    }
+
+    /// Adds the entries of a step to its index.
+    pub(crate) fn take_step<I: PathIndex>(
+        &mut self,
+        path: &FieldPath,
+        step: Step,
+        entries: Vec<Option<I::Entry>>,
+    ) {
+        let current = self.slots.iter().skip(step.from as usize);
+        let current: Vec<_> = current.take(step.slots.len()).cloned().collect();
+        let slots = self.slots.len();
+        let declared = I::declared_mut(self);
+        let is_next = |own: &&mut OfPath<I>| own.built == Some(step.from);
+        let Some(own) = declared.find_mut(path).filter(is_next) else {
+            return;
+        };
+        let mut to = step.from;
+        for ((object, then), entry) in current.iter().zip(&step.slots).zip(entries) {
+            if let Some(object) = object {
+                let is_unchanged = then.as_ref().is_some_and(|then| Arc::ptr_eq(then, object));
+                let entry = entry.filter(|_| is_unchanged);
+                let entry = entry.unwrap_or_else(|| I::entry(object, path, &step.hasher));
+                own.index.insert(to, entry);
+            }
+            to += 1;
+        }
+        own.built = ((to as usize) < slots).then_some(to);
+    }
+}
