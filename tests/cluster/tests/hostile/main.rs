@@ -12,12 +12,19 @@ mod table;
 mod writes;
 
 use anyhow::{Result, ensure};
-use flyball_cluster_tests::finish;
+use flyball_cluster_tests::{finish, is_full};
+use flyball_controlplane::skip;
 
 use arena::Arena;
 
 #[tokio::test]
 async fn a_hostile_plugin_stays_within_its_grants_and_limits() -> Result<()> {
+    if !is_full() {
+        return skip(
+            "a_hostile_plugin_stays_within_its_grants_and_limits",
+            "it takes minutes, and runs with `--full`",
+        );
+    }
     let mut arena = Arena::start().await?;
     let result = async {
         let cases = [
