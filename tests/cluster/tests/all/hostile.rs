@@ -48,7 +48,7 @@ const REPORTED: [(&str, &str); 14] = [
          live-secrets: Denied",
     ),
     ("http", "no response from a: ErrorCode::HttpRequestDenied"),
-    ("enqueue", "Full: the queue holds 500 keys"),
+    ("enqueue", "Full: the plugin's queues hold 500 keys"),
     ("memo", "Full: "),
     ("json", "BadRequest: "),
     ("utf-8", "invalid utf-8"),
