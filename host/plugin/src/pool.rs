@@ -27,6 +27,7 @@ use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SLOT;
 use crate::share::{self, Share};
+use crate::slots::Holder;
 use crate::threads::{CallResult, Threads};
 use crate::world::State;
 
@@ -45,6 +46,8 @@ pub(crate) struct Pool {
     idle: Mutex<VecDeque<Idle>>,
     tally: Arc<Tally>,
     share: Arc<Share>,
+    /// Counts the plugin's slots; none if it has a reservation.
+    holder: Option<Arc<Holder>>,
     /// None unless the code is mapped from the cache.
     pages: Option<Arc<Pages>>,
     /// When the code was last loaded or run; none once its pages were released.
@@ -99,6 +102,7 @@ impl Pool {
         let tally = Arc::new(Tally::new(&limits, memory));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
+            holder: (!limits.is_reserved).then(Arc::default),
             shared,
             pre,
             limits: Arc::new(limits),
@@ -125,6 +129,10 @@ impl Pool {
     pub(crate) fn threads(&self) -> Handle {
         let threads = self.shared.threads().filter(|_| self.share.is_limited());
         threads.map_or_else(Handle::current, Threads::handle)
+    }
+
+    pub(crate) fn holder(&self) -> Option<&Arc<Holder>> {
+        self.holder.as_ref()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -191,7 +199,7 @@ impl Pool {
                 let slots = self
                     .shared
                     .slots
-                    .acquire(self.slots_per_instance, self.limits.is_reserved);
+                    .acquire(self.slots_per_instance, self.holder.as_ref());
                 self.tally.wait_for_slots();
                 match timeout_at(deadline, slots).await {
                     Ok(Some(slots)) => {
@@ -322,7 +330,7 @@ impl Pool {
             since: Instant::now(),
         });
         // Checked after the instance was added: a waiter that did not find it is visible by now.
-        if self.shared.slots.has_waiters(self.limits.is_reserved) {
+        if self.shared.slots.has_waiters(self.holder()) {
             self.drop_oldest_idle();
         }
     }
