@@ -55,7 +55,7 @@ impl GuestCalls {
         let denied = metrics.counter("denied_total", "Denied calls.", &[]);
         let denied = denied.map_err(|error| error.to_string())?;
         let recorder = || Recorder::start(client.clone(), name.clone(), name.to_string());
-        let limits = HostLimits::new(name.clone(), &policy.limits, false);
+        let limits = HostLimits::new(name.clone(), &policy.limits, false, Arc::default());
         let telemetry = PluginTelemetry {
             recorder: recorder(),
             incidents: Incidents {

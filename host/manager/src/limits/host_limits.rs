@@ -66,7 +66,13 @@ impl RouteLoad {
 
 impl HostLimits {
     /// The limits of a policy. Where the policy gives none, the host's defaults apply, which do not limit built-ins.
-    pub(crate) fn new(plugin: Arc<str>, policy: &LimitPolicy, is_builtin: bool) -> Arc<Self> {
+    /// Versions of a plugin that run at the same time share their `stop`: a removal ends the calls of all of them.
+    pub(crate) fn new(
+        plugin: Arc<str>,
+        policy: &LimitPolicy,
+        is_builtin: bool,
+        stop: Arc<StopSignal>,
+    ) -> Arc<Self> {
         let gate = |rate: Option<f64>, burst: Option<u32>, default: (f64, u32)| {
             let default_rate = if is_builtin { 0.0 } else { default.0 };
             RateGate::new(rate.unwrap_or(default_rate), burst.unwrap_or(default.1))
@@ -80,7 +86,7 @@ impl HostLimits {
             ),
             events: gate(policy.events_per_second, policy.events_burst, EVENTS),
             quarantine: Quarantine::default(),
-            stop: Arc::default(),
+            stop,
             route: RouteLoad::default(),
             queued_keys: policy
                 .queued_keys
@@ -177,7 +183,7 @@ mod tests {
             queued_keys: Some(3),
             ..LimitPolicy::default()
         };
-        let limits = HostLimits::new("greeter".into(), &policy, false);
+        let limits = HostLimits::new("greeter".into(), &policy, false, Arc::default());
         let held = |keys, bytes| move || Held { keys, bytes };
         limits.check_key("c", held(2, 2)).unwrap();
         let full = limits.check_key("d", held(3, 3)).unwrap_err();
@@ -189,7 +195,7 @@ mod tests {
         let too_long = limits.check_key(&too_long, Held::default).unwrap_err();
         assert!(too_long.message.contains("1025 bytes"));
         assert_eq!(limits.hits()[2], ("queued-keys", 3));
-        let built_in = HostLimits::new("a".into(), &LimitPolicy::default(), true);
+        let built_in = HostLimits::new("a".into(), &LimitPolicy::default(), true, Arc::default());
         let all = held(usize::MAX, usize::MAX);
         built_in.check_key("a", all).unwrap();
     }
@@ -198,13 +204,16 @@ mod tests {
     fn a_built_in_logs_without_limit_unless_the_policy_sets_one() {
         let policy = LimitPolicy::default();
         let passed = |limits: &HostLimits| (0..10_000).filter(|_| limits.log_lines.pass()).count();
-        assert_eq!(passed(&HostLimits::new("a".into(), &policy, true)), 10_000);
-        assert!(passed(&HostLimits::new("a".into(), &policy, false)) < 2000);
+        assert_eq!(
+            passed(&HostLimits::new("a".into(), &policy, true, Arc::default())),
+            10_000
+        );
+        assert!(passed(&HostLimits::new("a".into(), &policy, false, Arc::default())) < 2000);
         let policy = LimitPolicy {
             log_lines_per_second: Some(1.0),
             log_lines_burst: Some(7),
             ..policy
         };
-        assert!(passed(&HostLimits::new("a".into(), &policy, true)) < 20);
+        assert!(passed(&HostLimits::new("a".into(), &policy, true, Arc::default())) < 20);
     }
 }

@@ -220,7 +220,7 @@ mod tests {
     use crate::policy::LimitPolicy;
 
     fn limits(policy: &LimitPolicy) -> Arc<HostLimits> {
-        HostLimits::new("faulty".into(), policy, false)
+        HostLimits::new("faulty".into(), policy, false, Arc::default())
     }
 
     #[test]

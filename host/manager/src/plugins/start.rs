@@ -183,7 +183,8 @@ impl Starter {
             .flat_map(DiscoveredInformers::informers);
         cached.discover(discovered.cloned());
         let cached = Arc::new(cached);
-        let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin);
+        let stop = same.map_or_else(Arc::default, |same| same.limits.stop.clone());
+        let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin, stop);
         let writer = Writer::new(
             client.clone(),
             self.cluster.discovery.clone(),
