@@ -4,7 +4,6 @@
 //! read them. A family belongs to one owner: a plugin can't count into the host's families or into
 //! another plugin's.
 
-mod controllers;
 mod group;
 mod process;
 mod rest_client;
@@ -18,7 +17,6 @@ use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, Opts, Registry};
 
-pub use controllers::RunningController;
 pub use group::{Group, Kind};
 pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
 pub use rest_client::{RestClientLayer, RestClientMetrics, RestClientService};

@@ -7,7 +7,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 /// Longest text of a selector in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -131,19 +130,11 @@ impl LabelSelector {
         )
     }
 
-    /// The selector of a spec: a LabelSelector, or a plain map of labels. Null matches nothing, and
+    /// The selector of a spec in JSON: a LabelSelector, or a plain map of labels. Null matches nothing, and
     /// `{}` matches everything. (The API omits an empty plain map, whose absence matches nothing.)
-    /// Fails if the value is neither form.
-    pub fn of_value(value: &Value) -> Result<Self, SelectorError> {
-        Self::of_spec(<Option<Spec> as Deserialize>::deserialize(value))
-    }
-
-    /// As [`LabelSelector::of_value`], from JSON bytes.
+    /// Fails if the JSON is neither form.
     pub fn of_json(json: &[u8]) -> Result<Self, SelectorError> {
-        Self::of_spec(serde_json::from_slice(json))
-    }
-
-    fn of_spec(spec: Result<Option<Spec>, serde_json::Error>) -> Result<Self, SelectorError> {
+        let spec: Result<Option<Spec>, serde_json::Error> = serde_json::from_slice(json);
         match spec.map_err(|error| SelectorError::Json(error.to_string()))? {
             None => Ok(Self::nothing()),
             Some(Spec::Selector(spec)) => {
@@ -445,7 +436,7 @@ impl fmt::Display for LabelSelector {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -561,14 +552,8 @@ mod tests {
 
     #[test]
     fn a_spec_has_a_selector_or_a_map() {
-        let of = |value: Value| {
-            let selector = LabelSelector::of_value(&value);
-            assert_eq!(
-                LabelSelector::of_json(value.to_string().as_bytes()).ok(),
-                selector.clone().ok()
-            );
-            selector.map(|selector| selector.to_string())
-        };
+        let selector = |value: Value| LabelSelector::of_json(value.to_string().as_bytes());
+        let of = |value: Value| selector(value).map(|selector| selector.to_string());
         assert_eq!(of(json!({"matchLabels": {"a": "1"}})).unwrap(), "a=1");
         let expressions = json!([{"key": "b", "operator": "NotIn", "values": ["y", "x"]}, {"key": "c", "operator": "Exists"}]);
         assert_eq!(
@@ -580,13 +565,13 @@ mod tests {
             of(json!({"matchLabels": "a label of that name"})).map_err(|_| ()),
             Err(())
         );
-        assert!(LabelSelector::of_value(&json!({})).unwrap().is_everything());
+        assert!(selector(json!({})).unwrap().is_everything());
         assert!(
-            LabelSelector::of_value(&json!({"matchLabels": null}))
+            selector(json!({"matchLabels": null}))
                 .unwrap()
                 .is_everything()
         );
-        assert!(LabelSelector::of_value(&Value::Null).unwrap().is_nothing());
+        assert!(selector(Value::Null).unwrap().is_nothing());
         for wrong in [
             json!([]),
             json!("a=1"),
