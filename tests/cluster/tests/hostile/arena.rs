@@ -2,16 +2,19 @@
 //! watches all Secrets, and one that attacks.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use flyball_cluster_tests::{
-    Cluster, Space, annotate, guest, host_output, last_lines, log_of, replace, until, until_within,
+    Cluster, Space, guest, host_output, last_lines, log_of, replace, until, until_within,
 };
 use flyball_controlplane::{Options, Process};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
+
+use crate::victim::{During, Victim};
 
 /// One attack.
 #[derive(Debug)]
@@ -21,8 +24,10 @@ pub(crate) struct Case {
     pub(crate) class: Class,
     /// The plugin's policy: keys and `[[plugins.faulty.allow]]` entries after its configuration.
     pub(crate) policy: &'static str,
-    /// Fields of its description, beside its name, its queue and a ticker that runs the script.
+    /// Fields of its description, beside its name, its queue and its ticker.
     pub(crate) description: &'static str,
+    /// How often its ticker runs the script, in milliseconds.
+    pub(crate) period: u32,
     /// What its `route` does.
     pub(crate) route: &'static str,
     /// The host calls that it makes.
@@ -37,6 +42,7 @@ impl Case {
         class: Class::Read,
         policy: "",
         description: "",
+        period: 1000,
         route: "",
         script: "[]",
         expects: &[],
@@ -81,6 +87,11 @@ const LOADING: Duration = Duration::from_secs(80);
 pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
 /// The memory that the host may have at most during an attack, in bytes. Before, it has about 100 MiB.
 const MEMORY: u64 = 768 << 20;
+/// How long the host takes to give back the memory of what has ended.
+const SETTLING: Duration = Duration::from_secs(45);
+/// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are stacks of
+/// instances, which take memory when they are used.
+const DATA: u64 = 1 << 30;
 
 /// The host under attack.
 pub(crate) struct Arena {
@@ -90,14 +101,12 @@ pub(crate) struct Arena {
     policy: PathBuf,
     /// The policies of the victim and of the plugin that watches Secrets.
     others: String,
-    /// Resident memory before the first attack, in bytes.
+    /// Resident memory before the attacks, in bytes.
     before: u64,
-    /// How long the victim took, before and during the attacks.
-    calm: Vec<Duration>,
-    attacked: Vec<Duration>,
+    victim: Victim,
     done: Vec<Done>,
-    has_attacked: bool,
-    greetings: u32,
+    /// Whether the policy of an attack is in force.
+    is_under_attack: bool,
 }
 
 /// A case that the host has answered as it must.
@@ -145,7 +154,7 @@ impl Arena {
             json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(900_000)}}),
         )
         .await?;
-        Space::create(cluster.client.clone(), "greeted").await?;
+        let victim = Victim::create(&cluster).await?;
         let (_, serving) = cluster.serving();
         let mut args = serving.to_vec();
         args.extend([
@@ -161,11 +170,9 @@ impl Arena {
             policy,
             others,
             before: 0,
-            calm: Vec::new(),
-            attacked: Vec::new(),
+            victim,
             done: Vec::new(),
-            has_attacked: false,
-            greetings: 0,
+            is_under_attack: false,
         };
         for name in ["watcher", "greeter"] {
             let is_running = |status: &serde_json::Value| status["state"] == "running";
@@ -174,24 +181,23 @@ impl Arena {
                 .until_plugin("host", name, "runs", is_running)
                 .await?;
         }
-        for _ in 0..20 {
-            let took = arena.greet().await?;
-            arena.calm.push(took);
-        }
+        arena.victim.greet(During::Calm, 0).await?;
+        arena.limit_memory()?;
         arena.before = arena.memory("VmRSS")?;
         Ok(arena)
     }
 
     /// Runs a case, and checks that the host answers as it must and that nobody else is harmed.
     pub(crate) async fn attack(&mut self, case: &'static Case) -> Result<()> {
-        if self.has_attacked {
+        if self.is_under_attack {
             // Trouble that goes on is logged once: without a change in between, the same answer would not be seen again.
             let before = self.log()?.len();
             self.write_policy("")?;
             self.answers(case.name, before, &["no policy grants it anything"])
                 .await?;
+            self.victim.greet(During::Calm, self.done.len()).await?;
         }
-        self.has_attacked = true;
+        self.is_under_attack = true;
         let from = self.log()?.len();
         self.reset_peak()?;
         self.write_policy(&policy_of(case))?;
@@ -269,34 +275,11 @@ impl Arena {
         ensure!(leaked.is_none(), "{name}: a secret got out: {leaked:?}");
         let peak = self.memory("VmHWM")?;
         ensure!(peak < MEMORY, "{name}: the host had {} MiB", peak >> 20);
-        let took = self
-            .greet()
+        self.victim
+            .greet(During::Attack, self.done.len())
             .await
             .with_context(|| format!("during {name}"))?;
-        self.attacked.push(took);
         self.scales(name).await
-    }
-
-    /// Has the victim write a greeting, and returns how long it took.
-    async fn greet(&mut self) -> Result<Duration> {
-        self.greetings += 1;
-        let text = format!("greeting {}", self.greetings);
-        let start = Instant::now();
-        let patch = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});
-        annotate(&self.cluster.client, "greeted", patch).await?;
-        let maps = space(&self.cluster, "greeted").api::<ConfigMap>();
-        loop {
-            let greeting = maps.get_opt("greeting").await?;
-            let found = greeting.and_then(|map| map.data?.remove("greeting"));
-            if found.as_ref() == Some(&text) {
-                return Ok(start.elapsed());
-            }
-            ensure!(
-                start.elapsed() < Duration::from_secs(30),
-                "the victim is starved: it has {found:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
     }
 
     /// Checks that the built-in controllers work, by a Deployment whose ReplicaSet they create.
@@ -329,6 +312,15 @@ impl Arena {
         .await
     }
 
+    /// Measures the memory that the host has to return to, when nobody attacks it.
+    pub(crate) async fn measure(&mut self) -> Result<()> {
+        self.write_policy("")?;
+        self.is_under_attack = false;
+        tokio::time::sleep(SETTLING).await;
+        self.before = self.memory("VmRSS")?;
+        Ok(())
+    }
+
     /// Checks that the memory returns to what it was, within a tenth.
     pub(crate) async fn recovers(&self) -> Result<()> {
         self.write_policy("")?;
@@ -349,22 +341,9 @@ impl Arena {
         .await
     }
 
-    /// Prints how the victim fared.
-    pub(crate) fn report(&self) {
-        let slowest = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
-        let median = |times: &[Duration]| {
-            let mut times = times.to_vec();
-            times.sort();
-            times[times.len() / 2]
-        };
-        eprintln!(
-            "{} cases; the victim took {:?} (slowest {:?}) before and {:?} (slowest {:?}) during the attacks",
-            self.done.len(),
-            median(&self.calm),
-            slowest(&self.calm),
-            median(&self.attacked),
-            slowest(&self.attacked),
-        );
+    /// Checks that the attacks delayed the victim by no more than they may.
+    pub(crate) fn is_prompt(&self) -> Result<()> {
+        self.victim.is_prompt()
     }
 
     pub(crate) fn log(&self) -> Result<String> {
@@ -401,6 +380,18 @@ impl Arena {
         Ok(kibibytes.with_context(|| format!("the system tells no {name}"))? << 10)
     }
 
+    /// Has the system refuse the host more memory: the host ends if it needs more.
+    fn limit_memory(&self) -> Result<()> {
+        let most = self.memory("VmData")? + DATA;
+        let pid = Pid::from_raw(self.host.pid().try_into()?);
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        prlimit(pid, Resource::Data, limit).context("can't limit the memory of the host")?;
+        Ok(())
+    }
+
     /// Has the system count the peak of the memory anew.
     pub(crate) fn reset_peak(&self) -> Result<()> {
         let path = format!("/proc/{}/clear_refs", self.host.pid());
@@ -413,8 +404,8 @@ pub(crate) fn policy_of(case: &Case) -> String {
     let comma = if case.description.is_empty() { "" } else { "," };
     let description = format!(
         r#"{{"format": 1, "name": "faulty", "version": "{}", "queues": [{{"name": "faulty"}}],
-             "tickers": [{{"key": "script", "periodMs": 1000}}]{comma} {}}}"#,
-        case.name, case.description
+             "tickers": [{{"key": "script", "periodMs": {}}}]{comma} {}}}"#,
+        case.name, case.period, case.description
     );
     let text = |text: &str| serde_json::Value::from(text).to_string();
     format!(

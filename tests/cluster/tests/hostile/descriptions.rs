@@ -55,10 +55,15 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "quick-ticker",
         class: Class::Cpu,
-        description: r#""watches": []"#,
-        policy: "[plugins.faulty.limits]\nlog-lines-per-second = 100",
-        script: "[]",
-        expects: &["quick-ticker: "],
+        period: 1,
+        policy: r#"
+            [[plugins.faulty.allow]]
+            kinds = ["v1/ConfigMap"]
+            verbs = ["watch"]
+        "#,
+        description: r#""watches": [{"kind": "v1/ConfigMap", "fields": ["."]}]"#,
+        script: r#"[{"list": {"kind": "v1/ConfigMap", "namespace": "demo"}}]"#,
+        expects: &["quick-ticker: 9"],
         ..MEMORY
     },
     Case {
@@ -87,6 +92,33 @@ pub(crate) const CASES: &[Case] = &[
         class: Class::Name,
         description: r#""concurency": 1"#,
         expects: &["did you mean `concurrency`?"],
+        ..MEMORY
+    },
+    Case {
+        name: "many-watches-of-a-kind",
+        description: r#""watches": [{"kind": "v1/Pod"}, {"kind": "v1/Pod", "labelSelector": "a"},
+            {"kind": "v1/Pod", "labelSelector": "b"}, {"kind": "v1/Pod", "labelSelector": "c"},
+            {"kind": "v1/Pod", "labelSelector": "d"}]"#,
+        expects: &["v1/Pod: it has 5 watches, more than 4"],
+        ..MEMORY
+    },
+    Case {
+        name: "many-indexes-of-a-kind",
+        description: r#""watches": [{"kind": "v1/Pod", "fields": ["."]}], "indexes": [
+            {"name": "a", "kind": "v1/Pod", "path": "a"}, {"name": "b", "kind": "v1/Pod", "path": "b"},
+            {"name": "c", "kind": "v1/Pod", "path": "c"}, {"name": "d", "kind": "v1/Pod", "path": "d"},
+            {"name": "e", "kind": "v1/Pod", "path": "e"}, {"name": "f", "kind": "v1/Pod", "path": "f"},
+            {"name": "g", "kind": "v1/Pod", "path": "g"}, {"name": "h", "kind": "v1/Pod", "path": "h"},
+            {"name": "i", "kind": "v1/Pod", "path": "i"}]"#,
+        expects: &["v1/Pod: it has 9 indexed paths, more than 8"],
+        ..MEMORY
+    },
+    Case {
+        name: "broad-mappings",
+        class: Class::Cpu,
+        description: r#""watches": [{"kind": "v1/Pod", "map": [{"to": "all", "kind": "v1/Pod"}, {"to": "all", "kind": "v1/Pod"},
+            {"to": "all", "kind": "v1/Pod"}, {"to": "all", "kind": "v1/Pod"}, {"to": "all", "kind": "v1/Pod"}]}]"#,
+        expects: &["5 mappings of a watch to all objects, more than 4"],
         ..MEMORY
     },
 ];

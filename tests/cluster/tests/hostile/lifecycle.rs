@@ -38,7 +38,7 @@ const WRITES: Case = Case {
         [[plugins.faulty.allow]]
         kinds = ["v1/ConfigMap"]
         verbs = ["create"]
-        namespaces = ["other"]
+        namespaces = ["demo", "other"]
         [plugins.faulty.limits]
         writes-per-second = 5
         writes-burst = 5
@@ -47,10 +47,30 @@ const WRITES: Case = Case {
         "body": "{\"metadata\": {\"generateName\": \"flood-\"}}"}}]"#,
     ..Case::NONE
 };
+/// The same, by a version that another one replaces before the file is removed.
+const REPLACED: Case = Case {
+    name: "writes-of-a-replaced-version",
+    ..WRITES
+};
+/// The same, after the policy no longer lets it write where it does.
+const NARROWED: Case = Case {
+    name: "writes-beyond-a-narrowed-grant",
+    policy: r#"
+        [[plugins.faulty.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["create"]
+        namespaces = ["demo"]
+        [plugins.faulty.limits]
+        writes-per-second = 5
+        writes-burst = 5
+    "#,
+    ..WRITES
+};
 
 pub(crate) async fn all(arena: &mut Arena) -> Result<()> {
     files(arena).await?;
     odd_files(arena).await?;
+    narrowed(arena).await?;
     removed(arena).await
 }
 
@@ -104,14 +124,7 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     // Of two files with one name, the one that ran stays.
     let from = arena.log()?.len();
     let second = arena.plugins.join("second.wasm");
-    fs::write(
-        &second,
-        faulty_as("")?
-            .iter()
-            .copied()
-            .chain([0, 2, 1, b'a'])
-            .collect::<Vec<u8>>(),
-    )?;
+    fs::write(&second, faulty_otherwise()?)?;
     arena
         .says(
             "second-file",
@@ -131,41 +144,92 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     Ok(())
 }
 
-/// A file that is removed while its batch of writes runs.
-async fn removed(arena: &mut Arena) -> Result<()> {
+/// A grant that is narrowed while a batch of writes runs.
+async fn narrowed(arena: &mut Arena) -> Result<()> {
     let from = arena.log()?.len();
-    arena.write_policy(&policy_of(&WRITES))?;
-    let maps = space(arena.cluster(), "other").api::<ConfigMap>();
-    let written = async || anyhow::Ok(maps.list(&ListParams::default()).await?.items.len());
-    until("the plugin writes", async || {
-        let count = written().await?;
-        Ok(if count > 8 {
-            Ok(())
-        } else {
-            Err(format!("{count} written"))
-        })
-    })
-    .await?;
-    fs::remove_file(arena.plugins.join("faulty.wasm"))?;
+    writes(arena, &WRITES).await?;
+    arena.write_policy(&policy_of(&NARROWED))?;
+    let denied = "the policy does not let this plugin create v1/ConfigMap in the namespace other";
+    arena.answers(NARROWED.name, from, &[denied]).await?;
+    stay_as_they_are(arena).await?;
+    arena
+        .passed(NARROWED.name, NARROWED.class, from, denied)
+        .await
+}
+
+/// A file that is removed while its batch of writes runs, and while that of a version before it does.
+async fn removed(arena: &mut Arena) -> Result<()> {
+    let answer = "writes that have not started are dropped";
+    let file = arena.plugins.join("faulty.wasm");
+    let from = arena.log()?.len();
+    writes(arena, &WRITES).await?;
+    fs::remove_file(&file)?;
+    ends(arena).await?;
+    stay_as_they_are(arena).await?;
+    arena
+        .passed(WRITES.name, WRITES.class, from, answer)
+        .await?;
+
+    replace(&file, &faulty_as("")?)?;
+    writes(arena, &REPLACED).await?;
+    let from = arena.log()?.len();
+    replace(&file, &faulty_otherwise()?)?;
+    arena.says(REPLACED.name, from, "\"takes over\"").await?;
+    fs::remove_file(&file)?;
+    ends(arena).await?;
+    stay_as_they_are(arena).await?;
+    arena
+        .passed(REPLACED.name, REPLACED.class, from, answer)
+        .await
+}
+
+/// Waits until the plugin is gone from the status.
+async fn ends(arena: &Arena) -> Result<()> {
     until("the plugin ends", async || {
         let status = arena.cluster().plugin("host", "faulty")?;
         Ok(status.map_or(Ok(()), |status| Err(status.to_string())))
     })
-    .await?;
+    .await
+}
+
+/// The attacker's file, with other bytes.
+fn faulty_otherwise() -> Result<Vec<u8>> {
+    let mut wasm = faulty_as("")?;
+    // An empty custom section.
+    wasm.extend([0, 2, 1, b'a']);
+    Ok(wasm)
+}
+
+/// Puts the policy of a case in force, and waits until its batch of writes runs.
+async fn writes(arena: &Arena, case: &Case) -> Result<()> {
+    let before = written(arena).await?;
+    arena.write_policy(&policy_of(case))?;
+    until("the plugin writes", async || {
+        let count = written(arena).await?;
+        Ok(if count > before + 8 {
+            Ok(())
+        } else {
+            Err(format!("{count} written, {before} before"))
+        })
+    })
+    .await
+}
+
+/// Checks that no more objects are written.
+async fn stay_as_they_are(arena: &Arena) -> Result<()> {
     // Five a second would be written: the second look is far enough from the first to see some.
-    let before = written().await?;
+    let before = written(arena).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let after = written().await?;
+    let after = written(arena).await?;
     ensure!(
         after <= before + 1,
-        "{before} were written when the file was removed, and {after} three seconds later"
+        "{before} were written when the writes had to end, and {after} three seconds later"
     );
-    arena
-        .passed(
-            WRITES.name,
-            Class::Lifecycle,
-            from,
-            "writes that have not started are dropped",
-        )
-        .await
+    Ok(())
+}
+
+/// The number of objects that the attacker has written.
+async fn written(arena: &Arena) -> Result<usize> {
+    let maps = space(arena.cluster(), "other").api::<ConfigMap>();
+    Ok(maps.list(&ListParams::default()).await?.items.len())
 }

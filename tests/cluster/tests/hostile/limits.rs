@@ -25,6 +25,28 @@ const LOG: Case = Case {
     ..Case::NONE
 };
 
+/// As many calls as there are slots for instances wait for the rate limiter.
+pub(crate) const WAITING_CALLS: Case = Case {
+    name: "waiting-calls",
+    policy: r#"
+        [plugins.faulty]
+        concurrency = 1000
+        [[plugins.faulty.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["get"]
+        [plugins.faulty.limits]
+        instances = 1000
+        total-memory = "4Gi"
+        wall = "5s"
+        writes-per-second = 1
+        writes-burst = 1
+    "#,
+    script: r#"[{"enqueue": ["faulty", "script", 1000]},
+                {"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "count": 100}}]"#,
+    expects: &["it took longer than its limit"],
+    ..CPU
+};
+
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "too-much-memory",
@@ -90,15 +112,18 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "flood-of-denials",
         policy: "",
-        script: r#"[{"live": {"kind": "v1/Secret", "namespace": "demo", "name": "token", "count": 50000}}]"#,
-        expects: &["flood-of-denials: Denied"],
+        script: r#"[{"live": {"kind": "v1/Secret", "namespace": "demo", "name": "token", "count": 1000}}]"#,
+        expects: &[
+            "the policy does not let this plugin get v1/Secret",
+            "dropped log lines beyond the plugin's limit",
+        ],
         ..LOG
     },
     Case {
-        name: "waiting-calls",
+        name: "many-large-instances",
         policy: r#"
             [plugins.faulty]
-            concurrency = 1000
+            concurrency = 20
             [[plugins.faulty.allow]]
             kinds = ["v1/ConfigMap"]
             verbs = ["get"]
@@ -107,10 +132,17 @@ pub(crate) const CASES: &[Case] = &[
             writes-per-second = 1
             writes-burst = 1
         "#,
-        script: r#"[{"enqueue": ["", "script", 1000]},
+        script: r#"[{"memory": 100000000}, {"enqueue": ["faulty", "script", 20]},
                     {"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "count": 100}}]"#,
-        expects: &["it took longer than its limit"],
-        ..CPU
+        expects: &["(`total-memory` in the policy)"],
+        ..MEMORY
+    },
+    Case {
+        name: "many-keys",
+        policy: "",
+        script: r#"[{"enqueue": ["faulty", "nothing", 200000]}]"#,
+        expects: &["(`queued-keys` in the policy)"],
+        ..MEMORY
     },
     Case {
         name: "failing-route",

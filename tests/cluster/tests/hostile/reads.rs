@@ -246,7 +246,7 @@ pub(crate) const CASES: &[Case] = &[
         policy: MAPS,
         description: WATCHES_MAPS,
         script: r#"[{"list": {"kind": "v1/ConfigMap", "columns": {"text": ".", "times": 20000}}}]"#,
-        expects: &["Invalid: the field paths are too complex"],
+        expects: &["Full: a read or write names at most 512 field paths"],
         ..READ
     },
     Case {
@@ -276,7 +276,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "long-path",
         policy: MAPS,
         description: WATCHES_MAPS,
-        script: r#"[{"get": ["v1/ConfigMap", "demo", "web", [{"text": "a", "times": 10000000}]]}]"#,
+        script: r#"[{"get": ["v1/ConfigMap", "demo", "web", [{"text": "a", "times": 10000}]]}]"#,
         expects: &["it has more than 4096 bytes"],
         ..READ
     },
@@ -315,6 +315,24 @@ pub(crate) const CASES: &[Case] = &[
                     {"live": {"kind": "v1/ConfigMap", "namespace": "demo/../other", "name": "a"}},
                     {"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web?watch=1"}}]"#,
         expects: &["is not a valid name", "is not a valid namespace"],
+        ..READ
+    },
+    Case {
+        name: "many-values",
+        class: Class::Cpu,
+        policy: MAPS,
+        description: WATCHES_MAPS,
+        script: r#"[{"list": {"kind": "v1/ConfigMap", "conditions": [["labels",
+            {"begin": "a in (", "text": "a,", "times": 2000, "end": "a)"}]]}}]"#,
+        expects: &["more than 1000 values"],
+        ..READ
+    },
+    Case {
+        name: "many-reads",
+        class: Class::Memory,
+        policy: MAPS,
+        script: r#"[{"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "count": 1001}}]"#,
+        expects: &["a batch of it has more than 1000 reads"],
         ..READ
     },
 ];

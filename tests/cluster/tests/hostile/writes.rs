@@ -185,4 +185,46 @@ pub(crate) const CASES: &[Case] = &[
         expects: &["is not a type of patch"],
         ..WRITE
     },
+    Case {
+        name: "nameless-subresource",
+        policy: MAPS,
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "demo", "subresource": "status",
+            "body": "{\"metadata\": {\"name\": \"a\"}}"}}]"#,
+        expects: &["the subresource `status` belongs to an object: name it"],
+        ..ESCALATION
+    },
+    Case {
+        name: "guess-by-apply",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "apply", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "{\"apiVersion\": \"v1\", \"kind\": \"Secret\", \"data\": {\"password\": \"YQ==\"}}"}}]"#,
+        expects: &[
+            "Denied: the policy limits the fields that this plugin may read of v1/Secret, and a conflict of `apply`",
+        ],
+        ..ESCALATION
+    },
+    Case {
+        name: "create-by-apply",
+        policy: "[[plugins.faulty.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"patch\"]",
+        script: r#"[{"write": {"verb": "patch", "type": "apply", "kind": "v1/ConfigMap", "namespace": "demo", "name": "new",
+            "body": "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\"}", "options": "{\"force\": true}"}}]"#,
+        expects: &["`apply` creates an object that does not exist"],
+        ..ESCALATION
+    },
+    Case {
+        name: "guess-by-a-refusal",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "merge", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "{\"type\": \"guess\", \"immutable\": 7}"}}]"#,
+        expects: &["the API server's message is hidden, because the policy limits the fields"],
+        ..ESCALATION
+    },
+    Case {
+        name: "half-a-dry-run",
+        policy: MAPS,
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "demo",
+            "body": "{\"metadata\": {\"name\": \"dry\"}}", "options": "{\"dryRun\": [[\"All\"]]}"}}]"#,
+        expects: &["Invalid: the option `dryRun` of a write must be"],
+        ..WRITE
+    },
 ];

@@ -1,0 +1,117 @@
+//! A plugin that works beside the attacker, and how quickly it does.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use flyball_cluster_tests::{Cluster, Space, annotate};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+/// How often the victim is observed before and during each attack.
+const GREETINGS: usize = 4;
+/// Each attack belongs to one of the rounds, in turn, and the median of the rounds counts.
+const ROUNDS: usize = 3;
+/// How many times as long the victim may take during attacks: the 99th percentile, compared with the times between them.
+const SLOWER: f64 = 2.0;
+
+/// When the victim is observed.
+#[derive(Clone, Copy)]
+pub(crate) enum During {
+    /// Between two attacks.
+    Calm,
+    Attack,
+}
+
+/// The plugin `greeter`, which writes a greeting whenever its namespace is annotated with one.
+pub(crate) struct Victim {
+    space: Space,
+    greetings: u32,
+    rounds: [Round; ROUNDS],
+}
+
+/// How long the victim took.
+#[derive(Default)]
+struct Round {
+    calm: Vec<Duration>,
+    attacked: Vec<Duration>,
+}
+
+impl Victim {
+    pub(crate) async fn create(cluster: &Cluster) -> Result<Self> {
+        Ok(Self {
+            space: Space::create(cluster.client.clone(), "greeted").await?,
+            greetings: 0,
+            rounds: Default::default(),
+        })
+    }
+
+    /// Observes the victim before or during an attack.
+    pub(crate) async fn greet(&mut self, during: During, attack: usize) -> Result<()> {
+        for _ in 0..GREETINGS {
+            let took = self.greet_once().await?;
+            let round = &mut self.rounds[attack % ROUNDS];
+            match during {
+                During::Calm => round.calm.push(took),
+                During::Attack => round.attacked.push(took),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the victim write a greeting, and returns how long it took.
+    async fn greet_once(&mut self) -> Result<Duration> {
+        self.greetings += 1;
+        let text = format!("greeting {}", self.greetings);
+        let start = Instant::now();
+        let patch = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});
+        annotate(&self.space.client, &self.space.name, patch).await?;
+        let maps = self.space.api::<ConfigMap>();
+        loop {
+            let greeting = maps.get_opt("greeting").await?;
+            let found = greeting.and_then(|map| map.data?.remove("greeting"));
+            if found.as_ref() == Some(&text) {
+                return Ok(start.elapsed());
+            }
+            ensure!(
+                start.elapsed() < Duration::from_secs(30),
+                "the victim is starved: it has {found:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Checks that the attacks delayed the victim by no more than they may.
+    pub(crate) fn is_prompt(&self) -> Result<()> {
+        let mut ratios = Vec::new();
+        for round in &self.rounds {
+            let (calm, attacked) = (p99(&round.calm), p99(&round.attacked));
+            eprintln!(
+                "the victim took at p50 {:?} and p99 {calm:?}, during attacks {:?} and {attacked:?}",
+                quantile(&round.calm, 0.5),
+                quantile(&round.attacked, 0.5),
+            );
+            ratios.push(attacked.as_secs_f64() / calm.as_secs_f64());
+        }
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios[ROUNDS / 2];
+        ensure!(
+            median <= SLOWER,
+            "the victim's p99 was {median:.2} times as long during attacks: more than {SLOWER} (rounds: {ratios:.2?})"
+        );
+        Ok(())
+    }
+}
+
+fn p99(times: &[Duration]) -> Duration {
+    quantile(times, 0.99)
+}
+
+fn quantile(times: &[Duration], quantile: f64) -> Duration {
+    let mut times = times.to_vec();
+    times.sort();
+    let place = (times.len() as f64 * quantile).ceil() as usize;
+    times
+        .get(place.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
+}
