@@ -101,7 +101,12 @@ async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
     let result = result.await;
     // Stock doesn't handle SIGTERM, so that its status is not a success.
     let stopped = terms.leader.stop().await;
-    finish(cluster, [], result.and(stopped.map(drop).map_err(Into::into))).await
+    finish(
+        cluster,
+        [],
+        result.and(stopped.map(drop).map_err(Into::into)),
+    )
+    .await
 }
 
 /// The leader, and the takeovers.
