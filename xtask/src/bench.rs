@@ -16,6 +16,7 @@ mod reload;
 mod report;
 mod ring;
 mod runtime;
+mod sets;
 mod standby;
 mod sync;
 
@@ -48,7 +49,17 @@ struct OnCluster {
     is_once: bool,
     /// Whether stock can run the workload.
     has_stock: bool,
+    /// Whether Flyball's figures must be within [`BOUNDS`].
+    is_bounded: bool,
 }
+
+/// The most that a figure whose name contains the text may be, as a part of stock's in the same run.
+const BOUNDS: [(&str, f64); 4] = [
+    ("CPU", 0.6),
+    ("memory", 0.35),
+    ("time, s", 1.05),
+    ("API writes", 1.05),
+];
 
 impl OnCluster {
     const fn repeated(name: &'static str) -> Self {
@@ -56,6 +67,14 @@ impl OnCluster {
             name,
             is_once: false,
             has_stock: true,
+            is_bounded: false,
+        }
+    }
+
+    const fn bounded(name: &'static str) -> Self {
+        Self {
+            is_bounded: true,
+            ..Self::once(name)
         }
     }
 
@@ -75,7 +94,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-const ON_CLUSTERS: [OnCluster; 15] = [
+const ON_CLUSTERS: [OnCluster; 21] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -83,7 +102,13 @@ const ON_CLUSTERS: [OnCluster; 15] = [
     OnCluster::repeated("rollout"),
     OnCluster::repeated("latency"),
     OnCluster::repeated("sync"),
-    OnCluster::once("empty"),
+    OnCluster::bounded("sets-parallel"),
+    OnCluster::bounded("sets-ordered"),
+    OnCluster::bounded("daemons"),
+    OnCluster::bounded("cronjobs"),
+    OnCluster::bounded("budgets"),
+    OnCluster::bounded("empty"),
+    OnCluster::once_without_stock("built-ins"),
     OnCluster::once("standby"),
     OnCluster::once("steady"),
     OnCluster::once("cascade"),
@@ -98,6 +123,8 @@ const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
 /// stock.
 const IF_NAMED: [&str; 1] = ["hostile"];
 
+/// The number of StatefulSets.
+const SETS: usize = 50;
 /// How many times the value goes around the ring.
 const RING_ROUNDS: usize = 20;
 
@@ -181,19 +208,22 @@ fn measure_all(
     report: &mut Report,
 ) -> Result<()> {
     let mut full = Full::default();
+    let mut excessive = Vec::new();
     for workload in ON_CLUSTERS {
         if is_selected(workload.name) {
             compare(workload, size, alone, &mut full, report)?;
+            if workload.is_bounded {
+                excessive.extend(report.excesses(workload.name, &BOUNDS));
+            }
         }
     }
     drop(full);
-    let mut excessive = Vec::new();
     for name in OF_RUNTIME.into_iter().filter(|name| is_selected(name)) {
         let what = runtime::describe(name, size);
         say(&format!("{name}: {what}"));
         let (figures, is_within) = runtime::measure(name, size)?;
         report.add(name, &what, &[vec![figures], Vec::new(), Vec::new()]);
-        excessive.extend((!is_within).then_some(name));
+        excessive.extend((!is_within).then(|| name.to_owned()));
     }
     // A quick run only checks that the workloads work.
     ensure!(
@@ -273,8 +303,8 @@ fn time(size: Size) -> Duration {
     Duration::from_secs(if size == Size::Quick { 5 } else { 60 })
 }
 
-/// The number of a workload's main objects: completions of each Job, deletions, pods, dependents of
-/// each owner, plugins or reloads.
+/// The number of a workload's main objects: completions of each Job, pods of each StatefulSet,
+/// deletions, pods, nodes, dependents of each owner, plugins or reloads.
 fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -282,6 +312,13 @@ fn count(name: &str, size: Size) -> usize {
         ("latency", Size::Whole) => 500,
         ("latency", Size::Quick) => 20,
         ("sync-50000", Size::Whole) => 50_000,
+        ("sets-parallel", Size::Whole) => 40,
+        ("sets-ordered", Size::Whole) => 10,
+        ("sets-parallel" | "sets-ordered", Size::Quick) => 2,
+        ("cronjobs", Size::Whole) => 500,
+        ("cronjobs", Size::Quick) => 10,
+        ("budgets", Size::Whole) => 200,
+        ("budgets", Size::Quick) => 10,
         ("ring", Size::Whole) => 100,
         ("ring", Size::Quick) => 5,
         ("reload", Size::Whole) => 50,
@@ -319,8 +356,17 @@ fn describe(name: &str, size: Size) -> String {
                 10 * count
             )
         }
+        "sets-parallel" => format!("{SETS} StatefulSets with {count} parallel pods each"),
+        "sets-ordered" => format!("{SETS} StatefulSets with {count} ordered pods each"),
+        "daemons" => format!("a DaemonSet on {count} nodes is created and rolled out"),
+        "cronjobs" => format!("{count} CronJobs are due in the same minute"),
+        "budgets" => format!(
+            "pods become ready, 100 a second for {} s, among those of {count} budgets",
+            time(size).as_secs()
+        ),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "empty" => "nothing happens, and all controllers are enabled".into(),
+        "built-ins" => "nothing happens, with two built-in controllers and with all".into(),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
         "reload" => format!("a plugin is replaced {count} times while its keys change"),
@@ -356,7 +402,13 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "steady" => sync::steady(subject, full, count, time(size)).await,
         "growth" => sync::growth(full, count, time(size)).await,
         "cascade" => cascade::measure(subject, count).await,
+        "sets-parallel" => sets::stateful(subject, SETS, count, "Parallel").await,
+        "sets-ordered" => sets::stateful(subject, SETS, count, "OrderedReady").await,
+        "daemons" => sets::daemons(subject, count).await,
+        "cronjobs" => sets::cron_jobs(subject, count).await,
+        "budgets" => sets::budgets(subject, count, time(size)).await,
         "empty" => empty::measure(subject).await,
+        "built-ins" => empty::each_built_in().await,
         "standby" => standby::measure(subject).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,
         "reload" => reload::measure(count).await,

@@ -178,9 +178,14 @@ impl Cluster {
 
     /// The status of a plugin in `flyball status` of the host of this name.
     pub fn plugin(&self, host_name: &str, plugin: &str) -> Result<Option<Value>> {
-        let all: Vec<Value> =
-            serde_json::from_str(&self.operator_command(host_name, &["status", "-o", "json"])?)?;
+        let all = self.plugins(host_name)?;
         Ok(all.into_iter().find(|status| status["name"] == plugin))
+    }
+
+    /// The statuses of all plugins of the host of this name.
+    pub fn plugins(&self, host_name: &str) -> Result<Vec<Value>> {
+        let all = self.operator_command(host_name, &["status", "-o", "json"])?;
+        Ok(serde_json::from_str(&all)?)
     }
 
     /// Waits until the status of a plugin meets a condition.

@@ -35,6 +35,27 @@ const CONCURRENCY: usize = 64;
 /// How long to wait for the controllers to become idle, before and after a measurement.
 pub(super) const REST: Duration = Duration::from_secs(3);
 
+/// The fake nodes, and the number of pods that a workload creates on them.
+#[derive(Clone, Copy)]
+pub(super) struct Nodes {
+    pub(super) count: usize,
+    pub(super) pods: usize,
+}
+
+impl Nodes {
+    /// No nodes, and no scheduler.
+    pub(super) const NONE: Self = Self { count: 0, pods: 0 };
+
+    /// Enough nodes for this number of pods, and for a tenth more, since a rollout creates more than
+    /// it keeps.
+    pub(super) fn for_pods(pods: usize) -> Self {
+        Self {
+            count: (pods * 11 / 10).div_ceil(PODS_PER_NODE),
+            pods,
+        }
+    }
+}
+
 /// A control plane with controllers.
 pub(super) struct Bed {
     pub(super) cluster: Cluster,
@@ -45,22 +66,28 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Starts a subject on a control plane with fake nodes for `pods` pods. Without pods, there are
-    /// no nodes and no scheduler.
+    /// Starts a subject with the usual controllers on a control plane with fake nodes for `pods` pods.
+    /// Without pods, there are no nodes and no scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
+        Self::with(subject, Nodes::for_pods(pods), "").await
+    }
+
+    /// Starts a subject with the usual controllers and those in `more`, separated by commas.
+    pub(super) async fn with(subject: Subject, nodes: Nodes, more: &str) -> Result<Self> {
         let cluster = plane(Options {
-            scheduler: pods > 0,
+            scheduler: nodes.count > 0,
             ..Options::default()
         })
         .await?;
-        // A tenth more than the pods need, since a rollout creates more than it keeps.
-        let count = (pods * 11 / 10).div_ceil(PODS_PER_NODE);
-        let nodes = if pods > 0 {
+        let count = nodes.count;
+        let nodes = if count > 0 {
             Some(start_nodes(&cluster, count)?)
         } else {
             None
         };
-        let controllers = controllers(subject, &cluster)?;
+        let names = [CONTROLLERS, more].join(",");
+        let names = names.trim_end_matches(',');
+        let controllers = subject.start_with(&cluster, "controllers", names, QPS, BURST, QUIET)?;
         let client = &cluster.client;
         create_namespace(client, NAMESPACE).await?;
         wait("the service account and all nodes exist", async || {

@@ -42,6 +42,15 @@ pub(super) fn resident_mib(process: &Process) -> Result<f64> {
     mib(process, status.vmrss)
 }
 
+/// The current resident memory of a process that is not of files, which is what it can't drop.
+pub(super) fn anonymous_kib(process: &Process) -> Result<f64> {
+    let status = look(process, |proc| proc.status())?;
+    let kib = status
+        .rssanon
+        .with_context(|| format!("{} has ended, so it has no memory", process.name()))?;
+    Ok(kib as f64)
+}
+
 fn mib(process: &Process, kib: Option<u64>) -> Result<f64> {
     let kib = kib.with_context(|| format!("{} has ended, so it has no memory", process.name()))?;
     Ok(kib as f64 / 1024.0)

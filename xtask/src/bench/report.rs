@@ -127,6 +127,24 @@ impl Report {
         Self { workloads }
     }
 
+    /// The figures of a workload whose ratio to stock's is larger than the bound of the first entry
+    /// whose text their name contains.
+    pub(super) fn excesses(&self, name: &str, bounds: &[(&str, f64)]) -> Vec<String> {
+        let workloads = self.workloads.iter().filter(|one| one.name == name);
+        let excess = |row: &Row| {
+            let (_, bound) = bounds.iter().find(|(text, _)| row.figure.contains(text))?;
+            let ratio = row.ratio().filter(|ratio| ratio > bound)?;
+            Some(format!(
+                "{name}, {}: {ratio:.2} of stock's, more than {bound}",
+                row.figure
+            ))
+        };
+        workloads
+            .flat_map(|one| &one.rows)
+            .filter_map(excess)
+            .collect()
+    }
+
     /// The figures as tables in Markdown.
     fn markdown(&self) -> String {
         let mut text = String::new();
@@ -277,6 +295,30 @@ mod tests {
             again: vec![],
         };
         assert_eq!((alone.ratio(), alone.noise()), (None, None));
+    }
+
+    #[test]
+    fn a_figure_is_excessive_if_its_ratio_is_larger_than_its_bound() {
+        let mut report = Report::default();
+        let figures = |values: [f64; 3]| {
+            let mut figures = Figures::default();
+            for (name, value) in ["rollout: time, s", "CPU, s", "pods"]
+                .into_iter()
+                .zip(values)
+            {
+                figures.push(name, value);
+            }
+            vec![figures]
+        };
+        let rounds = [figures([1.0, 3.0, 9.0]), figures([1.0, 4.0, 1.0]), vec![]];
+        report.add("daemons", "", &rounds);
+        let excesses = |bounds: &[(&str, f64)]| report.excesses("daemons", bounds);
+        assert!(excesses(&[("time", 1.0), ("CPU", 0.75)]).is_empty());
+        assert_eq!(
+            excesses(&[("time", 1.0), ("CPU", 0.6)]),
+            ["daemons, CPU, s: 0.75 of stock's, more than 0.6"]
+        );
+        assert!(report.excesses("others", &[("CPU", 0.1)]).is_empty());
     }
 
     #[test]

@@ -262,8 +262,10 @@ async fn describe(
         origin: text.clone(),
         source: Box::new(source),
     })?;
-    // A large document takes a while, which must not hold up other tasks.
+    // A large document takes a while, and so does giving the memory of the code back, which must not hold up other
+    // tasks. All plugins are described at the start, and the code of many does not run again soon.
     let read = tokio::task::spawn_blocking(move || {
+        plugin.trim_idle(Duration::ZERO);
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
             .and_then(Description::read)

@@ -21,7 +21,7 @@ use crate::runtime::worker::{Worker, work};
 /// The interval at which memory and instances that nobody uses are given back.
 const TIDY: Duration = Duration::from_secs(10);
 /// An instance that was not used for so long is dropped.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(15);
 
 /// For how long the calls of a plugin that was removed may go on.
 const REMOVAL: Duration = Duration::from_secs(1);
