@@ -160,7 +160,17 @@ impl Supervisor {
             true => self.state.record.previous(name),
             false => Err(RollbackError::NotKept),
         };
-        let previous = previous.map_err(|error| RequestError::Refused(error.to_string()))?;
+        let refused = |error: RollbackError| RequestError::Refused(error.to_string());
+        let previous = previous.map_err(refused)?;
+        let version = self.state.record.version(name, previous);
+        // What runs from the file or package is granted, or is not run.
+        if previous != plugin.digest && !self.grants.is_for(name, version) {
+            return Err(refused(RollbackError::OtherFile {
+                name: name.to_owned(),
+                granted: self.grants.only_file(name),
+                found: version.to_string(),
+            }));
+        }
         Ok((plugin.digest.clone(), previous.to_owned()))
     }
 
