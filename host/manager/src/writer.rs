@@ -18,7 +18,7 @@ use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
 use flyball_plugin::{Batch, Budget, Held, Operation, Plugin, Write};
-use flyball_types::{ApiError, Effect, Kind, Mask};
+use flyball_types::{ApiError, Effect, Kind, Mask, printable};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ use crate::limits::rate::RateLimiter;
 use crate::limits::stop::{StopSignal, Stoppable};
 use crate::policy::{PluginPolicy, Visible};
 use crate::reads::cached::CachedReads;
-use crate::reads::live::resolve;
+use crate::reads::live::{DISCOVERY_AGE, resolve};
 
 /// The most writes of a batch.
 const MAX_WRITES: usize = 1000;
@@ -221,6 +221,7 @@ impl Writer {
         } = checked;
         self.wait_for_token(&mut begun).await?;
         let resource = resolve(&self.discovery, kind).await?;
+        self.check_served(write, &resource).await?;
         let call = self.call(write, &resource, options, &mut begun).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
         let is_delete = matches!(write.operation, Operation::Delete);
@@ -327,6 +328,31 @@ impl Writer {
             self.cached.written(kind, answer).await
         } else {
             None
+        }
+    }
+
+    /// Fails if the kind has no such subresource: below a namespace, its path would be that of another kind.
+    async fn check_served(&self, write: &Write, resource: &ApiResource) -> Result<(), ApiError> {
+        let name = write.subresource();
+        let is_served = |resource: &ApiResource| {
+            let mut subresources = resource.subresources.iter();
+            subresources.any(|subresource| subresource.name == name)
+        };
+        // The API server never takes `status` for a kind.
+        if matches!(name, "" | "status") || is_served(resource) {
+            return Ok(());
+        }
+        // It may have just been added.
+        let fresh = self.discovery.catalogue(DISCOVERY_AGE).await;
+        let fresh = fresh.map_err(|error| ApiError::unreachable(error.to_string()))?;
+        let mut resources = fresh.resources.iter();
+        match resources.any(|found| found.kind == resource.kind && is_served(found)) {
+            true => Ok(()),
+            false => Err(ApiError::invalid(format!(
+                "{} has no subresource `{}`",
+                resource.kind,
+                printable(name)
+            ))),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::reads::raw_path::{RawPath, ResourcePath};
 
 /// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
 /// has seen is not missed.
-const DISCOVERY_AGE: Duration = Duration::from_secs(1);
+pub(crate) const DISCOVERY_AGE: Duration = Duration::from_secs(1);
 
 /// The parameters that a live list may have.
 const LIST_PARAMETERS: [&str; 6] = [
@@ -367,17 +367,25 @@ pub(crate) async fn resolve(
 /// Returns the fields that the selectors among the parameters of a list compare.
 fn compared_fields(parameters: &[(String, String)]) -> Result<Vec<FieldPath>, ApiError> {
     let mut fields = Vec::new();
-    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in parameters {
         match name.as_str() {
-            "labelSelector" => fields.push(FieldPath::of_fields(&["metadata", "labels"])),
-            "fieldSelector" => {
-                let selector: FieldSelector = value.parse().map_err(invalid)?;
-                fields.extend(selector.paths().cloned());
-            }
+            "labelSelector" => fields.extend(selected_fields(value, "")?),
+            "fieldSelector" => fields.extend(selected_fields("", value)?),
             _ => {}
         }
     }
     Ok(fields)
+}
+
+/// Returns the fields that a label selector and a field selector compare.
+pub(crate) fn selected_fields(labels: &str, fields: &str) -> Result<Vec<FieldPath>, ApiError> {
+    let labels = (!labels.is_empty()).then(|| FieldPath::of_fields(&["metadata", "labels"]));
+    let mut compared: Vec<FieldPath> = labels.into_iter().collect();
+    if !fields.is_empty() {
+        let selector: FieldSelector = fields.parse().map_err(invalid)?;
+        compared.extend(selector.paths().cloned());
+    }
+    Ok(compared)
 }
 
 /// Appends the parameters to a path. Fails if one is not among those that are allowed.

@@ -1,10 +1,11 @@
 //! The one check of a mutation by a guest.
 
 use flyball_plugin::{Operation, Write};
-use flyball_types::{ApiError, Kind};
+use flyball_types::{ApiError, Kind, Mask};
 
 use crate::policy::Visible;
 use crate::reads::access::{Read, access};
+use crate::reads::live::selected_fields;
 use crate::writer::Writer;
 use crate::writer::journal::verb;
 use crate::writer::options::Options;
@@ -30,6 +31,16 @@ impl Writer {
         };
         let visible = access(&self.policy, answer)?;
         let options = Options::parse(&write.options)?;
+        if let Operation::DeleteCollection {
+            label_selector,
+            field_selector,
+        } = &write.operation
+        {
+            // Which objects are deleted tells what their fields hold.
+            let compared = selected_fields(label_selector, field_selector)?;
+            let compared = Mask::of(&compared).map_err(|e| ApiError::invalid(e.to_string()))?;
+            visible.check(kind, &compared)?;
+        }
         if let Operation::Patch { patch_type, patch } = &write.operation {
             let sees_all = visible == Visible::All;
             match patch_type.as_str() {
