@@ -209,9 +209,16 @@ impl Supervisor {
     fn description(&self, name: &str) -> Result<PluginDescription, RequestError> {
         let plugin = self.known(name)?;
         let running = self.state.running(name);
+        let in_force = running.map(|running| (*running.grant.policy).clone());
+        // One that waits, for the rights of its account say, has a policy too.
+        let granted = || {
+            let is_granted = self.grants.is_for(name, plugin.file());
+            let policy = self.grants.plugins.plugins.get(name);
+            policy.filter(|_| is_granted).cloned()
+        };
         Ok(PluginDescription {
             description: (*plugin.description).clone(),
-            policy: running.map(|running| (*running.grant.policy).clone()),
+            policy: in_force.or_else(granted),
         })
     }
 }
