@@ -165,7 +165,9 @@ impl Starter {
     ) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
-        let same = before.map(|before| before.tasks.context());
+        // What a wider grant let into keys, memo and history is not for this version.
+        let covered = before.filter(|before| grant.covers(&before.version.grant));
+        let same = covered.map(|before| before.tasks.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
         let seen = same.map_or_else(Seen::default, |same| same.reads.cached.seen());
@@ -225,7 +227,7 @@ impl Starter {
                 limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
-            metrics: CustomMetrics::declare(&self.telemetry.metrics, description),
+            metrics: CustomMetrics::declare(&self.telemetry.metrics, description, grant.is_builtin),
         };
         Ok(PluginContext {
             reads: Reads { cached, live },
