@@ -12,7 +12,7 @@ use flyball_cache::{
     ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
     View,
 };
-use flyball_plugin::{Cursor, Page};
+use flyball_plugin::{Cursor, Page, check_cpu_time};
 use flyball_types::description::Description;
 use flyball_types::{
     ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, MaskError, Projection,
@@ -215,7 +215,7 @@ impl CachedReads {
         let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
         let mut parts = Vec::new();
         for lister in listers.iter() {
-            let objects = lister.list(&list_query);
+            let objects = lister.list_while(&list_query, check_cpu_time)?;
             // Of many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
@@ -261,13 +261,14 @@ impl CachedReads {
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
         let (listers, list_query) = self.list_query(query)?;
         let count = match &*listers {
-            [lister] => lister.count(&list_query),
+            [lister] => lister.count_while(&list_query, check_cpu_time)?,
             listers => {
-                let uids = listers
-                    .iter()
-                    .flat_map(|lister| lister.list(&list_query))
-                    .map(|object| object.uid().clone());
-                uids.collect::<HashSet<Uid>>().len()
+                let mut uids: HashSet<Uid> = HashSet::new();
+                for lister in listers {
+                    let objects = lister.list_while(&list_query, check_cpu_time)?;
+                    uids.extend(objects.iter().map(|object| object.uid().clone()));
+                }
+                uids.len()
             }
         };
         Ok(u32::try_from(count).unwrap_or(u32::MAX))

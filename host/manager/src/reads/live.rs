@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
-use flyball_plugin::{Budget, Held, Read as GuestRead};
+use flyball_plugin::{Budget, Held, Read as GuestRead, check_cpu_time};
 use flyball_types::{
     ApiError, Catalogue, DiscoveryFailure, Effect, FieldPath, FieldSelector, Kind, Mask,
     ServedKind, Subresource, error_chain,
@@ -425,10 +425,12 @@ fn mask(fields: &[String]) -> Result<Option<Mask>, ApiError> {
 fn narrow(answer: &[u8], mask: &Mask, is_list: bool) -> Result<Bytes, ApiError> {
     let mut narrowed = Vec::with_capacity(answer.len());
     let pruned = if is_list {
-        mask.prune_list(answer, &mut narrowed)
+        let mut before_item = || check_cpu_time().map_err(|error| error.message);
+        mask.prune_list(answer, &mut narrowed, &mut before_item)
     } else {
         mask.prune(answer, &mut narrowed)
     };
+    check_cpu_time()?;
     pruned.map_err(|error| {
         let message = format!("the server's answer can't be read: {error}");
         ApiError::internal(Effect::None, message)
