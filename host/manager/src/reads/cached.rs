@@ -21,7 +21,7 @@ use flyball_types::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::policy::PluginPolicy;
-use crate::reads::access::{Read, access};
+use crate::policy::access::{Access, Read, access};
 use crate::reads::snapshot::{Part, Snapshot};
 
 /// The most paths of one request, and their bytes: they are counted before they are parsed.
@@ -133,6 +133,16 @@ impl CachedReads {
     /// Returns a lister of an informer's objects, with what the plugin may see of them.
     pub(crate) fn lister(&self, informer: &Informer) -> Lister {
         lister(informer, &self.policy, &self.seen)
+    }
+
+    /// Returns what the plugin may see of the deltas of a watch, with its lister.
+    pub(crate) fn deltas(&self, informer: &Informer) -> Result<(Lister, Access), ApiError> {
+        let read = Read::Cached {
+            kind: &informer.resource().kind,
+            is_watched: true,
+            uses: &[],
+        };
+        Ok((self.lister(informer), access(&self.policy, read)?))
     }
 
     /// Replaces the informers of the discovered kinds.

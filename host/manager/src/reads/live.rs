@@ -15,8 +15,8 @@ use flyball_types::{
 
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
-use crate::policy::{PluginPolicy, Visible};
-use crate::reads::access::{Read, access};
+use crate::policy::PluginPolicy;
+use crate::policy::access::{Access, Read, access};
 use crate::reads::cached::check_paths;
 use crate::reads::raw_path::{RawPath, ResourcePath};
 
@@ -73,11 +73,11 @@ enum Target {
         namespace: String,
         name: Option<String>,
         parameters: Vec<(String, String)>,
-        /// What the plugin may see.
-        visible: Visible,
+        access: Access,
     },
     /// A path.
     Raw {
+        access: Access,
         path: RawPath,
         parameters: Vec<(String, String)>,
         /// The path with its parameters.
@@ -141,13 +141,13 @@ impl LiveReads {
                 fields,
             } => {
                 let kind: Kind = kind.parse().map_err(invalid)?;
-                let visible = self.check("get", &kind, "", &namespace, &[])?;
+                let access = self.check("get", &kind, "", &namespace, &[])?;
                 let target = Target::Kind {
                     kind,
                     namespace,
                     name: Some(name),
                     parameters: Vec::new(),
-                    visible,
+                    access,
                 };
                 let fields = mask(&fields)?;
                 Ok(Prepared { target, fields })
@@ -160,13 +160,13 @@ impl LiveReads {
             } => {
                 let kind: Kind = kind.parse().map_err(invalid)?;
                 let compared = compared_fields(&parameters)?;
-                let visible = self.check("list", &kind, "", &namespace, &compared)?;
+                let access = self.check("list", &kind, "", &namespace, &compared)?;
                 let target = Target::Kind {
                     kind,
                     namespace,
                     name: None,
                     parameters,
-                    visible,
+                    access,
                 };
                 let fields = mask(&fields)?;
                 Ok(Prepared { target, fields })
@@ -177,7 +177,7 @@ impl LiveReads {
 
     /// Checks a GET of a path. The path of an object or of a list needs the same grant as the read of an object or a list.
     fn prepare_raw(&self, path_and_query: &str) -> Result<Prepared, ApiError> {
-        access(&self.policy, Read::Raw)?;
+        let access = access(&self.policy, Read::Raw)?;
         let (path, query) = path_and_query
             .split_once('?')
             .unwrap_or((path_and_query, ""));
@@ -187,6 +187,7 @@ impl LiveReads {
             .collect();
         let request = with_parameters(path.to_owned(), &parameters, &RAW_PARAMETERS)?;
         let target = Target::Raw {
+            access,
             path: parsed,
             parameters,
             request,
@@ -201,13 +202,13 @@ impl LiveReads {
     pub(crate) async fn fetch(&self, read: Prepared) -> Result<Fetched, ApiError> {
         self.rate.wait().await;
         let Prepared { target, fields } = read;
-        let (request, visible, is_list) = match target {
+        let (request, access, is_list) = match target {
             Target::Kind {
                 kind,
                 namespace,
                 name,
                 parameters,
-                visible,
+                access,
             } => {
                 let resource = resolve(&self.discovery, &kind).await?;
                 let path = match &name {
@@ -225,39 +226,43 @@ impl LiveReads {
                     (true, Some(_)) => METADATA,
                     (true, None) => METADATA_LIST,
                 };
-                let request = ApiRequest::get(path).accept(accept);
-                (request, visible, name.is_none())
+                let request = ApiRequest::read(path, &access).accept(accept);
+                (request, access, name.is_none())
             }
             Target::Raw {
+                access,
                 path: RawPath::Other,
                 request,
                 ..
-            } => (ApiRequest::get(request), Visible::All, false),
+            } => (ApiRequest::read(request, &access), access, false),
             Target::Raw {
+                access,
                 path: RawPath::Resource(target),
                 parameters,
                 request,
             } => {
-                let visible = self.check_path(&target, &parameters).await?;
-                (ApiRequest::get(request), visible, target.name.is_empty())
+                let access = self.check_path(&target, &parameters, access).await?;
+                let request = ApiRequest::read(request, &access);
+                (request, access, target.name.is_empty())
             }
         };
         let request = request.at_most(self.answer_bytes).charged_to(&self.budget);
         Ok(Fetched {
             answer: self.client.send_held(request).await?,
-            visible: visible.mask(),
+            visible: access.mask(),
             fields,
             is_list,
         })
     }
 
     /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
-    /// metrics, needs no more than the grant of `raw`.
+    /// metrics, needs no more than the access by `raw`.
     async fn check_path(
         &self,
         target: &ResourcePath,
         parameters: &[(String, String)],
-    ) -> Result<Visible, ApiError> {
+        by_raw: Access,
+    ) -> Result<Access, ApiError> {
         let is_it = |resource: &&Arc<ApiResource>| {
             let kind = &resource.kind;
             (&kind.group, &kind.version, &resource.plural)
@@ -293,7 +298,7 @@ impl LiveReads {
                 )));
             }
         }
-        Ok(Visible::All)
+        Ok(by_raw)
     }
 
     fn check(
@@ -303,7 +308,7 @@ impl LiveReads {
         subresource: &str,
         namespace: &str,
         uses: &[FieldPath],
-    ) -> Result<Visible, ApiError> {
+    ) -> Result<Access, ApiError> {
         let read = Read::Live {
             verb,
             kind,
