@@ -13,8 +13,9 @@ use crate::core::State;
 use crate::indexer::selector_at;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
-/// After how many objects a long query asks whether it may go on.
-const ASKED_EACH: usize = 1000;
+/// After how many objects a long query asks whether it may go on. For each of its fields, each KiB of an object counts as
+/// another one.
+const ASKED_EACH: usize = 256;
 /// The typical size of a value in a row, in bytes.
 const TYPICAL_VALUE: usize = 24;
 
@@ -86,8 +87,8 @@ impl Lister {
         found
     }
 
-    /// As [`Lister::list`], but fails with the error of `may_go_on`, which is called every thousand
-    /// objects.
+    /// As [`Lister::list`], but fails with the error of `may_go_on`, which is called every few
+    /// hundred objects.
     pub fn list_while<E>(
         &self,
         query: &ListQuery,
@@ -118,13 +119,14 @@ impl Lister {
         query: &ListQuery,
         may_go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Vec<Arc<Object>>, E> {
-        let (compared, is_over) = (Cell::new(0_usize), OnceCell::new());
+        let (work, is_over) = (Cell::new(0_usize), OnceCell::new());
         let matches = |object: &Object| {
-            compared.set(compared.get() + 1);
-            if compared.get().is_multiple_of(ASKED_EACH)
-                && let Err(error) = may_go_on()
-            {
-                let _ = is_over.set(error);
+            work.set(work.get() + 1 + query.fields.len() * (object.json().len() >> 10));
+            if work.get() >= ASKED_EACH {
+                work.set(0);
+                if let Err(error) = may_go_on() {
+                    let _ = is_over.set(error);
+                }
             }
             is_over.get().is_none() && query.matches(object)
         };
