@@ -102,12 +102,15 @@ impl Starter {
         })
     }
 
-    /// Starts a version. If there is one `before` it, the new one takes over its queues, memo and history.
+    /// Starts a version. If there is one `before` it under no wider grant, the new one takes over its queues, memo and history.
     pub(crate) fn start(
         &self,
         opened: Opened,
         before: Option<&RunningVersion>,
     ) -> Result<RunningVersion, MetricsError> {
+        // What another grant, such as a built-in's, let into keys, memo and history is not for this version.
+        let grant = &opened.version.grant;
+        let before = before.filter(|before| grant.covers(&before.version.grant));
         let context = Arc::new(self.context(&opened, before)?);
         let Opened {
             version,
@@ -165,9 +168,7 @@ impl Starter {
     ) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
-        // What a wider grant let into keys, memo and history is not for this version.
-        let covered = before.filter(|before| grant.covers(&before.version.grant));
-        let same = covered.map(|before| before.tasks.context());
+        let same = before.map(|before| before.tasks.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
         let seen = same.map_or_else(Seen::default, |same| same.reads.cached.seen());
