@@ -1,7 +1,9 @@
 //! The lister: a plugin's reads of one informer. It merges the cache with the plugin's overlay
 //! (`overlay.rs`), and restricts both to the fields and namespaces that the plugin may see.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeSet, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +13,9 @@ use crate::core::State;
 use crate::indexer::selector_at;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
+/// After how many objects a long query asks whether it may go on. For each of its fields, each KiB of an object counts as
+/// another one.
+const ASKED_EACH: usize = 256;
 /// The typical size of a value in a row, in bytes.
 const TYPICAL_VALUE: usize = 24;
 
@@ -78,21 +83,55 @@ impl Lister {
 
     /// The objects that match, sorted by namespace and name.
     pub fn list(&self, query: &ListQuery) -> Vec<Arc<Object>> {
-        let mut found = self.find(query);
-        found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let Ok(found) = self.list_while(query, || Ok::<(), Infallible>(()));
         found
+    }
+
+    /// As [`Lister::list`], but fails with the error of `may_go_on`, which is called every few
+    /// hundred objects.
+    pub fn list_while<E>(
+        &self,
+        query: &ListQuery,
+        may_go_on: impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<Arc<Object>>, E> {
+        let mut found = self.find_while(query, may_go_on)?;
+        found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        Ok(found)
     }
 
     /// The number of objects that match.
     pub fn count(&self, query: &ListQuery) -> usize {
-        self.find(query).len()
+        let Ok(count) = self.count_while(query, || Ok::<(), Infallible>(()));
+        count
     }
 
-    fn find(&self, query: &ListQuery) -> Vec<Arc<Object>> {
-        self.read(
-            |state| state.indexer.candidates(query),
-            |object| query.matches(object),
-        )
+    /// The number of objects that match. Fails as [`Lister::list_while`] does.
+    pub fn count_while<E>(
+        &self,
+        query: &ListQuery,
+        may_go_on: impl Fn() -> Result<(), E>,
+    ) -> Result<usize, E> {
+        Ok(self.find_while(query, may_go_on)?.len())
+    }
+
+    fn find_while<E>(
+        &self,
+        query: &ListQuery,
+        may_go_on: impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<Arc<Object>>, E> {
+        let (work, is_over) = (Cell::new(0_usize), OnceCell::new());
+        let matches = |object: &Object| {
+            work.set(work.get() + 1 + query.fields.len() * (object.json().len() >> 10));
+            if work.get() >= ASKED_EACH {
+                work.set(0);
+                if let Err(error) = may_go_on() {
+                    let _ = is_over.set(error);
+                }
+            }
+            is_over.get().is_none() && query.matches(object)
+        };
+        let found = self.read(|state| state.indexer.candidates(query), matches);
+        is_over.into_inner().map_or(Ok(found), Err)
     }
 
     /// Whether an object may name this UID as an owner. May be true if none does, but is never false

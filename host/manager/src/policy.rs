@@ -16,6 +16,7 @@
 //! signer-keys = ["service-account"]
 //! ```
 
+pub(crate) mod access;
 pub(crate) mod approve;
 mod decide;
 mod file;

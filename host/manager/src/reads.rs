@@ -1,6 +1,5 @@
 //! What a plugin reads: the interests of its watches in the shared informers, and cached reads through them.
 
-pub(crate) mod access;
 pub(crate) mod cached;
 #[cfg(test)]
 pub(crate) mod fake_source;

@@ -22,6 +22,9 @@ pub use self::key::KeyError;
 use self::key::{PrivateKey, PublicKey};
 use crate::policy::PluginPolicy;
 
+/// The longest claims and the longest token in bytes. Those of Kubernetes have 2 KiB.
+const MAX_TOKEN: usize = 64 << 10;
+
 /// The host's keys, by name.
 #[derive(Default)]
 pub struct Signer {
@@ -76,6 +79,7 @@ impl SigningKeys {
     /// Returns a token with these claims, which are a JSON object.
     pub(crate) fn sign_jwt(&self, name: &str, claims: &[u8]) -> Result<String, ApiError> {
         let key = self.key(name)?;
+        check_size("claims", claims.len())?;
         serde_json::from_slice::<Map<String, Value>>(claims).map_err(|error| {
             ApiError::invalid(format!("the claims are not a JSON object: {error}"))
         })?;
@@ -90,7 +94,9 @@ impl SigningKeys {
 
     /// Returns the claims of a token that this key signed. The guest checks whether the token has expired.
     pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Bytes, ApiError> {
-        let claims = self.key(name)?.claims(token);
+        let key = self.key(name)?;
+        check_size("token", token.len())?;
+        let claims = key.claims(token);
         let other =
             || ApiError::unauthorized(format!("the token was not signed by the key `{name}`"));
         claims.map(Bytes::from).ok_or_else(other)
@@ -101,6 +107,16 @@ impl SigningKeys {
         self.policy.check_key(name)?;
         self.signer.key(name)
     }
+}
+
+/// Refuses what no token holds, before it is parsed.
+fn check_size(what: &str, bytes: usize) -> Result<(), ApiError> {
+    if bytes > MAX_TOKEN {
+        return Err(ApiError::full(format!(
+            "the {what} of a token may have {MAX_TOKEN} bytes, and has {bytes}"
+        )));
+    }
+    Ok(())
 }
 
 impl Key {

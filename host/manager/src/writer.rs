@@ -18,7 +18,8 @@ use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
 use flyball_plugin::{Batch, Budget, Held, Operation, Plugin, Write};
-use flyball_types::{ApiError, Effect, Kind, Mask};
+use flyball_types::{ApiError, Effect, Kind, Mask, printable};
+use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -27,9 +28,10 @@ use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::limits::stop::{StopSignal, Stoppable};
-use crate::policy::{PluginPolicy, Visible};
+use crate::policy::PluginPolicy;
+use crate::policy::access::MayWrite;
 use crate::reads::cached::CachedReads;
-use crate::reads::live::resolve;
+use crate::reads::live::{DISCOVERY_AGE, resolve};
 
 /// The most writes of a batch.
 const MAX_WRITES: usize = 1000;
@@ -68,8 +70,7 @@ struct PreparedWrite {
 struct Checked {
     kind: Kind,
     options: Options,
-    /// What the plugin may see of the answer.
-    visible: Visible,
+    may_write: MayWrite,
     /// What the plugin asks for of the answer; nothing if none.
     returns: Option<Arc<Mask>>,
 }
@@ -142,15 +143,15 @@ impl Writer {
 
     fn checked(&self, write: &Write) -> Result<Checked, ApiError> {
         let kind = &kind(write)?;
-        let (options, visible) = self.check(write, kind)?;
+        let (options, may_write) = self.check(write, kind)?;
         let returns = self.cached.mask(&write.returns)?;
         if let Some(returns) = &returns {
-            visible.check(kind, returns)?;
+            may_write.visible().check(kind, returns)?;
         }
         Ok(Checked {
             kind: kind.clone(),
             options,
-            visible,
+            may_write,
             returns,
         })
     }
@@ -216,12 +217,13 @@ impl Writer {
         let Checked {
             kind,
             options,
-            visible,
+            may_write,
             returns,
         } = checked;
         self.wait_for_token(&mut begun).await?;
         let resource = resolve(&self.discovery, kind).await?;
-        let call = self.call(write, &resource, options, &mut begun).await?;
+        self.check_served(write, &resource).await?;
+        let call = self.call(write, &resource, checked, &mut begun).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
@@ -233,7 +235,7 @@ impl Writer {
             let _permit = self.wait_to_send(&mut begun).await?;
             let call = call.charged_to(&self.budget).unless_stopped(&begun);
             let sent = self.client.send_held(call).await;
-            sent.map_err(|error| visible.refusal(kind, error))?
+            sent.map_err(|error| may_write.visible().refusal(kind, error))?
         };
         let held = answer;
         let answer = ApiResponse::new(held.bytes.clone());
@@ -330,14 +332,41 @@ impl Writer {
         }
     }
 
+    /// Fails if the kind has no such subresource: below a namespace, its path would be that of another kind.
+    async fn check_served(&self, write: &Write, resource: &ApiResource) -> Result<(), ApiError> {
+        let name = write.subresource();
+        let is_served = |resource: &ApiResource| {
+            let mut subresources = resource.subresources.iter();
+            subresources.any(|subresource| subresource.name == name)
+        };
+        // The API server never takes `status` for a kind.
+        if matches!(name, "" | "status") || is_served(resource) {
+            return Ok(());
+        }
+        // It may have just been added.
+        let fresh = self.discovery.catalogue(DISCOVERY_AGE).await;
+        let fresh = fresh.map_err(|error| ApiError::unreachable(error.to_string()))?;
+        let mut resources = fresh.resources.iter();
+        match resources.any(|found| found.kind == resource.kind && is_served(found)) {
+            true => Ok(()),
+            false => Err(ApiError::invalid(format!(
+                "{} has no subresource `{}`",
+                resource.kind,
+                printable(name)
+            ))),
+        }
+    }
+
     async fn call(
         &self,
         write: &Write,
         resource: &ApiResource,
-        options: &Options,
+        checked: &Checked,
         begun: &mut Stoppable,
     ) -> Result<ApiRequest, ApiError> {
-        let target = &write.target;
+        let (target, options) = (&write.target, &checked.options);
+        let request =
+            |method, path, body| ApiRequest::write(method, path, body, &checked.may_write);
         let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
         let collection = || resource.collection(&target.namespace).map_err(invalid);
         let object = || {
@@ -353,10 +382,10 @@ impl Writer {
                         resource.kind
                     )));
                 }
-                ApiRequest::post(options.append(collection()?), body.clone())
+                request(Method::POST, options.append(collection()?), body.clone())
             }
             Operation::Create { object: body } => {
-                ApiRequest::post(options.append(object()?), body.clone())
+                request(Method::POST, options.append(object()?), body.clone())
             }
             Operation::Update {
                 resource_version,
@@ -365,7 +394,7 @@ impl Writer {
                 let body = self
                     .updated(write, resource, resource_version, change, begun)
                     .await?;
-                ApiRequest::put(options.append(object()?), body)
+                request(Method::PUT, options.append(object()?), body)
             }
             Operation::UpdateStatus {
                 resource_version,
@@ -375,7 +404,7 @@ impl Writer {
                 let body = self
                     .with_status(write, resource, resource_version, (status, metadata), begun)
                     .await?;
-                ApiRequest::put(options.append(object()?), body)
+                request(Method::PUT, options.append(object()?), body)
             }
             Operation::Patch { patch_type, patch } => {
                 let content_type = match patch_type.as_str() {
@@ -390,9 +419,10 @@ impl Writer {
                         )));
                     }
                 };
-                ApiRequest::patch(options.append(object()?), content_type, patch.clone())
+                let patch = patch.clone();
+                request(Method::PATCH, options.append(object()?), patch).content_type(content_type)
             }
-            Operation::Delete => ApiRequest::delete(object()?, options.delete_body()),
+            Operation::Delete => request(Method::DELETE, object()?, options.delete_body()),
             Operation::DeleteCollection {
                 label_selector,
                 field_selector,
@@ -406,7 +436,7 @@ impl Writer {
                         flyball_cache::resource::push_parameter(&mut path, key, selector);
                     }
                 }
-                ApiRequest::delete(path, options.delete_body())
+                request(Method::DELETE, path, options.delete_body())
             }
         })
     }

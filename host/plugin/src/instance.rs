@@ -53,7 +53,7 @@ impl Instance {
         share: Arc<Share>,
         slots: Slots,
     ) -> Self {
-        let meter = Arc::new(Meter::new(share));
+        let meter = Arc::new(Meter::new(share, limits.cpu_per_call));
         let mut store = Store::new(
             engine,
             State::new(limits.clone(), meter.clone(), tally.clone()),
@@ -62,7 +62,7 @@ impl Instance {
         store.limiter(|state| &mut state.memory);
         store.epoch_deadline_callback(|context| {
             let state = context.data();
-            if state.meter.spent_until_now() > state.cpu_limit() {
+            if state.meter.is_used_up() {
                 return Err(wasmtime::Error::new(CpuExceeded));
             }
             state.meter.interrupt();

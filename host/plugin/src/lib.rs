@@ -49,4 +49,5 @@ pub use imports::{
     Operation, Page, Read, Target, Write,
 };
 pub use limits::{Limits, MemoryOwner};
+pub use meter::check_cpu_time;
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};

@@ -14,6 +14,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
+use flyball_types::ApiError;
 
 use crate::hits::{Counters, Limit};
 use crate::share::Share;
@@ -25,6 +26,19 @@ const SHORT_POLL: Duration = Duration::from_millis(5);
 thread_local! {
     /// The last reading of this thread's CPU clock, and its time.
     static LAST_READING: Cell<Option<(Instant, ThreadTime)>> = const { Cell::new(None) };
+    /// When the poll that runs on this thread began, and the CPU time that its call had left then.
+    static POLL: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+}
+
+/// Fails if the call that this thread polls has used up its CPU time. Work that the host does for a guest and that may take
+/// long asks between its steps: the guest itself is interrupted only while it computes.
+pub fn check_cpu_time() -> Result<(), ApiError> {
+    match POLL.get() {
+        Some((started, left)) if charge(started.elapsed()) > left => Err(ApiError::full(
+            "the call has used up its CPU time: ask for less at once",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The CPU time of a call. Written by the thread that polls the call, read by any thread.
@@ -45,11 +59,14 @@ pub(crate) struct Meter {
     waiting_since: AtomicU64,
     /// The plugin's CPU quota.
     share: Arc<Share>,
+    /// The CPU time that a call may use.
+    limit: Duration,
 }
 
 impl Meter {
-    pub(crate) fn new(share: Arc<Share>) -> Self {
+    pub(crate) fn new(share: Arc<Share>, limit: Duration) -> Self {
         Self {
+            limit,
             origin: Instant::now(),
             spent: AtomicU64::new(0),
             poll_started: AtomicU64::new(0),
@@ -73,9 +90,14 @@ impl Meter {
     }
 
     /// Returns the CPU time of the call, with the current poll. Only called from within a poll.
-    pub(crate) fn spent_until_now(&self) -> Duration {
+    fn spent_until_now(&self) -> Duration {
         let started = self.origin + Duration::from_nanos(self.poll_started.load(Relaxed));
         self.spent() + charge(started.elapsed())
+    }
+
+    /// Whether the call has used more CPU time than it may. Only called from within a poll.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.spent_until_now() > self.limit
     }
 
     /// Marks the current poll as ended by an interruption of the guest.
@@ -167,6 +189,7 @@ impl<'a> MeasuredPoll<'a> {
         meter
             .poll_started
             .store(nanos(started - meter.origin), Relaxed);
+        POLL.set(Some((started, meter.limit.saturating_sub(meter.spent()))));
         if LAST_READING
             .get()
             .is_none_or(|(at, _)| started - at > SHORT_POLL)
@@ -183,6 +206,7 @@ impl<'a> MeasuredPoll<'a> {
 
 impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
+        POLL.set(None);
         let elapsed = self.started.elapsed();
         let used = match self.thread {
             None => charge(elapsed),
@@ -220,7 +244,34 @@ mod tests {
     }
 
     fn meter() -> Meter {
-        Meter::new(Share::new(&Limits::default()).into())
+        meter_of(&Limits::default())
+    }
+
+    fn meter_of(limits: &Limits) -> Meter {
+        Meter::new(Share::new(limits).into(), limits.cpu_per_call)
+    }
+
+    #[tokio::test]
+    async fn work_for_a_call_learns_that_its_cpu_time_is_used_up() {
+        let meter = meter_of(&Limits {
+            cpu_per_call: Duration::from_millis(20),
+            ..Limits::default()
+        });
+        let compute = |time| {
+            let clock = ThreadTime::now();
+            while clock.elapsed() < time {}
+        };
+        let call = async {
+            let first = check_cpu_time();
+            compute(Duration::from_millis(15));
+            tokio::task::yield_now().await;
+            compute(Duration::from_millis(15));
+            (first, check_cpu_time())
+        };
+        let (first, second) = meter.run(&ticker(), &Counters::default(), call).await;
+        assert_eq!(first, Ok(()));
+        assert!(second.is_err());
+        assert_eq!(check_cpu_time(), Ok(()), "no call is polled");
     }
 
     #[tokio::test]
@@ -281,7 +332,7 @@ mod tests {
             cpu_burst: Duration::from_millis(1),
             ..Limits::default()
         };
-        let (meter, hits) = (Meter::new(Share::new(&limits).into()), Counters::default());
+        let (meter, hits) = (meter_of(&limits), Counters::default());
         let compute = || {
             let clock = ThreadTime::now();
             while clock.elapsed() < Duration::from_millis(5) {}
@@ -311,7 +362,7 @@ mod tests {
             cpu_share: Some(1000),
             ..Limits::default()
         };
-        let meter = Meter::new(Share::new(&limits).into());
+        let meter = meter_of(&limits);
         let call = async {
             for _ in 0..50 {
                 std::thread::sleep(SHORT_POLL / 2);

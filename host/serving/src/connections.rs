@@ -112,7 +112,7 @@ impl Open {
 }
 
 /// The address that stands for a client: one may have all addresses of an IPv6 network of 64 bits.
-fn client(peer: IpAddr) -> IpAddr {
+pub(crate) fn client(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
             let network = address.to_bits() & (u128::MAX << 64);

@@ -16,6 +16,7 @@ mod cache;
 mod connections;
 pub mod debug;
 mod handler;
+mod handshakes;
 pub mod health;
 pub mod metrics;
 pub mod review;

@@ -155,7 +155,12 @@ impl Metrics {
 
     /// A group of families for one owner, such as a plugin. Dropping the group removes them.
     pub fn group(&self, owner: impl Into<String>) -> Group {
-        Group::new(self.clone(), owner.into())
+        self.group_with_prefix(owner, "")
+    }
+
+    /// A group like [`Metrics::group`] whose names have a prefix in the exposition.
+    pub fn group_with_prefix(&self, owner: impl Into<String>, prefix: impl Into<String>) -> Group {
+        Group::new(self.clone(), owner.into(), prefix.into())
     }
 
     /// Runs a function before each scrape until the returned value is dropped.

@@ -10,14 +10,16 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connections::{Connection, Connections};
 use crate::handler::Endpoints;
+use crate::handshakes::Handshakes;
 use crate::tls::{CertificateError, ServedCertificate, TlsOptions, server_config};
 
-/// The timeout of the TLS handshake.
+/// The timeout of the TLS handshake, with the wait for it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a request's headers, and of a connection without requests.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,6 +105,7 @@ impl Bound {
         tasks.spawn(async move { authentication.run(stop).await });
 
         let connections = Arc::new(Connections::default());
+        let handshakes = Arc::new(Handshakes::default());
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
@@ -127,11 +130,18 @@ impl Bound {
             };
             let (acceptor, http, endpoints) =
                 (self.acceptor.clone(), http.clone(), endpoints.clone());
+            let handshakes = handshakes.clone();
             let shutdown = shutdown.clone();
             let connection = connections.open(peer.ip());
             tasks.spawn(async move {
+                let handshake = async {
+                    // A client that sends nothing costs no handshake.
+                    stream.peek(&mut [0]).await?;
+                    handshakes.wait(peer.ip()).await;
+                    acceptor.accept(stream).await
+                };
                 let ended = tokio::select! {
-                    ended = serve(stream, &connection, acceptor, http, endpoints, shutdown) => ended,
+                    ended = serve(handshake, &connection, http, endpoints, shutdown) => ended,
                     () = connection.evicted() => Err("it waited longest when there were too many".into()),
                 };
                 if let Err(error) = ended {
@@ -145,14 +155,13 @@ impl Bound {
 }
 
 async fn serve(
-    stream: TcpStream,
+    handshake: impl Future<Output = std::io::Result<TlsStream<TcpStream>>>,
     connection: &Connection,
-    acceptor: TlsAcceptor,
     http: auto::Builder<TokioExecutor>,
     endpoints: Endpoints,
     shutdown: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let handshake = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+    let handshake = timeout(HANDSHAKE_TIMEOUT, handshake);
     let Some(stream) = shutdown.run_until_cancelled(handshake).await else {
         return Ok(());
     };

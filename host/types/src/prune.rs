@@ -47,10 +47,20 @@ impl Mask {
     }
 
     /// Appends an API list to `out`, with each of its `items` pruned and everything else unchanged.
-    /// Fails if the bytes are not one JSON object.
-    pub fn prune_list(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
+    /// Fails if the bytes are not one JSON object, or with the error of `before_item`, which is
+    /// called before each item.
+    pub fn prune_list(
+        &self,
+        json: &[u8],
+        out: &mut Vec<u8>,
+        before_item: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), PruneError> {
         let mut input = reader(json)?;
-        (&mut input).deserialize_map(PruneList { mask: self, out })?;
+        (&mut input).deserialize_map(PruneList {
+            mask: self,
+            out,
+            before_item,
+        })?;
         Ok(input.end()?)
     }
 }
@@ -404,6 +414,7 @@ impl Value<'_> {
 struct PruneList<'p> {
     mask: &'p Mask,
     out: &'p mut Vec<u8>,
+    before_item: &'p mut dyn FnMut() -> Result<(), String>,
 }
 
 impl<'de> Visitor<'de> for PruneList<'_> {
@@ -423,6 +434,7 @@ impl<'de> Visitor<'de> for PruneList<'_> {
                 map.next_value_seed(Items {
                     mask: self.mask,
                     out: self.out,
+                    before_item: self.before_item,
                 })?;
             } else {
                 let raw: &'de RawValue = map.next_value()?;
@@ -437,6 +449,7 @@ impl<'de> Visitor<'de> for PruneList<'_> {
 struct Items<'p> {
     mask: &'p Mask,
     out: &'p mut Vec<u8>,
+    before_item: &'p mut dyn FnMut() -> Result<(), String>,
 }
 
 impl<'de> DeserializeSeed<'de> for Items<'_> {
@@ -463,6 +476,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         self.out.push(b'[');
         loop {
+            (self.before_item)().map_err(serde::de::Error::custom)?;
             let start = self.out.len();
             separate(self.out);
             if seq
@@ -561,7 +575,7 @@ mod tests {
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{POD},{POD}]}}"#
         );
         Mask::default()
-            .prune_list(list.as_bytes(), &mut out)
+            .prune_list(list.as_bytes(), &mut out, &mut || Ok(()))
             .unwrap();
         let item = r#"{"metadata":{"name":"a","uid":"u"}}"#;
         let expected = format!(

@@ -44,11 +44,14 @@ const OWNER: &str = "owner";
 const CONTROLLER: &str = "controller";
 const ORPHAN: &str = "orphan";
 
+/// The most conditions of a query: each is compared with each object.
+const MAX_CONDITIONS: usize = 32;
+
 impl Query {
     /// Parses the conditions of `query` in `wit/`: pairs of a name and a value. Label selectors are not parsed here.
     ///
     /// # Errors
-    /// Fails if a name is unknown, or if a condition that may occur once occurs twice.
+    /// Fails if a name is unknown, if a condition that may occur once occurs twice, or if there are more than 32.
     pub fn parse(
         kind: String,
         namespace: String,
@@ -59,7 +62,12 @@ impl Query {
             namespace,
             ..Self::default()
         };
-        for (name, value) in conditions {
+        for (number, (name, value)) in conditions.into_iter().enumerate() {
+            if number >= MAX_CONDITIONS {
+                return Err(ApiError::full(format!(
+                    "a query has at most {MAX_CONDITIONS} conditions"
+                )));
+            }
             match name.as_str() {
                 LABELS => query.add_labels(&value),
                 UID => set(&mut query.uid, &name, value)?,
@@ -154,6 +162,13 @@ mod tests {
         let read = Query::parse(query.kind.clone(), "a".into(), query.conditions());
         assert_eq!(read, Ok(query));
         assert_eq!(parse(&[]).unwrap().conditions(), []);
+    }
+
+    #[test]
+    fn a_query_has_a_limited_number_of_conditions() {
+        assert!(parse(&[("index/a", "1"); MAX_CONDITIONS]).is_ok());
+        let error = parse(&[("index/a", "1"); MAX_CONDITIONS + 1]).unwrap_err();
+        assert_eq!(error.reason, "Full");
     }
 
     #[test]

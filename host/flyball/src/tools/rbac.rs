@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use flyball_manager::policy::{PluginPolicy, Policy};
 use flyball_manager::{ACCOUNTS_NAMESPACE, PluginDescription};
-use flyball_types::description::VERBS;
-use flyball_types::printable;
+use flyball_types::description::{Description, VERBS};
+use flyball_types::{KindPattern, printable};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -28,7 +28,8 @@ use needs::{Needs, Rules};
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Prints the roles of a plugin under the policy at `path`, else under the policy that the running
-/// host has for it, else under a policy that grants all that it asks for.
+/// host has for it, else under a policy that grants all that it asks for. A plugin that asks for all
+/// kinds needs a policy: what is printed is mostly applied unread.
 pub(super) fn run(
     known: PluginDescription,
     path: Option<&Path>,
@@ -39,6 +40,13 @@ pub(super) fn run(
         policy,
     } = known;
     let name = &description.name;
+    let has_policy = path.is_some() || policy.is_some();
+    if !has_policy && asks_for_all_kinds(&description) {
+        bail!(
+            "the plugin `{name}` asks for rights on all kinds, and no policy says what it gets: write a policy, and name it with \
+             --policy"
+        );
+    }
     let mut granted = match (path, policy) {
         (Some(path), _) => {
             let mut policy = Policy::read(path)?;
@@ -62,7 +70,10 @@ pub(super) fn run(
     else {
         bail!("the policy of the plugin `{name}` names no service account: write `namespace/name`");
     };
-    let needs = Needs::of(&description, &granted);
+    let mut needs = Needs::of(&description, &granted);
+    if !has_policy {
+        needs.note("No policy was given: these roles grant all that the plugin asks for.");
+    }
     let objects = needs.objects(name, account);
     Ok(match format {
         Manifests::Json => {
@@ -70,6 +81,13 @@ pub(super) fn run(
         }
         Manifests::Yaml => needs.comment(name, account) + &output::yaml(&objects)?,
     })
+}
+
+fn asks_for_all_kinds(description: &Description) -> bool {
+    let mut watches = description.watches.iter();
+    let mut permissions = description.permissions.iter();
+    watches.any(|watch| watch.kind.is_none())
+        || permissions.any(|permission| permission.kind == KindPattern::All)
 }
 
 impl Needs {
@@ -172,8 +190,6 @@ fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
 
 #[cfg(test)]
 mod tests {
-    use flyball_types::description::Description;
-
     use super::*;
 
     const DOCUMENT: &str = r#"{
@@ -277,6 +293,13 @@ mod tests {
             within,
             json!({"one": maps, "two": maps, "vault": [rule("", &["secrets"], &watch)]})
         );
+        // Without the first rule, its events are in the namespaces too.
+        let policy = policy.split_once("[\"*\"]").expect("two rules").1;
+        let (everywhere, within, _) = needs(DOCUMENT, Some(policy));
+        let [core_events, events] = self::events();
+        let maps = json!([core_events, maps[0], events]);
+        assert_eq!(everywhere, json!([]));
+        assert_eq!(within, json!({"one": maps, "two": maps}));
         let notes = notes.join("\n");
         for missing in [
             "asks for: delete v1/ConfigMap",
@@ -326,6 +349,29 @@ mod tests {
                 .iter()
                 .any(|note| note.contains("the kind is cluster-scoped")),
             "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn a_plugin_that_asks_for_all_kinds_needs_a_policy() {
+        let document = r#"{
+            "format": 1, "name": "a", "queues": [{"name": "q"}],
+            "permissions": [{"kind": "*", "verbs": ["*"]}]
+        }"#;
+        let printed = |policy| {
+            let description = Description::read(document).expect("it is valid");
+            let known = PluginDescription {
+                description,
+                policy,
+            };
+            run(known, None, Manifests::Yaml).map_err(|error| error.to_string())
+        };
+        let refused = printed(None).expect_err("there is no policy");
+        assert!(refused.contains("--policy"), "{refused}");
+        let granted = printed(Some(PluginPolicy::default())).expect("there is a policy");
+        assert!(
+            !granted.contains("'*'") && !granted.contains("\"*\""),
+            "{granted}"
         );
     }
 

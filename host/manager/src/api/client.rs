@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use crate::api::credentials::Credentials;
 use crate::api::fence::{self, Fence};
 use crate::limits::stop::Stoppable;
+use crate::policy::access::{Access, MayWrite};
 
 /// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
 /// server's answer where there is one.
@@ -103,24 +104,44 @@ impl ApiRequest {
         Self { accept, ..self }
     }
 
-    pub(crate) fn get(path: impl Into<String>) -> Self {
+    /// A GET of the host's own. Guests' requests need the policy's decision: see [`ApiRequest::read`].
+    pub(super) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, "application/json", Bytes::new())
     }
 
-    pub(crate) fn post(path: impl Into<String>, body: Bytes) -> Self {
+    pub(super) fn post(path: impl Into<String>, body: Bytes) -> Self {
         Self::new(Method::POST, path, "application/json", body)
     }
 
-    pub(crate) fn put(path: impl Into<String>, body: Bytes) -> Self {
+    pub(super) fn put(path: impl Into<String>, body: Bytes) -> Self {
         Self::new(Method::PUT, path, "application/json", body)
     }
 
-    pub(crate) fn patch(path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
+    pub(super) fn patch(path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
         Self::new(Method::PATCH, path, content_type, body)
     }
 
-    pub(crate) fn delete(path: impl Into<String>, options: Bytes) -> Self {
-        Self::new(Method::DELETE, path, "application/json", options)
+    /// A GET for a guest.
+    pub(crate) fn read(path: impl Into<String>, _: &Access) -> Self {
+        Self::get(path)
+    }
+
+    /// A write for a guest. The body of a DELETE is its options.
+    pub(crate) fn write(
+        method: Method,
+        path: impl Into<String>,
+        body: Bytes,
+        _: &MayWrite,
+    ) -> Self {
+        Self::new(method, path, "application/json", body)
+    }
+
+    /// Sets the type of the body; it is JSON otherwise.
+    pub(crate) fn content_type(self, content_type: &'static str) -> Self {
+        Self {
+            content_type,
+            ..self
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use flyball_plugin::ObjectReference;
 use flyball_serving::metrics::Counter;
-use flyball_types::{ApiError, EventOptions, HostReason};
+use flyball_types::{ApiError, EventOptions, HostReason, printable};
 
 use crate::api::events::{Event, Recorder};
 use crate::limits::host_limits::HostLimits;
@@ -56,6 +56,7 @@ impl Incidents {
         );
     }
 
+    /// Records an event about the plugin's account.
     fn record(&self, reason: &str, message: &str) {
         if let Some((namespace, name)) = &self.account
             && self.limits.events.pass()
@@ -69,10 +70,34 @@ impl Incidents {
                 },
                 event_type: "Warning".into(),
                 reason: reason.into(),
-                message: format!("plugin {}: {message:.900}", self.plugin),
+                message: text(&self.plugin, message),
                 options: EventOptions::default(),
                 at: SystemTime::now(),
             });
         }
+    }
+}
+
+/// The text of an event: one line of a length that the API accepts, although parts of it are the guest's.
+fn text(plugin: &str, message: &str) -> String {
+    let mut text = printable(&format!("plugin {plugin}: {message}"));
+    text.truncate(text.floor_char_boundary(MAX_MESSAGE));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_guest_makes_another_line_of_an_event() {
+        let message =
+            "denied in the namespace x\n\nplugin job-controller: approved\u{1b}[2J\u{202e}";
+        let text = text("a", message);
+        assert!(text.starts_with("plugin a: denied"), "{text}");
+        for hidden in ['\n', '\u{1b}', '\u{202e}'] {
+            assert!(!text.contains(hidden), "{text}");
+        }
+        assert!(super::text("a", &"\n".repeat(900)).len() <= MAX_MESSAGE);
     }
 }

@@ -66,7 +66,7 @@ impl GuestCalls {
                 limits: limits.clone(),
             },
             history: Arc::default(),
-            metrics: CustomMetrics::declare(&metrics, &description),
+            metrics: CustomMetrics::declare(&metrics, &description, false),
         };
         let context = PluginContext {
             reads: Reads { cached, live },

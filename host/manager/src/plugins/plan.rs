@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plugins::files::Stamp;
-use crate::plugins::load::LoadedPlugin;
+use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::packages::{self, Package};
 use crate::plugins::rollback::{PluginVersions, Record};
 use crate::plugins::status::PluginState;
@@ -140,8 +140,8 @@ pub(crate) enum Action {
     Load(PathBuf, Stamp),
     /// Pull, compile and describe a package.
     Pull(PathBuf, Package),
-    /// Load the version with this digest from those that were kept, in place of the plugin's.
-    LoadKept(LoadedPlugin, String),
+    /// Load the version with this digest from those that were kept. It ran from this origin.
+    LoadKept(Origin, String),
     /// Have a plugin describe itself again, with this configuration.
     Describe(SourceKey, BTreeMap<String, String>),
     /// Forget a source that is no longer there.
@@ -300,8 +300,8 @@ fn records(state: &State) -> Vec<Action> {
     });
     let changed = running.filter_map(|(name, version)| {
         let asks = Asks::of(&version.plugin.description);
-        let digest = &version.plugin.digest;
-        let versions = state.record.after(name, digest, &version.file, asks);
+        let runs = version.plugin.file();
+        let versions = state.record.after(name, runs, &version.file, asks);
         let is_new = state.record.of(name) != Some(&versions);
         is_new.then(|| Action::Record(name.clone(), versions))
     });

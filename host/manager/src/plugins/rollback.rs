@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::policy::grant::Asks;
+use crate::plugins::load::Origin;
+use crate::policy::grant::{Asks, PluginFile};
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";
@@ -39,6 +40,9 @@ pub(crate) struct PluginVersions {
     /// What the current version asks for.
     #[serde(default)]
     pub(crate) asks: Asks,
+    /// The addresses of the packages that versions ran from, by digest. A version that is not in it ran from a file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    packages: BTreeMap<String, String>,
 }
 
 /// A version that the operator rolled back to.
@@ -55,6 +59,15 @@ pub(crate) struct Pin {
 pub(crate) enum RollbackError {
     #[error("can't roll back the plugin `{0}`: no other version of it has run")]
     NoVersionBefore(String),
+    #[error(
+        "can't roll back the plugin `{name}`: its policy applies only to {granted}, and the version before is {found}; change \
+         the policy first"
+    )]
+    OtherFile {
+        name: String,
+        granted: String,
+        found: String,
+    },
     #[error("can't roll back: versions are not kept; start the host with --state-dir")]
     NotKept,
     #[error("can't roll back the plugin `{0}`: the version before can't be read any more: {1}")]
@@ -77,16 +90,48 @@ impl Record {
         (pin.instead_of == file).then_some(pin.runs.as_str())
     }
 
-    /// The versions of a plugin once the version `digest` runs, from a file with the digest `file`.
-    pub(crate) fn after(&self, name: &str, digest: &str, file: &str, asks: Asks) -> PluginVersions {
+    /// The versions of a plugin once the version `runs` does, in place of a file with the digest `file` or as that one.
+    pub(crate) fn after(
+        &self,
+        name: &str,
+        runs: PluginFile<'_>,
+        file: &str,
+        asks: Asks,
+    ) -> PluginVersions {
         let mut versions = self.0.get(name).cloned().unwrap_or_default();
-        if versions.current != digest {
-            let before = std::mem::replace(&mut versions.current, digest.to_owned());
+        if versions.current != runs.digest {
+            let before = std::mem::replace(&mut versions.current, runs.digest.to_owned());
             versions.previous = Some(before).filter(|digest| !digest.is_empty());
         }
         versions.asks = asks;
         versions.pin = versions.pin.filter(|pin| pin.instead_of == file);
+        versions.packages.remove(runs.digest);
+        if let Some(package) = runs.package {
+            let package = package.to_owned();
+            versions.packages.insert(runs.digest.to_owned(), package);
+        }
+        let kept: BTreeSet<String> = versions.digests().map(str::to_owned).collect();
+        versions.packages.retain(|digest, _| kept.contains(digest));
         versions
+    }
+
+    /// A version that ran, as a policy sees it.
+    pub(crate) fn version<'a>(&'a self, name: &str, digest: &'a str) -> PluginFile<'a> {
+        let packages = self.0.get(name).map(|own| &own.packages);
+        let package = packages.and_then(|packages| packages.get(digest));
+        PluginFile {
+            digest,
+            package: package.map(String::as_str),
+        }
+    }
+
+    /// Where a version ran from; for a file, that of the plugin that it runs in place of.
+    pub(crate) fn origin(&self, name: &str, digest: &str, instead_of: &Origin) -> Origin {
+        match (self.version(name, digest).package, instead_of) {
+            (Some(package), _) => Origin::Package(package.to_owned()),
+            (None, Origin::File(path)) => Origin::File(path.clone()),
+            (None, _) => Origin::File(format!("sha256:{digest}").into()),
+        }
     }
 
     /// The digest of the version that a plugin can be rolled back to.
@@ -107,11 +152,16 @@ impl Record {
 
     /// The digests of all versions that run or that one can roll back to.
     fn digests(&self) -> impl Iterator<Item = &str> {
-        self.0.values().flat_map(|own| {
-            let pinned = own.pin.as_ref().map(|pin| &pin.runs);
-            let digests = std::iter::once(&own.current).chain(&own.previous);
-            digests.chain(pinned).map(String::as_str)
-        })
+        self.0.values().flat_map(PluginVersions::digests)
+    }
+}
+
+impl PluginVersions {
+    /// The digests of the versions that run or that one can roll back to.
+    fn digests(&self) -> impl Iterator<Item = &str> {
+        let pinned = self.pin.as_ref().map(|pin| &pin.runs);
+        let digests = std::iter::once(&self.current).chain(&self.previous);
+        digests.chain(pinned).map(String::as_str)
     }
 }
 
@@ -299,8 +349,37 @@ mod tests {
 
     /// Records that a version runs.
     fn run(record: &mut Record, digest: &str, file: &str) {
-        let versions = record.after("a", digest, file, Asks::default());
+        run_from(record, digest, None, file);
+    }
+
+    /// Records that a version from a package runs.
+    fn run_from(record: &mut Record, digest: &str, package: Option<&str>, file: &str) {
+        let runs = PluginFile { digest, package };
+        let versions = record.after("a", runs, file, Asks::default());
         record.set("a", versions);
+    }
+
+    #[test]
+    fn a_version_is_known_by_where_it_ran_from() {
+        let mut record = Record::default();
+        run(&mut record, "1", "1");
+        run_from(&mut record, "2", Some("oci://2"), "2");
+        let package = |record: &Record, digest: &str| {
+            let found = record.version("a", digest).package;
+            found.map(str::to_owned)
+        };
+        assert_eq!(package(&record, "1"), None);
+        assert_eq!(package(&record, "2").as_deref(), Some("oci://2"));
+        // A file that runs in place of a package does not become one.
+        let instead_of = Origin::Package("oci://2".into());
+        let file = record.origin("a", "1", &instead_of);
+        assert_eq!(file, Origin::File("sha256:1".into()));
+        assert_eq!(record.origin("a", "2", &file), instead_of);
+        // The addresses go with the versions.
+        run(&mut record, "3", "3");
+        assert_eq!(package(&record, "2").as_deref(), Some("oci://2"));
+        run(&mut record, "4", "4");
+        assert_eq!(package(&record, "2"), None);
     }
 
     #[test]

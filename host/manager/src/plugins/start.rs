@@ -102,12 +102,15 @@ impl Starter {
         })
     }
 
-    /// Starts a version. If there is one `before` it, the new one takes over its queues, memo and history.
+    /// Starts a version. If there is one `before` it under no wider grant, the new one takes over its queues, memo and history.
     pub(crate) fn start(
         &self,
         opened: Opened,
         before: Option<&RunningVersion>,
     ) -> Result<RunningVersion, MetricsError> {
+        // What another grant, such as a built-in's, let into keys, memo and history is not for this version.
+        let grant = &opened.version.grant;
+        let before = before.filter(|before| grant.covers(&before.version.grant));
         let context = Arc::new(self.context(&opened, before)?);
         let Opened {
             version,
@@ -226,7 +229,7 @@ impl Starter {
                 limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
-            metrics: CustomMetrics::declare(&self.telemetry.metrics, description),
+            metrics: CustomMetrics::declare(&self.telemetry.metrics, description, grant.is_builtin),
         };
         Ok(PluginContext {
             reads: Reads { cached, live },

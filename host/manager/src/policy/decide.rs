@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flyball_types::{ApiError, Effect, FieldPath, Kind, Mask};
+use flyball_types::{ApiError, Effect, FieldPath, Kind, Mask, printable};
 
 use crate::policy::{PluginPolicy, Rule};
 
@@ -30,9 +30,10 @@ impl PluginPolicy {
         } else {
             format!(" in the namespace {namespace}")
         };
-        Err(ApiError::denied(format!(
+        // Subresource and namespace are the guest's text.
+        Err(ApiError::denied(printable(&format!(
             "the policy does not let this plugin {verb} {name}{slash}{subresource}{place}"
-        )))
+        ))))
     }
 
     /// Whether it may do this in some namespace; the kind may be `*`.
@@ -74,7 +75,7 @@ impl PluginPolicy {
         }
         Err(ApiError::denied(format!(
             "the policy does not let this plugin record events about {name} in the namespace `{}`",
-            namespace.escape_debug()
+            printable(namespace)
         )))
     }
 
@@ -170,7 +171,8 @@ impl PluginPolicy {
             return Ok(());
         }
         Err(ApiError::denied(format!(
-            "the policy does not let this plugin use `{import}`"
+            "the policy does not let this plugin use `{}`",
+            printable(import)
         )))
     }
 
@@ -181,7 +183,8 @@ impl PluginPolicy {
             return Ok(());
         }
         Err(ApiError::denied(format!(
-            "the policy does not let this plugin use the key `{key}`"
+            "the policy does not let this plugin use the key `{}`",
+            printable(key)
         )))
     }
 }
@@ -308,6 +311,21 @@ mod tests {
 
     use super::*;
     use crate::policy::Policy;
+
+    #[test]
+    fn a_denial_is_one_line_whatever_the_guest_names() {
+        let (policy, pod) = (PluginPolicy::default(), Kind::new("", "v1", "Pod"));
+        let bad = "x\n\nplugin b: approved\u{1b}[2J";
+        for denied in [
+            policy.check("get", &pod, bad, "demo"),
+            policy.check("get", &pod, "", bad),
+            policy.check_event(&pod, bad),
+            policy.check_import(bad),
+        ] {
+            let message = denied.unwrap_err().message;
+            assert!(!message.contains(char::is_control), "{message:?}");
+        }
+    }
 
     const TEXT: &str = r#"
         [plugins.greeter]

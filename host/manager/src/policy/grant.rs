@@ -315,11 +315,27 @@ impl Grants {
     pub(crate) fn config_for(&self, name: &str, file: PluginFile<'_>) -> BTreeMap<String, String> {
         let policy = self.plugins.plugins.get(name);
         let replaces_builtin = policy.is_some_and(|policy| policy.replaces_builtin);
-        let is_for_file = policy.is_none_or(|policy| policy.is_for(file));
-        if !is_for_file || (self.builtin_names.contains(name) && !replaces_builtin) {
+        if !self.is_for(name, file) || (self.builtin_names.contains(name) && !replaces_builtin) {
             return BTreeMap::new();
         }
         self.config(name, policy)
+    }
+
+    /// Whether the policy of this name applies to this file. Without a policy, only the name counts.
+    pub(crate) fn is_for(&self, name: &str, file: PluginFile<'_>) -> bool {
+        let policy = self.plugins.plugins.get(name);
+        policy.is_none_or(|policy| policy.is_for(file))
+    }
+
+    /// The file or package that the policy of this name applies to.
+    pub(crate) fn only_file(&self, name: &str) -> String {
+        let policy = self.plugins.plugins.get(name);
+        let bound = policy.map(|policy| (&policy.source, &policy.digest));
+        match bound {
+            Some((Some(source), _)) => format!("the package {source}"),
+            Some((None, Some(digest))) => format!("the file {digest}"),
+            Some((None, None)) | None => "a file".to_owned(),
+        }
     }
 
     /// The values of a policy, with those of the flags in front.
@@ -361,19 +377,10 @@ impl Grants {
             });
         };
         if !policy.is_for(file) {
-            let granted = match (&policy.source, &policy.digest) {
-                (Some(source), _) => format!("the package {source}"),
-                (None, Some(digest)) => format!("the file {digest}"),
-                (None, None) => "a file".to_owned(),
-            };
-            let found = match file.package {
-                Some(package) => format!("the package {package}"),
-                None => format!("the file sha256:{}", file.digest),
-            };
             return Err(Refusal::OtherFile {
+                granted: self.only_file(&name),
+                found: file.to_string(),
                 name,
-                granted,
-                found,
             });
         }
         if !policy.signer_keys.is_empty() && policy.digest.is_none() && policy.source.is_none() {
@@ -433,6 +440,15 @@ impl Grants {
 fn account(text: &str) -> Option<(String, String)> {
     text.split_once('/')
         .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+}
+
+impl fmt::Display for PluginFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.package {
+            Some(package) => write!(f, "the package {package}"),
+            None => write!(f, "the file sha256:{}", self.digest),
+        }
+    }
 }
 
 impl fmt::Display for Ask {

@@ -140,17 +140,22 @@ impl Reach {
     }
 }
 
-/// Networks of IPv4 that are not part of the public Internet: IANA's registry of special-purpose addresses, and multicast.
-const SPECIAL_V4: [Ipv4Net; 15] = [
+/// Networks of IPv4 that are not part of the public Internet: IANA's registry of special-purpose addresses, multicast, and
+/// addresses that clouds use for themselves.
+const SPECIAL_V4: [Ipv4Net; 16] = [
     // This host.
     Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),
     Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
-    // Between a provider and its customers (CGNAT).
+    // Between a provider and its customers (CGNAT): the metadata service of Alibaba Cloud.
     Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
     Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Link-local: the metadata services of clouds.
+    // Link-local: the metadata services of most clouds.
     Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16),
+    // Azure's WireServer, which each virtual machine reaches although the address is a public one:
+    // <https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16>
+    Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32),
     Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12),
+    // Protocols: the metadata service of Oracle Cloud.
     Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 24),
     Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 2, 0), 24),
     // Relays to 6to4.
@@ -317,6 +322,7 @@ mod tests {
         for address in [
             "93.184.215.14",
             "100.63.0.1",
+            "168.63.129.17",
             "172.32.0.1",
             "2606:4700::1111",
             "::ffff:93.184.215.14",
@@ -329,9 +335,14 @@ mod tests {
             "0.0.0.0",
             "10.1.2.3",
             "100.64.0.1",
+            "100.100.100.200",
             "127.0.0.1",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
             "169.254.169.254",
             "172.16.0.1",
+            "192.0.0.192",
             "192.168.1.1",
             "198.18.0.1",
             "224.0.0.1",
@@ -348,6 +359,7 @@ mod tests {
             "2002:a01:203::1",
             "fc00::1",
             "fd00:ec2::254",
+            "fd20:ce::254",
             "fe80::1",
             "fec0::1",
             "ff02::1",

@@ -12,7 +12,7 @@ use flyball_cache::{
     ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
     View,
 };
-use flyball_plugin::{Cursor, Page};
+use flyball_plugin::{Cursor, Page, check_cpu_time};
 use flyball_types::description::Description;
 use flyball_types::{
     ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, MaskError, Projection,
@@ -21,7 +21,7 @@ use flyball_types::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::policy::PluginPolicy;
-use crate::reads::access::{Read, access};
+use crate::policy::access::{Access, Read, access};
 use crate::reads::snapshot::{Part, Snapshot};
 
 /// The most paths of one request, and their bytes: they are counted before they are parsed.
@@ -135,6 +135,16 @@ impl CachedReads {
         lister(informer, &self.policy, &self.seen)
     }
 
+    /// Returns what the plugin may see of the deltas of a watch, with its lister.
+    pub(crate) fn deltas(&self, informer: &Informer) -> Result<(Lister, Access), ApiError> {
+        let read = Read::Cached {
+            kind: &informer.resource().kind,
+            is_watched: true,
+            uses: &[],
+        };
+        Ok((self.lister(informer), access(&self.policy, read)?))
+    }
+
     /// Replaces the informers of the discovered kinds.
     pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
         let known = self.discovered();
@@ -215,7 +225,7 @@ impl CachedReads {
         let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
         let mut parts = Vec::new();
         for lister in listers.iter() {
-            let objects = lister.list(&list_query);
+            let objects = lister.list_while(&list_query, check_cpu_time)?;
             // Of many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
@@ -261,13 +271,14 @@ impl CachedReads {
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
         let (listers, list_query) = self.list_query(query)?;
         let count = match &*listers {
-            [lister] => lister.count(&list_query),
+            [lister] => lister.count_while(&list_query, check_cpu_time)?,
             listers => {
-                let uids = listers
-                    .iter()
-                    .flat_map(|lister| lister.list(&list_query))
-                    .map(|object| object.uid().clone());
-                uids.collect::<HashSet<Uid>>().len()
+                let mut uids: HashSet<Uid> = HashSet::new();
+                for lister in listers {
+                    let objects = lister.list_while(&list_query, check_cpu_time)?;
+                    uids.extend(objects.iter().map(|object| object.uid().clone()));
+                }
+                uids.len()
             }
         };
         Ok(u32::try_from(count).unwrap_or(u32::MAX))

@@ -15,8 +15,10 @@ pub(crate) struct FakeSource(pub(crate) Vec<Value>);
 
 impl Source for FakeSource {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
-        let pods =
-            json!({"resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced"});
+        let pods = json!({
+            "resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced",
+            "subresources": [{"subresource": "eviction"}],
+        });
         let body = match request.path.split('?').next().unwrap_or_default() {
             "/api" => {
                 json!({"items": [{"versions": [{"version": "v1", "resources": [pods]}]}]})

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
-use flyball_plugin::{Budget, Held, Read as GuestRead};
+use flyball_plugin::{Budget, Held, Read as GuestRead, check_cpu_time};
 use flyball_types::{
     ApiError, Catalogue, DiscoveryFailure, Effect, FieldPath, FieldSelector, Kind, Mask,
     ServedKind, Subresource, error_chain,
@@ -15,14 +15,14 @@ use flyball_types::{
 
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
-use crate::policy::{PluginPolicy, Visible};
-use crate::reads::access::{Read, access};
+use crate::policy::PluginPolicy;
+use crate::policy::access::{Access, Read, access};
 use crate::reads::cached::check_paths;
 use crate::reads::raw_path::{RawPath, ResourcePath};
 
 /// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
 /// has seen is not missed.
-const DISCOVERY_AGE: Duration = Duration::from_secs(1);
+pub(crate) const DISCOVERY_AGE: Duration = Duration::from_secs(1);
 
 /// The parameters that a live list may have.
 const LIST_PARAMETERS: [&str; 6] = [
@@ -73,11 +73,11 @@ enum Target {
         namespace: String,
         name: Option<String>,
         parameters: Vec<(String, String)>,
-        /// What the plugin may see.
-        visible: Visible,
+        access: Access,
     },
     /// A path.
     Raw {
+        access: Access,
         path: RawPath,
         parameters: Vec<(String, String)>,
         /// The path with its parameters.
@@ -141,13 +141,13 @@ impl LiveReads {
                 fields,
             } => {
                 let kind: Kind = kind.parse().map_err(invalid)?;
-                let visible = self.check("get", &kind, "", &namespace, &[])?;
+                let access = self.check("get", &kind, "", &namespace, &[])?;
                 let target = Target::Kind {
                     kind,
                     namespace,
                     name: Some(name),
                     parameters: Vec::new(),
-                    visible,
+                    access,
                 };
                 let fields = mask(&fields)?;
                 Ok(Prepared { target, fields })
@@ -160,13 +160,13 @@ impl LiveReads {
             } => {
                 let kind: Kind = kind.parse().map_err(invalid)?;
                 let compared = compared_fields(&parameters)?;
-                let visible = self.check("list", &kind, "", &namespace, &compared)?;
+                let access = self.check("list", &kind, "", &namespace, &compared)?;
                 let target = Target::Kind {
                     kind,
                     namespace,
                     name: None,
                     parameters,
-                    visible,
+                    access,
                 };
                 let fields = mask(&fields)?;
                 Ok(Prepared { target, fields })
@@ -177,7 +177,7 @@ impl LiveReads {
 
     /// Checks a GET of a path. The path of an object or of a list needs the same grant as the read of an object or a list.
     fn prepare_raw(&self, path_and_query: &str) -> Result<Prepared, ApiError> {
-        access(&self.policy, Read::Raw)?;
+        let access = access(&self.policy, Read::Raw)?;
         let (path, query) = path_and_query
             .split_once('?')
             .unwrap_or((path_and_query, ""));
@@ -187,6 +187,7 @@ impl LiveReads {
             .collect();
         let request = with_parameters(path.to_owned(), &parameters, &RAW_PARAMETERS)?;
         let target = Target::Raw {
+            access,
             path: parsed,
             parameters,
             request,
@@ -201,13 +202,13 @@ impl LiveReads {
     pub(crate) async fn fetch(&self, read: Prepared) -> Result<Fetched, ApiError> {
         self.rate.wait().await;
         let Prepared { target, fields } = read;
-        let (request, visible, is_list) = match target {
+        let (request, access, is_list) = match target {
             Target::Kind {
                 kind,
                 namespace,
                 name,
                 parameters,
-                visible,
+                access,
             } => {
                 let resource = resolve(&self.discovery, &kind).await?;
                 let path = match &name {
@@ -225,39 +226,43 @@ impl LiveReads {
                     (true, Some(_)) => METADATA,
                     (true, None) => METADATA_LIST,
                 };
-                let request = ApiRequest::get(path).accept(accept);
-                (request, visible, name.is_none())
+                let request = ApiRequest::read(path, &access).accept(accept);
+                (request, access, name.is_none())
             }
             Target::Raw {
+                access,
                 path: RawPath::Other,
                 request,
                 ..
-            } => (ApiRequest::get(request), Visible::All, false),
+            } => (ApiRequest::read(request, &access), access, false),
             Target::Raw {
+                access,
                 path: RawPath::Resource(target),
                 parameters,
                 request,
             } => {
-                let visible = self.check_path(&target, &parameters).await?;
-                (ApiRequest::get(request), visible, target.name.is_empty())
+                let access = self.check_path(&target, &parameters, access).await?;
+                let request = ApiRequest::read(request, &access);
+                (request, access, target.name.is_empty())
             }
         };
         let request = request.at_most(self.answer_bytes).charged_to(&self.budget);
         Ok(Fetched {
             answer: self.client.send_held(request).await?,
-            visible: visible.mask(),
+            visible: access.mask(),
             fields,
             is_list,
         })
     }
 
     /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
-    /// metrics, needs no more than the grant of `raw`.
+    /// metrics, needs no more than the access by `raw`.
     async fn check_path(
         &self,
         target: &ResourcePath,
         parameters: &[(String, String)],
-    ) -> Result<Visible, ApiError> {
+        by_raw: Access,
+    ) -> Result<Access, ApiError> {
         let is_it = |resource: &&Arc<ApiResource>| {
             let kind = &resource.kind;
             (&kind.group, &kind.version, &resource.plural)
@@ -293,7 +298,7 @@ impl LiveReads {
                 )));
             }
         }
-        Ok(Visible::All)
+        Ok(by_raw)
     }
 
     fn check(
@@ -303,7 +308,7 @@ impl LiveReads {
         subresource: &str,
         namespace: &str,
         uses: &[FieldPath],
-    ) -> Result<Visible, ApiError> {
+    ) -> Result<Access, ApiError> {
         let read = Read::Live {
             verb,
             kind,
@@ -367,17 +372,25 @@ pub(crate) async fn resolve(
 /// Returns the fields that the selectors among the parameters of a list compare.
 fn compared_fields(parameters: &[(String, String)]) -> Result<Vec<FieldPath>, ApiError> {
     let mut fields = Vec::new();
-    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in parameters {
         match name.as_str() {
-            "labelSelector" => fields.push(FieldPath::of_fields(&["metadata", "labels"])),
-            "fieldSelector" => {
-                let selector: FieldSelector = value.parse().map_err(invalid)?;
-                fields.extend(selector.paths().cloned());
-            }
+            "labelSelector" => fields.extend(selected_fields(value, "")?),
+            "fieldSelector" => fields.extend(selected_fields("", value)?),
             _ => {}
         }
     }
     Ok(fields)
+}
+
+/// Returns the fields that a label selector and a field selector compare.
+pub(crate) fn selected_fields(labels: &str, fields: &str) -> Result<Vec<FieldPath>, ApiError> {
+    let labels = (!labels.is_empty()).then(|| FieldPath::of_fields(&["metadata", "labels"]));
+    let mut compared: Vec<FieldPath> = labels.into_iter().collect();
+    if !fields.is_empty() {
+        let selector: FieldSelector = fields.parse().map_err(invalid)?;
+        compared.extend(selector.paths().cloned());
+    }
+    Ok(compared)
 }
 
 /// Appends the parameters to a path. Fails if one is not among those that are allowed.
@@ -417,10 +430,12 @@ fn mask(fields: &[String]) -> Result<Option<Mask>, ApiError> {
 fn narrow(answer: &[u8], mask: &Mask, is_list: bool) -> Result<Bytes, ApiError> {
     let mut narrowed = Vec::with_capacity(answer.len());
     let pruned = if is_list {
-        mask.prune_list(answer, &mut narrowed)
+        let mut before_item = || check_cpu_time().map_err(|error| error.message);
+        mask.prune_list(answer, &mut narrowed, &mut before_item)
     } else {
         mask.prune(answer, &mut narrowed)
     };
+    check_cpu_time()?;
     pruned.map_err(|error| {
         let message = format!("the server's answer can't be read: {error}");
         ApiError::internal(Effect::None, message)

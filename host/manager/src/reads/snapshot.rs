@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use flyball_cache::Object;
-use flyball_plugin::{Cursor, Page};
+use flyball_plugin::{Cursor, Page, check_cpu_time};
 use flyball_types::{ApiError, Kind};
 use serde_json::Value;
+
+/// After how many bytes of objects a page looks whether the call has CPU time left...
+const CHECKED_EACH: usize = 256 << 10;
+/// ...where each object counts so many more.
+const OBJECT_WORK: usize = 1 << 10;
 
 /// The objects that a query found and that are not yet returned.
 pub(super) struct Snapshot {
@@ -90,10 +95,15 @@ impl Cursor for Snapshot {
             (expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2,
         );
         page.push(b'[');
-        let mut count = 0;
+        let (mut count, mut work) = (0, 0);
         while count < limit {
+            if work > CHECKED_EACH {
+                check_cpu_time()?;
+                work = 0;
+            }
             let next = self.held.take().or_else(|| self.objects.next());
             let Some((part, object)) = next else { break };
+            work += OBJECT_WORK + object.json().len();
             let before = page.len();
             if count > 0 {
                 page.push(b',');

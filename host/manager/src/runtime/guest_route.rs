@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use flyball_cache::{Delta, Lister};
+use flyball_cache::{Delta, Lister, Object};
 use flyball_plugin::{Plugin, RoutedKey};
-use flyball_types::Kind;
+use flyball_types::{Kind, Mask};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::policy::access::Access;
 use crate::runtime::context::PluginContext;
 use crate::runtime::guest_call::GuestCall;
 use crate::runtime::history::Entry;
@@ -41,6 +42,8 @@ struct RoutedWatch {
     /// The watch's name in the deltas for the guest.
     name: Arc<str>,
     lister: Lister,
+    /// What the plugin may see of the objects.
+    visible: Option<Arc<Mask>>,
     /// Counted down once the initial deltas have been tried.
     left: watch::Sender<usize>,
 }
@@ -60,19 +63,20 @@ impl GuestRoute {
         Producer(self.clone())
     }
 
-    /// Adds a watch. `lister` shows what the plugin sees of its objects; `left` is counted down once the initial ones have
-    /// been tried.
+    /// Adds a watch, of whose objects the guest is shown what both the lister's view and the policy's decision show. `left` is
+    /// counted down once the initial ones have been tried.
     pub(super) fn sender(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
-        lister: &Lister,
+        (lister, access): (Lister, Access),
         left: &watch::Sender<usize>,
     ) -> RouteSender {
         let mut watches = self.watches.lock();
         watches.push(RoutedWatch {
             kind: kind.clone(),
             name: kind.to_string().into(),
-            lister: lister.clone(),
+            lister,
+            visible: access.mask().map(Arc::new),
             left: left.clone(),
         });
         RouteSender {
@@ -179,15 +183,15 @@ impl GuestRoute {
 
     /// A delta as the guest's `route` receives it, with what the plugin sees of the object.
     fn guest_delta(&self, waiting: &Waiting) -> flyball_plugin::Delta {
-        let RoutedWatch { name, lister, .. } = self.watches.lock()[waiting.watch].clone();
-        let mut projection = lister
-            .projection(None)
-            .expect("a view shows its own fields");
+        let watch = self.watches.lock()[waiting.watch].clone();
+        // A decision that shows less than the view would be a fault of ours: nothing is shown then.
+        let mut projection = watch.lister.projection(watch.visible.as_ref()).ok();
+        let mut shown = |object: &Arc<Object>| Some(projection.as_mut()?.bytes(object));
         flyball_plugin::Delta {
-            watch: name.as_ref().into(),
+            watch: watch.name.as_ref().into(),
             delta_type: waiting.delta_type,
-            old: waiting.old.as_ref().map(|old| projection.bytes(old)),
-            new: waiting.new.as_ref().map(|new| projection.bytes(new)),
+            old: waiting.old.as_ref().and_then(&mut shown),
+            new: waiting.new.as_ref().and_then(&mut shown),
             initial: waiting.initial,
         }
     }

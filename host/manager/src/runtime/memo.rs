@@ -123,8 +123,10 @@ impl MemoCall {
     /// Stages a removal of what is there.
     pub(crate) fn remove(&self, memo: &Memo, key: &str) {
         let mut staged = self.staged.lock();
-        if staged.by_key.contains_key(key) || memo.state.lock().entries.contains_key(key) {
+        if memo.state.lock().entries.contains_key(key) {
             staged.insert(key, None);
+        } else {
+            staged.forget(key);
         }
     }
 
@@ -149,10 +151,24 @@ impl MemoCall {
 
 impl Changes {
     fn insert(&mut self, key: &str, change: Option<Staged>) {
-        let bytes = |change: &Staged| size(key, &change.entry.value, &change.object_uid);
-        self.bytes += change.as_ref().map_or(0, bytes);
-        let before = self.by_key.insert(key.into(), change);
-        self.bytes -= before.flatten().as_ref().map_or(0, bytes);
+        self.forget(key);
+        self.bytes += Self::size(key, change.as_ref());
+        self.by_key.insert(key.into(), change);
+    }
+
+    /// Leaves a key as it is committed.
+    fn forget(&mut self, key: &str) {
+        if let Some(change) = self.by_key.remove(key) {
+            self.bytes -= Self::size(key, change.as_ref());
+        }
+    }
+
+    /// What a change takes, in bytes.
+    fn size(key: &str, change: Option<&Staged>) -> usize {
+        match change {
+            Some(change) => size(key, &change.entry.value, &change.object_uid),
+            None => size(key, &Bytes::new(), ""),
+        }
     }
 }
 
@@ -301,6 +317,29 @@ mod tests {
         assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "1");
     }
 
+    #[test]
+    fn a_call_holds_no_keys_that_it_added_and_removed() {
+        let memo = Memo::default();
+        let committed = MemoCall::default();
+        put(&committed, &memo, "a", 0, "1").unwrap();
+        committed.commit(&memo);
+        let call = MemoCall::default();
+        for number in 0..100 {
+            let key = format!("{number}");
+            put(&call, &memo, &key, 0, "1").unwrap();
+            call.remove(&memo, &key);
+            assert_eq!(call.get(&memo, &key), None);
+        }
+        call.remove(&memo, "a");
+        assert_eq!(call.get(&memo, "a"), None);
+        let staged = call.staged.lock();
+        assert_eq!(staged.by_key.len(), 1);
+        assert_eq!(staged.bytes, size("a", &Bytes::new(), ""));
+        drop(staged);
+        call.commit(&memo);
+        assert!(memo.is_empty());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_has_expired_takes_no_room_though_nobody_asks_for_it() {
         let memo = Memo::default();
@@ -383,7 +422,7 @@ mod tests {
         call.remove(&memo, "0007");
         assert!(put(100).is_ok() && put(101).is_err());
         (1000..2000).for_each(|key| call.remove(&memo, &key.to_string()));
-        assert_eq!(call.staged.lock().by_key.len(), 101);
+        assert_eq!(call.staged.lock().by_key.len(), 100);
         call.commit(&memo);
         assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
     }

@@ -159,3 +159,31 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queued_key_keeps_no_object() {
+        let described: description::Queue =
+            serde_json::from_value(json!({"name": "a"})).expect("a queue");
+        let queue = Queue::new(&described, "a", &Metrics::new()).expect("the name is free");
+        let object = json!({"metadata": {"namespace": "demo", "name": "web", "uid": "1", "resourceVersion": "1"}});
+        let object = Object::parse(object.to_string().as_bytes()).expect("an object");
+        let left = Arc::downgrade(&object);
+        let delta = Delta {
+            old: Some(object.clone()),
+            new: Some(object.clone()),
+            between: vec![object],
+            initial: false,
+        };
+        let kind = Arc::new(Kind::new("", "v1", "Pod"));
+        queue.route("demo/web".into(), Duration::ZERO, &kind, &delta);
+        drop(delta);
+        assert_eq!(queue.keys.snapshot().normal, 1);
+        assert!(left.upgrade().is_none());
+    }
+}

@@ -75,13 +75,17 @@ impl WatchRoute {
             deltas
         };
         let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
-        let lister = context.reads.cached.lister(&informer);
+        let cached = &context.reads.cached;
+        let guest_route = router.has_guest_route().then(|| {
+            let shown = context.telemetry.incidents.seen(cached.deltas(&informer));
+            let shown = shown.ok()?;
+            Some(guest.sender(&kind, shown, &left))
+        });
+        let lister = cached.lister(&informer);
         let routing = Self {
             plugin: plugin.clone(),
             context: context.clone(),
-            guest: router
-                .has_guest_route()
-                .then(|| guest.sender(&kind, &lister, &left)),
+            guest: guest_route.flatten(),
             router,
             lister,
             kind,

@@ -34,10 +34,14 @@ pub(crate) struct CustomMetrics {
 }
 
 impl CustomMetrics {
-    /// Declares the metrics of a description. Those that can't be declared are logged and left out.
-    pub(crate) fn declare(metrics: &Metrics, description: &Description) -> Self {
+    /// Declares the metrics of a description. Those that can't be declared are logged and left out. A built-in has the names of
+    /// kube-controller-manager; those of a dropped-in plugin have a prefix, so that it takes no name of another component.
+    pub(crate) fn declare(metrics: &Metrics, description: &Description, is_builtin: bool) -> Self {
         let plugin = description.name.as_str();
-        let mut group = metrics.group(plugin);
+        let mut group = match is_builtin {
+            true => metrics.group(plugin),
+            false => metrics.group_with_prefix(plugin, metric_prefix(plugin)),
+        };
         for metric in &description.metrics {
             let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
             let kind = match &metric.metric_type {
@@ -72,6 +76,12 @@ impl CustomMetrics {
     }
 }
 
+/// Returns the prefix of a dropped-in plugin's metrics. Its end keeps `a` with `b_c` from being `a-b` with `c`.
+fn metric_prefix(plugin: &str) -> String {
+    let plugin = plugin.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("plugin_{plugin}__")
+}
+
 /// Returns the start of a text, at most so many bytes.
 pub(crate) fn clip(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
@@ -103,5 +113,46 @@ pub(crate) fn log_guest(
         LogLevel::Info => tracing::info!(target: "flyball::guest", controller, key, "{text}"),
         LogLevel::Warn => tracing::warn!(target: "flyball::guest", controller, key, "{text}"),
         LogLevel::Error => tracing::error!(target: "flyball::guest", controller, key, "{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_types::description::Metric;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_in_plugin_takes_no_name_of_a_metric_that_a_built_in_may_have() {
+        let metrics = Metrics::new();
+        let metric = Metric {
+            name: "syncs_total".into(),
+            help: "Syncs.".into(),
+            labels: Vec::new(),
+            metric_type: MetricType::Counter,
+        };
+        let declare = |name: &str, is_builtin| {
+            let description = Description {
+                name: name.into(),
+                metrics: vec![metric.clone()],
+                ..Description::default()
+            };
+            let own = CustomMetrics::declare(&metrics, &description, is_builtin);
+            own.update(|group, labels| group.add("syncs_total", labels, 1.0), &[]);
+            own
+        };
+        let _all = [
+            declare("a-b", false),
+            declare("a", false),
+            declare("job-controller", true),
+        ];
+        let text = metrics.render();
+        for line in [
+            "\nplugin_a_b__syncs_total 1\n",
+            "\nplugin_a__syncs_total 1\n",
+            "\nsyncs_total 1\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 }

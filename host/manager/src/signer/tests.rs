@@ -77,6 +77,18 @@ fn a_token_of_openssl_is_verified() {
 }
 
 #[test]
+fn claims_and_tokens_are_refused_before_they_are_parsed_if_no_token_has_so_many_bytes() {
+    let (signer, large) = (signer(file!("rsa.pem")), " ".repeat(MAX_TOKEN + 1));
+    let refused = [
+        signer.sign_jwt("a", large.as_bytes()).map(drop),
+        signer.verify_jwt("a", &large).map(drop),
+    ];
+    for result in refused {
+        assert_eq!(result.unwrap_err().reason, "Full");
+    }
+}
+
+#[test]
 fn a_token_says_its_algorithm_and_the_id_of_its_key() {
     for (pem, algorithm, id) in [
         (&file!("rsa.pem")[..], "RS256", RSA_ID),

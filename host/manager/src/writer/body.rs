@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::api::client::ApiRequest;
 use crate::limits::stop::Stoppable;
-use crate::reads::access::{Read, access};
+use crate::policy::access::{Read, access};
 use crate::writer::{Writer, merge};
 
 /// Size in bytes from which on a merge does not run on the async threads...
@@ -124,11 +124,11 @@ impl Writer {
             namespace: &target.namespace,
             uses: &[],
         };
-        access(&self.policy, read)?;
+        let access = access(&self.policy, read)?;
         let path = resource
             .object(&target.namespace, &target.name, "")
             .map_err(|e| ApiError::invalid(e.to_string()))?;
-        let get = ApiRequest::get(path).charged_to(&self.budget);
+        let get = ApiRequest::read(path, &access).charged_to(&self.budget);
         let held = {
             let _permit = self.wait_to_send(begun).await?;
             self.client.send_held(get.unless_stopped(begun)).await?

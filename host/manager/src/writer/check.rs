@@ -1,10 +1,11 @@
 //! The one check of a mutation by a guest.
 
 use flyball_plugin::{Operation, Write};
-use flyball_types::{ApiError, Kind};
+use flyball_types::{ApiError, Kind, Mask};
 
 use crate::policy::Visible;
-use crate::reads::access::{Read, access};
+use crate::policy::access::{MayWrite, Mutation, may_write};
+use crate::reads::live::selected_fields;
 use crate::writer::Writer;
 use crate::writer::journal::verb;
 use crate::writer::options::Options;
@@ -15,23 +16,37 @@ pub(super) const MAX_BODY: usize = 3 << 20;
 const MAX_OPTIONS: usize = 16 << 10;
 
 impl Writer {
-    /// The one check of a mutation. Returns its options, and what the plugin may see of the answer.
-    pub(super) fn check(&self, write: &Write, kind: &Kind) -> Result<(Options, Visible), ApiError> {
+    /// The one check of a mutation. Returns its options, and the policy's decision, which its requests need.
+    pub(super) fn check(
+        &self,
+        write: &Write,
+        kind: &Kind,
+    ) -> Result<(Options, MayWrite), ApiError> {
         check_subresource(write)?;
         check_size(write)?;
         let (verb, subresource) = (verb(&write.operation), write.subresource());
         let namespace = &write.target.namespace;
-        self.policy.check(verb, kind, subresource, namespace)?;
-        let answer = Read::Answer {
+        let mutation = Mutation {
             verb,
             kind,
             subresource,
             namespace,
         };
-        let visible = access(&self.policy, answer)?;
+        let may_write = may_write(&self.policy, mutation)?;
+        let visible = may_write.visible();
         let options = Options::parse(&write.options)?;
+        if let Operation::DeleteCollection {
+            label_selector,
+            field_selector,
+        } = &write.operation
+        {
+            // Which objects are deleted tells what their fields hold.
+            let compared = selected_fields(label_selector, field_selector)?;
+            let compared = Mask::of(&compared).map_err(|e| ApiError::invalid(e.to_string()))?;
+            visible.check(kind, &compared)?;
+        }
         if let Operation::Patch { patch_type, patch } = &write.operation {
-            let sees_all = visible == Visible::All;
+            let sees_all = *visible == Visible::All;
             match patch_type.as_str() {
                 "json" if !sees_all => check_json_patch(kind, patch)?,
                 "apply" => {
@@ -46,7 +61,7 @@ impl Writer {
                 _ => {}
             }
         }
-        Ok((options, visible))
+        Ok((options, may_write))
     }
 
     /// `apply` creates an object that does not exist: without a grant to create it, the plugin's cache must have it.

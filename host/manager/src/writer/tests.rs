@@ -32,6 +32,10 @@ struct Fixture {
 
 impl Fixture {
     async fn new(fence: Fence, rate: RateLimiter) -> Self {
+        Self::with_policy(POLICY, fence, rate).await
+    }
+
+    async fn with_policy(policy: &str, fence: Fence, rate: RateLimiter) -> Self {
         let (connection, log) = serve(|request| {
             let mut object = request.body.clone();
             if object["metadata"]["name"] == "bad" {
@@ -41,7 +45,7 @@ impl Fixture {
             Reply::Json(201, object)
         });
         let (informer, source): (_, Arc<dyn Source>) = informer(Vec::new(), &["spec"]).await;
-        let policy = Policy::parse(Path::new("policy.toml"), POLICY).expect("a policy");
+        let policy = Policy::parse(Path::new("policy.toml"), policy).expect("a policy");
         let policy = Arc::new(policy.plugins["a"].clone());
         let discovery = Arc::new(Discovery::new(source));
         let cached = Arc::new(CachedReads::new(
@@ -260,6 +264,65 @@ fn a_status_is_written_by_update_status_alone() {
     assert_eq!(check(&update_status, ""), Ok(()));
     assert_eq!(check(&update_status, "status"), Err("Invalid".into()));
     assert_eq!(check(&update_status, "scale"), Err("Invalid".into()));
+}
+
+#[tokio::test]
+async fn a_subresource_must_be_one_of_its_kind() {
+    let policy =
+        "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nsubresource = \"*\"\nverbs = [\"create\"]\n";
+    let fixture = Fixture::with_policy(policy, Fence::open(), unlimited()).await;
+    let create = |subresource: &str| {
+        let mut write = create("demo", "");
+        write.target.name = "web".into();
+        write.target.subresource = subresource.into();
+        write
+    };
+    for (subresource, is_served) in [("eviction", true), ("status", true), ("secrets", false)] {
+        let result = fixture.run(vec![create(subresource)]).await.remove(0);
+        let expected = format!("{PODS}/web/{subresource}");
+        if is_served {
+            assert!(result.is_ok(), "{result:?}");
+            assert_eq!(fixture.log.take(), [expected]);
+        } else {
+            let error = result.unwrap_err();
+            assert_eq!(error.reason, "Invalid");
+            assert!(
+                error.message.contains("no subresource `secrets`"),
+                "{error}"
+            );
+            assert!(fixture.log.take().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deletecollection_selects_only_by_fields_that_the_plugin_reads() {
+    let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"list\"]\nfields = [\"metadata.labels\"]\n\
+                  [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"deletecollection\"]\n";
+    let fixture = Fixture::with_policy(policy, Fence::open(), unlimited()).await;
+    for (labels, fields, is_allowed) in [
+        ("", "", true),
+        ("a=b", "", true),
+        ("", "metadata.name=web", true),
+        ("", "spec.nodeName=n", false),
+        ("a=b", "metadata.name=web,spec.nodeName=n", false),
+    ] {
+        let write = Write {
+            operation: Operation::DeleteCollection {
+                label_selector: labels.into(),
+                field_selector: fields.into(),
+            },
+            ..create("demo", "")
+        };
+        let result = fixture.run(vec![write]).await.remove(0);
+        assert_eq!(
+            !fixture.log.take().is_empty(),
+            is_allowed,
+            "{labels} {fields}"
+        );
+        let denied = result.err().is_some_and(|error| error.reason == "Denied");
+        assert_eq!(denied, !is_allowed, "{labels} {fields}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,6 @@ mod wasi;
 pub(crate) mod writer;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_types::{ApiError, Effect, printable};
@@ -132,11 +131,6 @@ impl State {
         let logged = self.last_error.clone();
         let text = logged.or_else(|| self.wasi.as_ref()?.stderr_tail())?;
         Some(printable(&text))
-    }
-
-    /// The CPU time that the call may use.
-    pub(crate) fn cpu_limit(&self) -> Duration {
-        self.limits.cpu_per_call
     }
 
     /// Returns the imports of the current call.

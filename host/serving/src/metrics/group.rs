@@ -45,6 +45,9 @@ pub enum Kind {
 pub struct Group {
     metrics: Metrics,
     owner: String,
+    /// Stands before each name in the exposition.
+    prefix: String,
+    /// By the owner's names.
     families: BTreeMap<String, Declared>,
     /// The size of all series in bytes.
     size: AtomicUsize,
@@ -58,10 +61,11 @@ struct Declared {
 }
 
 impl Group {
-    pub(super) fn new(metrics: Metrics, owner: String) -> Self {
+    pub(super) fn new(metrics: Metrics, owner: String, prefix: String) -> Self {
         Self {
             metrics,
             owner,
+            prefix,
             families: BTreeMap::new(),
             size: AtomicUsize::new(0),
         }
@@ -76,9 +80,10 @@ impl Group {
         labels: &[&str],
         kind: Kind,
     ) -> Result<(), MetricsError> {
+        let shown = format!("{}{name}", self.prefix);
         let family = self
             .metrics
-            .declare(&self.owner, name, help, labels, &kind)?;
+            .declare(&self.owner, &shown, help, labels, &kind)?;
         let buckets = match &kind {
             Kind::Histogram(buckets) => buckets.len(),
             Kind::Counter | Kind::Gauge => 0,
@@ -89,7 +94,7 @@ impl Group {
             series: Mutex::default(),
         };
         if let Some(old) = self.families.insert(name.to_owned(), declared) {
-            self.metrics.release(name, old.family);
+            self.metrics.release(&shown, old.family);
         }
         Ok(())
     }
@@ -175,7 +180,8 @@ impl Declared {
 impl Drop for Group {
     fn drop(&mut self) {
         for (name, declared) in std::mem::take(&mut self.families) {
-            self.metrics.release(&name, declared.family);
+            let shown = format!("{}{name}", self.prefix);
+            self.metrics.release(&shown, declared.family);
         }
     }
 }
@@ -241,6 +247,26 @@ mod tests {
             other.declare("no name", "", &[], Kind::Gauge),
             Err(MetricsError::Invalid(..))
         ));
+    }
+
+    #[test]
+    fn a_group_with_a_prefix_takes_no_name_of_another_one() {
+        let metrics = Metrics::default();
+        let mut other = metrics.group_with_prefix("other", "plugin_other__");
+        let declared = other.declare("greetings_total", "Adds.", &[], Kind::Counter);
+        declared.expect("the name is free");
+        other.add("greetings_total", &[], 1.0).expect("declared");
+        let own = greeter(&metrics, &[]);
+        own.add("greetings_total", &[], 2.0).expect("declared");
+        let text = metrics.render();
+        for line in [
+            "\ngreetings_total 2\n",
+            "\nplugin_other__greetings_total 1\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        drop((other, own));
+        assert_eq!(metrics.render(), "");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The fields of a kind that a description reads: those that it names, and those that its selectors, predicates and
 //! mappings need. The cache keeps them, and a policy must grant them.
 
-use super::{Change, Description, Mapping, To, Watch};
+use super::{Change, Description, Mapping, Owners, To, Watch};
 use crate::{FieldPath, FieldSelector, Kind, Mask, MaskError};
 
 /// The fields that one watch reads of the objects of a kind.
@@ -74,6 +74,10 @@ impl Description {
                     paths.fields.extend(parse(whose));
                 }
                 To::Dependents => paths.imply("ownerReferences"),
+                // Any object that the plugin sees may be such an owner.
+                To::OwnerReferences {
+                    which: Owners::Deleting,
+                } => paths.imply("deletionTimestamp"),
                 _ => {}
             }
         }
@@ -97,8 +101,10 @@ impl WatchedPaths {
         match &mapping.to {
             To::Named { path, .. } => self.fields.extend(parse([path])),
             To::Selecting { .. } => self.imply("labels"),
-            To::Controller { .. } | To::Owner { .. } | To::OwnerReferences { .. } => {
+            To::Controller { .. } | To::Owner { .. } => self.imply("ownerReferences"),
+            To::OwnerReferences { .. } => {
                 self.imply("ownerReferences");
+                self.imply("deletionTimestamp");
             }
             To::Itself
             | To::InNamespace { .. }
@@ -191,6 +197,10 @@ mod tests {
                 "metadata.ownerReferences",
             ),
             (
+                r#""map": [{"to": "ownerReferences", "which": "missing"}]"#,
+                "metadata.deletionTimestamp",
+            ),
+            (
                 r#""map": [{"to": "dependents"}]"#,
                 "metadata.ownerReferences",
             ),
@@ -201,6 +211,15 @@ mod tests {
                 "{field}: {found:?}"
             );
         }
+        // Which owners are being deleted shows in the keys of another watch.
+        let deleting =
+            r#"{"kind": "v1/Pod", "map": [{"to": "ownerReferences", "which": "deleting"}]}"#;
+        let found = paths(&format!(r#"{{"kind": "v1/Secret"}}, {deleting}"#));
+        assert!(
+            found
+                .iter()
+                .any(|path| path == "metadata.deletionTimestamp")
+        );
         assert_eq!(
             paths(r#"{"kind": "v1/Secret", "map": [{"to": "itself"}]}"#),
             ["type"]

@@ -143,7 +143,7 @@ async fn the_faults_of_a_plugin_are_limited_and_reported_and_another_plugin_work
                 let missed: Vec<_> = missed.collect();
                 let series = page
                     .lines()
-                    .filter(|line| line.starts_with("faulty_total{"))
+                    .filter(|line| line.starts_with("plugin_faulty__faulty_total{"))
                     .count();
                 let is_all = missed.is_empty() && series > 0;
                 Ok(if is_all {

@@ -60,17 +60,26 @@ impl Needs {
         if policy.imports.contains("raw") && description.imports.contains("raw") {
             needs.note("It sends GET requests to paths of its own (`raw`): add the paths that it documents as `nonResourceURLs`.");
         }
-        for group in ["", "events.k8s.io"] {
-            let verbs = needs
-                .everywhere
-                .entry((group.into(), "events".into()))
-                .or_default();
-            verbs.extend(["create", "patch"]);
-        }
+        needs.add_events(policy);
         needs
     }
 
-    fn note(&mut self, note: impl Into<String>) {
+    /// Adds events about objects, which the host records in their namespaces: everywhere, or where the plugin may do something.
+    fn add_events(&mut self, policy: &PluginPolicy) {
+        let mut rules = policy.allow.iter();
+        let places: Vec<&mut Rules> = match rules.any(|rule| rule.namespaces.is_empty()) {
+            true => vec![&mut self.everywhere],
+            false => self.within.values_mut().collect(),
+        };
+        for rules in places {
+            for group in ["", "events.k8s.io"] {
+                let verbs = rules.entry((group.into(), "events".into())).or_default();
+                verbs.extend(["create", "patch"]);
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
             self.notes.push(note);

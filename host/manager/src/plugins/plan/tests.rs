@@ -139,13 +139,10 @@ impl World {
                 let source = self.state.sources.get_mut(path).expect("a source");
                 source.loaded(loaded);
             }
-            Action::LoadKept(plugin, digest) => {
+            Action::LoadKept(origin, digest) => {
                 let held = self.contents.get(&digest).cloned();
                 let loaded = held.unwrap_or_else(|| Err("it is lost".into()));
-                let loaded = loaded.map(|kept| LoadedPlugin {
-                    origin: plugin.origin,
-                    ..kept
-                });
+                let loaded = loaded.map(|kept| LoadedPlugin { origin, ..kept });
                 let kept = self.state.kept.get_mut(&digest).expect("a kept version");
                 kept.loaded(loaded);
             }
@@ -312,7 +309,9 @@ rows! {
         => ["load /a.wasm"], ["a 1"];
     of_two_files_with_one_name_the_one_that_ran_last_starts:
         |world| {
-            let versions = world.state.record.after("a", "2", "2", Asks::of(&a("2").description));
+            let two = a("2");
+            let asks = Asks::of(&two.description);
+            let versions = world.state.record.after("a", two.file(), "2", asks);
             world.state.record.set("a", versions);
             world.policy(GRANTS);
         },
@@ -491,7 +490,8 @@ rows! {
         two_ran,
         |world| {
             world.state.record.pin("a", "1", "2");
-            world.state.begin(&Action::LoadKept(a("2"), "1".into()));
+            let origin = Origin::File("/a.wasm".into());
+            world.state.begin(&Action::LoadKept(origin, "1".into()));
         }
         => [], ["a 2"];
     a_version_that_is_lost_leaves_that_of_the_file_running:
@@ -586,6 +586,16 @@ rows! {
             world.state.noted.clear();
         }
         => ["note a: pending: the policy for"], [];
+    an_unsigned_file_does_not_run_in_place_of_the_package_that_the_policy_names:
+        |world| {
+            one_runs(world);
+            world.settle();
+            world.contents.insert(PACKAGE.into(), Ok(a("2")));
+            world.policy(&format!("[plugins.a]\nsource = \"{PACKAGE}\"\n{GRANTS}"));
+            world.files.clear();
+        },
+        |world| world.state.record.pin("a", "1", "2")
+        => [], ["a 2"];
     a_version_that_is_rolled_back_to_describes_itself_with_the_configuration:
         |world| {
             two_ran(world);

@@ -80,11 +80,15 @@ impl Candidates {
         let file = plugin.digest.clone();
         let mut plugin = plugin;
         let mut problem = None;
-        if let Some(pinned) = state.record.pinned(name, &file) {
+        // The policy may have come to name another file or package since the rollback.
+        let is_granted =
+            |digest: &&str| (inputs.grants).is_for(name, state.record.version(name, digest));
+        let pinned = state.record.pinned(name, &file).filter(is_granted);
+        if let Some(pinned) = pinned {
             match state.kept.get(pinned) {
                 None => {
-                    let load = Action::LoadKept(plugin.clone(), pinned.to_owned());
-                    self.loads.push(load);
+                    let origin = state.record.origin(name, pinned, &plugin.origin);
+                    self.loads.push(Action::LoadKept(origin, pinned.to_owned()));
                     self.go_on(name, state, inputs);
                     return None;
                 }

@@ -52,7 +52,7 @@ impl Supervisor {
         match action {
             Action::Load(path, stamp) => self.load_file(path, stamp),
             Action::Pull(path, package) => self.pull(path, package),
-            Action::LoadKept(plugin, digest) => self.load_kept(plugin.origin, digest),
+            Action::LoadKept(origin, digest) => self.load_kept(origin, digest),
             Action::Describe(key, config) => self.describe(key, config),
             Action::Forget(path) => drop(self.loading.remove(&SourceKey::Path(path))),
             Action::Open(name, version) => {

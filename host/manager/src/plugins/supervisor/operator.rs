@@ -160,7 +160,17 @@ impl Supervisor {
             true => self.state.record.previous(name),
             false => Err(RollbackError::NotKept),
         };
-        let previous = previous.map_err(|error| RequestError::Refused(error.to_string()))?;
+        let refused = |error: RollbackError| RequestError::Refused(error.to_string());
+        let previous = previous.map_err(refused)?;
+        let version = self.state.record.version(name, previous);
+        // What runs from the file or package is granted, or is not run.
+        if previous != plugin.digest && !self.grants.is_for(name, version) {
+            return Err(refused(RollbackError::OtherFile {
+                name: name.to_owned(),
+                granted: self.grants.only_file(name),
+                found: version.to_string(),
+            }));
+        }
         Ok((plugin.digest.clone(), previous.to_owned()))
     }
 
@@ -199,9 +209,16 @@ impl Supervisor {
     fn description(&self, name: &str) -> Result<PluginDescription, RequestError> {
         let plugin = self.known(name)?;
         let running = self.state.running(name);
+        let in_force = running.map(|running| (*running.grant.policy).clone());
+        // One that waits, for the rights of its account say, has a policy too.
+        let granted = || {
+            let is_granted = self.grants.is_for(name, plugin.file());
+            let policy = self.grants.plugins.plugins.get(name);
+            policy.filter(|_| is_granted).cloned()
+        };
         Ok(PluginDescription {
             description: (*plugin.description).clone(),
-            policy: running.map(|running| (*running.grant.policy).clone()),
+            policy: in_force.or_else(granted),
         })
     }
 }

@@ -1,9 +1,71 @@
-//! The one check of a guest's reads: cached, live, raw and discovery, and the answers to its writes. Whatever a guest
-//! receives of an object is reduced to the fields that [`access`] returns.
+//! The one check of a guest's reads: cached, live, raw and discovery, the deltas for its `route`, and the answers to its writes.
+//! Whatever a guest receives of an object is reduced to what [`access`] returns. The grant of a mutation is checked here, too.
+//!
+//! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta for its `route`
+//! can be built without one.
 
 use flyball_types::{ApiError, FieldPath, Kind, Mask};
 
 use crate::policy::{PluginPolicy, Visible, deny_hidden};
+
+/// The decision that a plugin may read something: what it may see of it. Only [`access`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Access(Visible);
+
+/// The decision that a plugin may write something: what it may see of the answer. Only [`may_write`] makes one.
+#[derive(Clone, Debug)]
+pub(crate) struct MayWrite(Access);
+
+/// A mutation that a guest asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mutation<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) kind: &'a Kind,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+}
+
+impl Access {
+    pub(crate) fn visible(&self) -> &Visible {
+        &self.0
+    }
+
+    /// The mask that what is read is reduced to; none if it is not reduced.
+    pub(crate) fn mask(self) -> Option<Mask> {
+        self.0.mask()
+    }
+}
+
+impl MayWrite {
+    /// What the plugin may see of the server's answer.
+    pub(crate) fn visible(&self) -> &Visible {
+        self.0.visible()
+    }
+}
+
+/// Decides whether a plugin may write something.
+///
+/// # Errors
+/// `Denied` if it may not.
+pub(crate) fn may_write(
+    policy: &PluginPolicy,
+    mutation: Mutation<'_>,
+) -> Result<MayWrite, ApiError> {
+    let Mutation {
+        verb,
+        kind,
+        subresource,
+        namespace,
+    } = mutation;
+    policy.check(verb, kind, subresource, namespace)?;
+    let answer = Read::Answer {
+        verb,
+        kind,
+        subresource,
+        namespace,
+    };
+    access(policy, answer).map(MayWrite)
+}
 
 /// A read that a guest asks for.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +108,11 @@ const OTHER_KINDS: [&str; 4] = ["binding", "eviction", "scale", "token"];
 ///
 /// # Errors
 /// `Denied` if it may not read them.
-pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
+pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Access, ApiError> {
+    visible(policy, read).map(Access)
+}
+
+fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
     match read {
         Read::Cached {
             kind,
@@ -226,7 +292,7 @@ mod tests {
                 subresource,
                 namespace: "demo",
             };
-            access(&policy(text), read).expect("an answer may be received")
+            visible(&policy(text), read).expect("an answer may be received")
         };
         let labels = Visible::Fields(Mask::parse(["metadata.labels"]).expect("paths"));
         for verb in ["create", "update", "patch", "delete"] {
@@ -261,7 +327,7 @@ mod tests {
             namespace: "demo",
         };
         for read in [live, answer] {
-            assert_eq!(access(&policy, read).as_ref(), Ok(&labels), "{read:?}");
+            assert_eq!(visible(&policy, read).as_ref(), Ok(&labels), "{read:?}");
         }
     }
 
