@@ -1,4 +1,4 @@
-//! `cargo xtask test`: builds everything, then runs every test.
+//! `cargo xtask test`: builds everything, then runs every test, those after a failed one too.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     std::fs::write(&skipped, "").with_context(|| format!("can't empty {}", skipped.display()))?;
     let mut cargo = command("cargo");
     cargo
-        .args(["test", "--release"])
+        .args(["test", "--release", "--no-fail-fast"])
         .args(cargo_test_arguments(arguments))
         // `cargo test` builds the host's binary again.
         .env(build::EMBEDDED, built.embedded)

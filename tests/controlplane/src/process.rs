@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 /// How long a child may take to end after SIGTERM before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
@@ -108,9 +108,13 @@ impl Process {
         self.child.wait()
     }
 
-    /// Sends SIGSTOP: connections stay open, and nothing responds.
+    /// Sends SIGSTOP and waits until all threads are stopped: connections stay open, and nothing responds.
     pub fn pause(&mut self) -> io::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        // The other threads run on until one of them takes the signal.
+        let changes = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.child)), changes)?;
+        Ok(())
     }
 
     /// Sends SIGCONT to a paused process.
