@@ -1,14 +1,21 @@
-//! Gives memory that is free inside the process back to the system.
+//! Gives memory that the process does not need back to the system.
 //!
 //! The allocator of glibc keeps what a burst of work has freed: a plugin that made the host parse many large objects would
 //! leave it large for ever. There are two places. The free end of each thread's heap is cut off as soon as it exceeds a
 //! threshold, which has to be fixed: by default, it grows to twice the largest block that was ever freed. Free pages between
-//! blocks are given back at intervals. Other allocators give memory back by themselves.
+//! blocks are given back at intervals. Other allocators give memory back by themselves. The pages of the
+//! program that only the start needs are given back as well ([`program`]).
+
+#[cfg(target_os = "linux")]
+mod program;
 
 use std::time::{Duration, Instant};
 
-/// Giving memory back takes about a millisecond for each 10 MiB of the heap.
+/// The time between two times that memory is given back. It takes about a millisecond for each 10 MiB of the heap.
 const INTERVAL: Duration = Duration::from_secs(30);
+/// The first of the shorter intervals during the start, when most of the program is read only once. Each is twice the one
+/// before.
+const FIRST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The least size in bytes of a block that gets pages of its own, which are given back as soon as it is freed.
 const OWN_PAGES: i32 = 2 << 20;
@@ -32,19 +39,27 @@ pub(crate) fn fix_thresholds() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn fix_thresholds() {}
 
-/// Gives free memory back from time to time.
+/// Gives memory back from time to time.
 pub(crate) async fn give_back() {
+    let mut interval = FIRST_INTERVAL;
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(interval).await;
+        interval = INTERVAL.min(interval * 2);
         let (start, before) = (Instant::now(), resident());
-        if tokio::task::spawn_blocking(trim).await.is_err() {
+        if tokio::task::spawn_blocking(give_all_back).await.is_err() {
             return;
         }
         let (took, after) = (start.elapsed(), resident());
         if before != after {
-            tracing::debug!(before, after, ?took, "gave free memory back to the system");
+            tracing::debug!(before, after, ?took, "gave memory back to the system");
         }
     }
+}
+
+fn give_all_back() {
+    trim();
+    #[cfg(target_os = "linux")]
+    program::give_back();
 }
 
 /// The resident memory of this process in bytes; none if the system does not tell.
