@@ -1,5 +1,5 @@
-//! What answers the imports while a plugin describes itself: its log and its configuration, and nothing else. No grant is
-//! known before the description is.
+//! The imports of a plugin during `describe`: its log and its configuration. All others fail, because a plugin has no grant
+//! before its description is known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use futures::future::BoxFuture;
 use crate::limits::rate::RateGate;
 use crate::runtime::telemetry::log_guest;
 
-/// Answers a `describe`.
+/// The imports of a `describe` call.
 pub(crate) struct DescribeImports {
     /// The file, or the name of the built-in.
     pub(crate) origin: Arc<str>,
-    /// The operator's values.
+    /// The operator's configuration.
     pub(crate) config: BTreeMap<String, String>,
-    /// What it may log.
+    /// The limit of what it logs.
     pub(crate) log_lines: RateGate,
 }
 

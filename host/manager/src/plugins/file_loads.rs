@@ -1,5 +1,5 @@
-//! Loads the files of plugins: a few at once, so that files that nobody has granted anything never hold up the others; and
-//! none again that has taken too long.
+//! Loads the files of plugins. Few are loaded concurrently, so that files without a grant never delay the others. A file that
+//! exceeded its time is not loaded again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 
-/// Files that are loaded at once: compiling uses all cores by itself.
+/// The most files that are loaded concurrently. Compiling one uses all cores.
 const AT_ONCE: usize = 2;
-/// Those of them of which nobody expects a plugin that the policy names.
+/// The most of them that need not hold a plugin that the policy names.
 const UNEXPECTED_AT_ONCE: usize = 1;
-/// The most files that are remembered because they took too long.
+/// The most files that are remembered because they exceeded their time.
 const REMEMBERED: usize = 1000;
 
-/// The files that are being loaded, and those that took too long.
+/// The files that are being loaded, and those that exceeded their time.
 pub(crate) struct FileLoads {
     turns: Semaphore,
     unexpected: Semaphore,
-    /// Why files were refused that took long before they were, by digest.
+    /// The errors of files that exceeded their time, by digest.
     refused: Mutex<HashMap<String, String>>,
 }
 
-/// A file may be loaded while this lives.
+/// A turn to load a file. It ends when this is dropped.
 struct Turn<'a> {
     _turn: Option<SemaphorePermit<'a>>,
     _unexpected: Option<SemaphorePermit<'a>>,
@@ -43,7 +43,7 @@ impl Default for FileLoads {
 }
 
 impl FileLoads {
-    /// Reads, compiles and describes a file, when its turn comes.
+    /// Waits for a turn, and reads, compiles and describes a file.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
@@ -67,7 +67,7 @@ impl FileLoads {
         }
     }
 
-    /// Waits for a turn. One of them is only for files of which a plugin is expected.
+    /// Waits for a turn. One turn is reserved for files that can hold a plugin that the policy names.
     async fn turn(&self, is_expected: bool) -> Turn<'_> {
         // The semaphores are never closed.
         let _unexpected = match is_expected {
@@ -80,7 +80,7 @@ impl FileLoads {
         }
     }
 
-    /// Remembers a file that used up its time: it would do so again.
+    /// Remembers a file that exceeded its time, because it would do so again.
     fn note(&self, digest: String, error: &PluginError) {
         let reason = match error {
             PluginError::Load {
@@ -102,7 +102,7 @@ impl FileLoads {
     }
 }
 
-/// Returns a file's digest, with the file. Takes a moment, so it is done off the async threads.
+/// Computes a file's digest on a blocking thread, and returns it with the file.
 async fn digest(path: &Path, wasm: Bytes) -> Result<(String, Bytes), PluginError> {
     let digested = tokio::task::spawn_blocking(move || (flyball_plugin::digest(&wasm), wasm)).await;
     digested.map_err(|error| PluginError::Read {

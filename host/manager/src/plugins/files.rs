@@ -1,5 +1,5 @@
-//! Follows folders and files: what lies there now, and when it may have changed. The system tells of changes where it can;
-//! where it can't (a network's file system), a look now and then finds them.
+//! Follows folders and files: scans them, and waits until they may have changed. Where the operating system reports changes,
+//! it is used; elsewhere (network file systems), a periodic scan finds them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,16 +11,16 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// How often a look is taken although nothing was told.
-const LOOK: Duration = Duration::from_secs(5);
-/// A burst of changes is over when nothing was told for so long...
+/// The interval between scans while no change is reported.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
+/// A burst of changes has ended when no change was reported for this time.
 const QUIET: Duration = Duration::from_millis(50);
-/// ...and is looked at all the same after this time.
-const BURST: Duration = Duration::from_millis(500);
-/// A file that was written a shorter time ago may be half of one.
+/// The longest time that a burst delays the scan.
+const LONGEST_BURST: Duration = Duration::from_millis(500);
+/// A file that was modified more recently than this may be incomplete.
 pub(crate) const FRESH: Duration = Duration::from_millis(200);
 
-/// What tells two contents of a path apart without reading them.
+/// Metadata that differs between two contents of a path, so that the file need not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -30,8 +30,8 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-/// What tells a folder or a file from another one of its name. An inode alone may be given again, so its birth is looked at
-/// where the file system knows it.
+/// Tells a folder or a file from another one with the same name. An inode number can be reused, so the time of creation is
+/// compared as well, where the file system stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -39,57 +39,56 @@ struct Identity {
     born: Option<SystemTime>,
 }
 
-/// Folders of which the files with one extension are followed, and what lies beside them.
+/// The followed folders. Only files with one extension are found in them.
 pub(crate) struct Folders {
     folders: Vec<PathBuf>,
     extension: &'static str,
-    /// How often a look is due although no change was told.
-    poll: Duration,
-    /// What lay there at the last look.
+    /// The interval between scans while no change is reported.
+    scan_interval: Duration,
+    /// The files of the last scan.
     found: BTreeMap<PathBuf, Stamp>,
-    told: mpsc::Receiver<()>,
+    notifications: mpsc::Receiver<()>,
     watcher: Option<RecommendedWatcher>,
-    /// What the watcher follows: of what was replaced, it must be told.
+    /// The watched paths. A path whose folder was replaced has to be watched again.
     watched: BTreeMap<PathBuf, Identity>,
-    last_look: Instant,
-    /// What was told of since then. Kept here, so that it outlives the future that waits for its end.
-    settling: Option<Settling>,
+    last_scan: Instant,
+    /// The burst of changes since then. It is stored here so that dropping the future of [`Folders::changed`] loses nothing.
+    burst: Option<Burst>,
 }
 
-/// A burst of changes, of which the end is waited for.
+/// A burst of changes that has not ended.
 #[derive(Clone, Copy)]
-struct Settling {
-    /// When it has ended, if nothing more changes.
+struct Burst {
+    /// When it ends if no further change is reported.
     quiet: Instant,
-    /// How long it may go on.
+    /// When it ends at the latest.
     latest: Instant,
 }
 
-/// What a look found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// The files that are there.
+pub(crate) struct Scan {
     pub(crate) found: BTreeMap<PathBuf, Stamp>,
-    /// The folders that could not be read, and why. What lay in them counts as found as it was.
+    /// The folders that could not be read, with the error. Their files of the last scan count as found.
     pub(crate) unreadable: BTreeMap<PathBuf, String>,
 }
 
 impl Folders {
-    /// Follows these; a path that is no folder is followed as the file that it is.
+    /// Follows these folders. A path of a file is followed as this one file, whatever its extension.
     pub(crate) fn new(folders: Vec<PathBuf>, extension: &'static str) -> Self {
-        let (sender, told) = mpsc::channel(1);
+        let (sender, notifications) = mpsc::channel(1);
         let tell = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(
                 |event| !matches!(event.kind, notify::EventKind::Access(access) if !is_end(access)),
             ) {
-                // One waiting note is as good as many.
+                // One queued notification suffices.
                 let _ = sender.try_send(());
             }
         };
         let watcher = match notify::recommended_watcher(tell) {
             Ok(watcher) => Some(watcher),
             Err(error) if !folders.is_empty() => {
-                tracing::warn!(%error, "the system does not tell of changed files: they are looked for every {} s", LOOK.as_secs());
+                tracing::warn!(%error, "the system can't report changed files: the folders are scanned every {} s", SCAN_INTERVAL.as_secs());
                 None
             }
             Err(_) => None,
@@ -98,34 +97,32 @@ impl Folders {
         Self {
             folders,
             extension,
-            poll: LOOK,
+            scan_interval: SCAN_INTERVAL,
             found,
-            told,
+            notifications,
             watcher,
             watched,
-            last_look: Instant::now(),
-            settling: None,
+            last_scan: Instant::now(),
+            burst: None,
         }
     }
 
-    /// Waits until something may have changed. Safe to drop and call again.
+    /// Waits until something may have changed. The future can be dropped: no change is lost.
     pub(crate) async fn changed(&mut self) {
         if self.folders.is_empty() {
             return std::future::pending().await;
         }
         loop {
             let due = self
-                .settling
-                .map_or(self.last_look + self.poll, |settling| {
-                    settling.quiet.min(settling.latest)
+                .burst
+                .map_or(self.last_scan + self.scan_interval, |burst| {
+                    burst.quiet.min(burst.latest)
                 });
-            match timeout_at(due, self.told.recv()).await {
+            match timeout_at(due, self.notifications.recv()).await {
                 Ok(Some(())) => {
                     let now = Instant::now();
-                    let latest = self
-                        .settling
-                        .map_or(now + BURST, |settling| settling.latest);
-                    self.settling = Some(Settling {
+                    let latest = self.burst.map_or(now + LONGEST_BURST, |burst| burst.latest);
+                    self.burst = Some(Burst {
                         quiet: now + QUIET,
                         latest,
                     });
@@ -137,44 +134,44 @@ impl Folders {
         }
     }
 
-    /// Looks what lies there now, off the async threads. None if the look panicked, which would be a fault of ours.
-    pub(crate) async fn look_async(mut self) -> Option<(Self, Look)> {
-        let look = move || {
-            let look = self.look();
-            (self, look)
+    /// Scans the folders on a blocking thread. Returns none if the scan panicked, which would be a bug.
+    pub(crate) async fn scan(mut self) -> Option<(Self, Scan)> {
+        let scan = move || {
+            let scan = self.scan_now();
+            (self, scan)
         };
-        tokio::task::spawn_blocking(look).await.ok()
+        tokio::task::spawn_blocking(scan).await.ok()
     }
 
-    /// Looks what lies there now. Blocks.
-    fn look(&mut self) -> Look {
-        self.last_look = Instant::now();
-        self.settling = None;
-        // What comes while the folder that it lies in begins to be watched is seen by the second.
+    /// Scans the folders. Blocks.
+    fn scan_now(&mut self) -> Scan {
+        self.last_scan = Instant::now();
+        self.burst = None;
+        // The first call may find a folder that is created before its parent is watched. The second call watches that folder.
         self.watch();
         self.watch();
-        let mut look = Look::default();
+        let mut scan = Scan::default();
         for folder in &self.folders {
             match read(folder, self.extension) {
-                Ok(found) => look.found.extend(found),
+                Ok(found) => scan.found.extend(found),
                 Err(error) => {
-                    // A folder that is away says nothing of its files: what lay there goes on.
+                    // A folder that can't be read doesn't mean that its files were deleted.
                     let kept = self
                         .found
                         .iter()
                         .filter(|(path, _)| path.starts_with(folder));
-                    look.found
+                    scan.found
                         .extend(kept.map(|(path, stamp)| (path.clone(), *stamp)));
-                    look.unreadable.insert(folder.clone(), error.to_string());
+                    scan.unreadable.insert(folder.clone(), error.to_string());
                 }
             }
         }
-        self.found.clone_from(&look.found);
-        look
+        self.found.clone_from(&scan.found);
+        scan
     }
 
-    /// Has the system tell of changes in each folder; and, while one is away or is a link that may be led elsewhere, in the one
-    /// that it lies in. No others, for much else may be written there.
+    /// Watches each folder. Its parent is watched, too, while the folder does not exist or is a symbolic link, which can be
+    /// changed. Other parents are not watched, because unrelated files may be written there often.
     fn watch(&mut self) {
         let Some(watcher) = &mut self.watcher else {
             return;
@@ -187,9 +184,9 @@ impl Folders {
         };
         for folder in &self.folders {
             want(folder.as_path());
-            let is_settled =
+            let is_folder =
                 std::fs::symlink_metadata(folder).is_ok_and(|metadata| !metadata.is_symlink());
-            if !is_settled && let Some(parent) = folder.parent() {
+            if !is_folder && let Some(parent) = folder.parent() {
                 want(if parent.as_os_str().is_empty() {
                     Path::new(".")
                 } else {
@@ -235,7 +232,7 @@ impl Stamp {
         }
     }
 
-    /// A stamp for tests: other numbers are other contents.
+    /// A stamp for tests. Each number stands for another content.
     #[cfg(test)]
     pub(crate) fn numbered(number: u64) -> Self {
         Self {
@@ -247,7 +244,7 @@ impl Stamp {
         }
     }
 
-    /// How long to wait before the content is read: it may still be written.
+    /// The time to wait before the content is read, because it may still be being written.
     pub(crate) fn wait(&self) -> Duration {
         let since = Duration::new(
             self.modified.0.max(0) as u64,
@@ -260,7 +257,7 @@ impl Stamp {
     }
 }
 
-/// The end of a writer's access tells that a file is whole; reading tells nothing.
+/// Whether a writer closed the file. Other accesses change nothing.
 fn is_end(access: notify::event::AccessKind) -> bool {
     matches!(
         access,
@@ -268,7 +265,7 @@ fn is_end(access: notify::event::AccessKind) -> bool {
     )
 }
 
-/// The files of a folder, links followed; the file itself, if it is one.
+/// The files of a folder with this extension. Symbolic links are followed. For a file, the file itself.
 fn read(path: &Path, extension: &str) -> io::Result<Vec<(PathBuf, Stamp)>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_dir() {
@@ -277,14 +274,14 @@ fn read(path: &Path, extension: &str) -> io::Result<Vec<(PathBuf, Stamp)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
         let path = entry?.path();
-        // Hidden files are those that others write before they rename them, and a mounted ConfigMap's own.
+        // Tools write hidden files before they rename them, and a mounted ConfigMap has hidden folders.
         let is_hidden = path
             .file_name()
             .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         if is_hidden || path.extension().is_none_or(|found| found != extension) {
             continue;
         }
-        // One that vanished meanwhile, or a link into nothing, is not there. A device is found, so that its error is reported.
+        // A file that was deleted meanwhile and a dangling link are left out. A device is found, so that its error is reported.
         if let Ok(metadata) = std::fs::metadata(&path)
             && !metadata.is_dir()
         {
@@ -300,18 +297,18 @@ mod tests {
 
     use super::*;
 
-    fn names(look: &Look) -> Vec<String> {
+    fn names(scan: &Scan) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
-        look.found.keys().map(name).collect()
+        scan.found.keys().map(name).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_told_of_is_not_forgotten_when_a_wait_is_dropped() {
+    async fn a_reported_change_is_not_lost_when_the_wait_is_dropped() {
         let home = tempfile::tempdir().unwrap();
         let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
-        let (sender, told) = mpsc::channel(1);
-        folders.told = told;
-        folders.look();
+        let (sender, notifications) = mpsc::channel(1);
+        folders.notifications = notifications;
+        folders.scan_now();
         let begun = Instant::now();
         sender.try_send(()).unwrap();
         while tokio::time::timeout(QUIET / 5, folders.changed())
@@ -319,25 +316,25 @@ mod tests {
             .is_err()
         {}
         assert!(
-            (QUIET..BURST).contains(&begun.elapsed()),
+            (QUIET..LONGEST_BURST).contains(&begun.elapsed()),
             "{:?}",
             begun.elapsed()
         );
-        folders.look();
+        folders.scan_now();
         let begun = Instant::now();
         folders.changed().await;
-        assert_eq!(begun.elapsed(), LOOK);
+        assert_eq!(begun.elapsed(), SCAN_INTERVAL);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_watcher_it_is_looked_now_and_then() {
+    async fn without_a_watcher_scans_are_periodic() {
         let home = tempfile::tempdir().unwrap();
         let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
-        folders.told = mpsc::channel(1).1;
-        folders.look();
+        folders.notifications = mpsc::channel(1).1;
+        folders.scan_now();
         let begun = Instant::now();
         folders.changed().await;
-        assert_eq!(begun.elapsed(), LOOK);
+        assert_eq!(begun.elapsed(), SCAN_INTERVAL);
     }
 
     #[test]
@@ -349,11 +346,11 @@ mod tests {
         std::fs::create_dir(home.path().join("folder.wasm")).unwrap();
         symlink("nowhere", home.path().join("link.wasm")).unwrap();
         let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
-        assert_eq!(names(&folders.look()), ["a.wasm", "b.wasm"]);
+        assert_eq!(names(&folders.scan_now()), ["a.wasm", "b.wasm"]);
     }
 
     #[test]
-    fn a_swapped_link_is_another_content() {
+    fn a_changed_link_is_another_content() {
         let home = tempfile::tempdir().unwrap();
         for version in ["..1", "..2"] {
             std::fs::create_dir(home.path().join(version)).unwrap();
@@ -362,10 +359,10 @@ mod tests {
         symlink("..1", home.path().join("..data")).unwrap();
         symlink("..data/a.wasm", home.path().join("a.wasm")).unwrap();
         let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
-        let before = folders.look().found;
+        let before = folders.scan_now().found;
         symlink("..2", home.path().join("..new")).unwrap();
         std::fs::rename(home.path().join("..new"), home.path().join("..data")).unwrap();
-        let after = folders.look().found;
+        let after = folders.scan_now().found;
         assert_eq!(
             before.keys().collect::<Vec<_>>(),
             after.keys().collect::<Vec<_>>()
@@ -374,28 +371,28 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_away_says_nothing_of_its_files() {
+    fn the_files_of_an_unreadable_folder_count_as_found() {
         let home = tempfile::tempdir().unwrap();
         let plugins = home.path().join("plugins");
         std::fs::create_dir(&plugins).unwrap();
         std::fs::write(plugins.join("a.wasm"), "").unwrap();
         let mut folders = Folders::new(vec![plugins.clone()], "wasm");
-        assert_eq!(folders.look().found.len(), 1);
+        assert_eq!(folders.scan_now().found.len(), 1);
         std::fs::rename(&plugins, home.path().join("away")).unwrap();
-        let look = folders.look();
-        assert_eq!((look.found.len(), look.unreadable.len()), (1, 1));
+        let scan = folders.scan_now();
+        assert_eq!((scan.found.len(), scan.unreadable.len()), (1, 1));
         std::fs::create_dir(&plugins).unwrap();
-        let look = folders.look();
-        assert_eq!((look.found.len(), look.unreadable.len()), (0, 0));
+        let scan = folders.scan_now();
+        assert_eq!((scan.found.len(), scan.unreadable.len()), (0, 0));
     }
 
     #[test]
-    fn what_lies_beside_a_folder_is_followed_only_where_it_may_become_the_folder() {
+    fn a_parent_is_watched_only_while_the_folder_is_missing_or_a_link() {
         let home = tempfile::tempdir().unwrap();
         let [plugins, link] = ["plugins", "link"].map(|name| home.path().join(name));
         let mut folders = Folders::new(vec![plugins.clone()], "wasm");
         let watched = |folders: &mut Folders| {
-            folders.look();
+            folders.scan_now();
             folders.watched.keys().cloned().collect::<Vec<_>>()
         };
         assert_eq!(watched(&mut folders), [home.path()]);
@@ -411,28 +408,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_told_of_also_in_a_folder_that_came_back() {
+    async fn changes_are_reported_in_a_folder_that_was_created_again() {
         let home = tempfile::tempdir().unwrap();
         let plugins = home.path().join("plugins");
         let mut folders = Folders::new(vec![plugins.clone()], "wasm");
         // Only the watcher can end a wait.
-        folders.poll = Duration::from_secs(24 * 60 * 60);
-        assert!(folders.look().found.is_empty());
+        folders.scan_interval = Duration::from_secs(24 * 60 * 60);
+        assert!(folders.scan_now().found.is_empty());
         for name in ["a.wasm", "b.wasm"] {
             std::fs::create_dir(&plugins).unwrap();
-            next_look(&mut folders).await;
+            next_scan(&mut folders).await;
             std::fs::write(plugins.join(name), name).unwrap();
-            while names(&next_look(&mut folders).await) != [name] {}
+            while names(&next_scan(&mut folders).await) != [name] {}
             std::fs::remove_dir_all(&plugins).unwrap();
-            while next_look(&mut folders).await.unreadable.is_empty() {}
+            while next_scan(&mut folders).await.unreadable.is_empty() {}
         }
     }
 
-    /// Waits for a change and looks. The deadline is for a watcher that tells of nothing.
-    async fn next_look(folders: &mut Folders) -> Look {
+    /// Waits for a change and scans. The deadline is for a watcher that reports nothing.
+    async fn next_scan(folders: &mut Folders) -> Scan {
         let deadline = Duration::from_secs(60);
         let changed = tokio::time::timeout(deadline, folders.changed()).await;
-        changed.expect("the watcher tells of the change");
-        folders.look()
+        changed.expect("the watcher reports the change");
+        folders.scan_now()
     }
 }

@@ -1,5 +1,5 @@
-//! Inspects a plugin's file without a cluster, for the commands that inspect and validate files: it is loaded and describes
-//! itself as at a start of the host. It is granted nothing and runs nowhere.
+//! Inspects a plugin's file without a cluster, for the commands that inspect and validate files. The plugin is loaded and
+//! describes itself as in a host, but it has no grant and does not run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in, read}
 use crate::policy::Policy;
 use crate::policy::grant::Grants;
 
-/// What is known of a file that a host could run, if it were granted what it asks for.
+/// A file that a host could run, if the policy granted what the plugin asks for.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Its description, checked.
+    /// The checked description.
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
-    /// The file.
+    /// The file's bytes.
     pub wasm: Bytes,
 }
 
@@ -27,7 +27,7 @@ pub struct Inspection {
 /// `policy` has for it.
 ///
 /// # Errors
-/// The file can't be read, is no component for this host, or does not describe itself. No retry helps.
+/// The file can't be read, is not a component for this host, or its `describe` fails. A retry does not help.
 pub async fn inspect(
     engine: &Engine,
     path: &Path,

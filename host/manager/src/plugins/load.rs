@@ -1,4 +1,4 @@
-//! From a file to a plugin that says of itself what it is: read → check and compile → describe → check the description.
+//! Loads a plugin from its file in four steps: read, check and compile, describe, check the description.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use crate::policy::grant::PluginFile;
 
 /// CPU time of a `describe`.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
-/// How much of that it may use at once; the rest within its CPU quota.
+/// The part of that time that it may use without interruption. The rest is limited by its CPU quota.
 const DESCRIBE_BURST: Duration = Duration::from_secs(1);
-/// The most instances of a dropped-in plugin if its policy does not say how many.
+/// The most instances of a dropped-in plugin if its policy sets no limit.
 const DROPPED_IN_INSTANCES: usize = 100;
 /// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
 const DROPPED_IN_SHARE: u32 = 250;
@@ -29,34 +29,33 @@ const DROPPED_IN_SHARE: u32 = 250;
 pub struct BuiltIn {
     /// Its canonical name.
     pub name: &'static str,
-    /// The component, and what was made of it.
+    /// The component and its compiled code.
     pub code: Precompiled,
 }
 
-/// Where a plugin comes from.
+/// The source of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The host's own binary.
+    /// The host's binary.
     BuiltIn(&'static str),
-    /// A file that the operator dropped in.
+    /// A file in a plugin folder.
     File(PathBuf),
     /// A package that the policy names, by its address.
     Package(String),
 }
 
-/// A plugin that was compiled and has described itself: all that decides on whether it runs. Its compiled code is kept
-/// elsewhere, by the digest.
+/// A compiled and described plugin: all that decides whether it runs. Its compiled code is stored elsewhere, by the digest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoadedPlugin {
     pub(crate) origin: Origin,
     /// The SHA-256 of its file, in hex.
     pub(crate) digest: String,
     pub(crate) description: Arc<Description>,
-    /// The operator's values that it described itself with.
+    /// The configuration of its `describe` call.
     pub(crate) config: BTreeMap<String, String>,
 }
 
-/// A file that is no plugin that can run. The others do.
+/// The reason why a file or package is not a plugin that can run.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
     /// The file can't be read.
@@ -67,7 +66,7 @@ pub enum PluginError {
         /// Why.
         source: std::io::Error,
     },
-    /// The package can't be pulled, or is not what the policy wants.
+    /// The package can't be pulled, or the policy does not allow it.
     #[error("can't pull the plugin {origin}")]
     Pull {
         /// Its address.
@@ -75,19 +74,19 @@ pub enum PluginError {
         /// Why.
         source: RegistryError,
     },
-    /// The package holds another plugin than that which the policy names.
+    /// The package contains another plugin than the policy says.
     #[error(
         "the package {origin} holds the plugin `{found}`, and the policy names it as the source of `{expected}`"
     )]
     Another {
         /// Its address.
         origin: Arc<str>,
-        /// The plugin that it holds.
+        /// The plugin that it contains.
         found: String,
-        /// The plugin that it should.
+        /// The plugin that it should contain.
         expected: String,
     },
-    /// The file is no plugin that this host can run.
+    /// The file is not a component that this host can run.
     #[error("can't load the plugin {origin}")]
     Load {
         /// The file, or the built-in's name.
@@ -95,12 +94,12 @@ pub enum PluginError {
         /// Why.
         source: LoadError,
     },
-    /// The same file took too long before.
+    /// The same file exceeded its time before.
     #[error(
         "the plugin {origin} is not loaded again, because the same file has failed before: {reason}"
     )]
     Refused { origin: Arc<str>, reason: String },
-    /// It did not describe itself.
+    /// Its `describe` failed.
     #[error("the plugin {origin} did not describe itself")]
     Describe {
         /// The file, or the built-in's name.
@@ -108,7 +107,7 @@ pub enum PluginError {
         /// Why.
         source: Box<CallError>,
     },
-    /// Its name depends on its configuration, which is found by its name.
+    /// Its name depends on its configuration, although the configuration is found by the name.
     #[error(
         "the plugin {origin} has the name `{before}`, but describes itself as `{configured}` with the operator's \
          configuration for `{before}`: a plugin's name must not depend on its configuration"
@@ -119,7 +118,7 @@ pub enum PluginError {
         before: String,
         configured: String,
     },
-    /// What it says of itself makes no sense.
+    /// Its description is not valid.
     #[error("can't use the plugin {origin}")]
     Description {
         /// The file, or the built-in's name.
@@ -152,13 +151,13 @@ impl LoadedPlugin {
         }
     }
 
-    /// The name that it gives itself.
+    /// The name in its description.
     pub(crate) fn name(&self) -> &str {
         &self.description.name
     }
 }
 
-/// Loads a built-in; `config` holds the operator's values.
+/// Loads a built-in with the operator's configuration.
 pub(crate) async fn builtin(
     engine: &Engine,
     builtin: &BuiltIn,
@@ -174,7 +173,7 @@ pub(crate) async fn builtin(
     Ok((plugin, component))
 }
 
-/// Reads a plugin's file, off the async threads. Whatever lies there, no more is read than a plugin may have.
+/// Reads a plugin's file on a blocking thread. At most the largest size of a plugin is read.
 pub(crate) async fn read(engine: &Engine, path: &Path) -> Result<Bytes, PluginError> {
     let limit = engine.max_component_bytes();
     let file = path.to_owned();
@@ -186,8 +185,8 @@ pub(crate) async fn read(engine: &Engine, path: &Path) -> Result<Bytes, PluginEr
     })
 }
 
-/// Loads a plugin from the bytes of its file. It describes itself without configuration: the operator's values are found by
-/// its name, which only its description tells. See [`describe_with`].
+/// Loads a plugin from the bytes of its file. `describe` gets no configuration, because the operator's configuration is found
+/// by the plugin's name, which is in its description. See [`describe_with`].
 pub(crate) async fn dropped_in(
     engine: &Engine,
     origin: Origin,
@@ -202,7 +201,7 @@ pub(crate) async fn dropped_in(
     Ok((plugin, component))
 }
 
-/// Has a plugin describe itself again, with the operator's values for its name.
+/// Calls `describe` again, with the operator's configuration for the plugin's name.
 pub(crate) async fn describe_with(
     config: BTreeMap<String, String>,
     plugin: &LoadedPlugin,
@@ -213,7 +212,7 @@ pub(crate) async fn describe_with(
     keeps_its_name(plugin, described)
 }
 
-/// Fails if the name differs from that of the description before: another name has other values.
+/// Fails if the name differs from that of the first description, because another name has another configuration.
 fn keeps_its_name(
     before: &LoadedPlugin,
     described: LoadedPlugin,
@@ -228,7 +227,7 @@ fn keeps_its_name(
     })
 }
 
-/// Has a plugin describe itself, in an instance of its own.
+/// Calls `describe` in a new instance.
 async fn describe(
     engine: &Engine,
     origin: Origin,
@@ -236,7 +235,7 @@ async fn describe(
     config: BTreeMap<String, String>,
 ) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
-    // Its own limits are in its policy, which is found by its name.
+    // The plugin's limits are in its policy, which is found by its name, which is not known yet.
     let is_builtin = matches!(origin, Origin::BuiltIn(_));
     let cpu_share = (!is_builtin).then_some(DROPPED_IN_SHARE);
     let limits = Limits {
@@ -262,8 +261,8 @@ async fn describe(
         origin: text.clone(),
         source: Box::new(source),
     })?;
-    // A large document takes a while, and so does giving the memory of the code back, which must not hold up other
-    // tasks. All plugins are described at the start, and the code of many does not run again soon.
+    // Parsing a large document and releasing the memory of the code take a while, which must not delay other tasks. All
+    // plugins are described at the start, and the code of many does not run again soon.
     let read = tokio::task::spawn_blocking(move || {
         plugin.trim_idle(Duration::ZERO);
         std::str::from_utf8(&document)
@@ -285,7 +284,7 @@ async fn describe(
     })
 }
 
-/// What a plugin may use: what its policy says, and else the host's defaults, which spare the built-ins.
+/// The limits of a plugin: its policy's or the host's defaults, which limit built-ins less.
 pub(crate) fn limits(
     policy: &LimitPolicy,
     concurrency: u32,

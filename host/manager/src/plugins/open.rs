@@ -1,5 +1,5 @@
-//! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, reviews whether its account
-//! may read them, and opens its informers. `start.rs` starts what is open.
+//! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, checks that its account may
+//! read them, and opens its informers. `start.rs` starts open versions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,26 +30,26 @@ pub(crate) struct Opened {
 /// Why a version can't be opened now.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// The server may serve the kind later, once somebody installs it.
+    /// The server does not serve the kind. It may do so later, when the kind is installed.
     #[error("waits until the server serves {0}")]
     NotServed(Kind),
     #[error("pending: {0}")]
     MayNotRead(String),
     #[error("the API server can't be asked {0}: {1}")]
     Unreachable(&'static str, String),
-    /// The component does not fit the world: no retry helps.
+    /// The component does not fit the world. A retry does not help.
     #[error("can't be run: {0}")]
     Unfit(#[source] LoadError),
 }
 
 impl OpenError {
-    /// Whether another try can help.
+    /// Whether a retry can help.
     pub(crate) fn can_pass(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }
 }
 
-/// Opens what a version watches. Its reflectors start at the informer factory's next start.
+/// Opens the informers of a version. Its reflectors start at the informer factory's next start.
 pub(crate) async fn open(
     cluster: &Cluster,
     engine: &Engine,
@@ -107,7 +107,7 @@ fn watched_kinds(description: &Description) -> impl Iterator<Item = &Kind> {
 /// Fails if the account of a dropped-in plugin may no longer read what the plugin watches.
 pub(crate) async fn may_read(cluster: &Cluster, version: &Version) -> Result<(), OpenError> {
     let description = &version.plugin.description;
-    // A kind that the server no longer serves can't be read by anybody.
+    // A kind that the server no longer serves can't be read at all.
     let resources = watched_kinds(description)
         .filter_map(|kind| Some((kind.clone(), cluster.discovery.cached(kind)?)))
         .collect();
@@ -127,7 +127,7 @@ async fn review(
         return Ok(());
     };
     let account = (namespace.as_str(), name.as_str());
-    // A review changes nothing, so no fence holds it back.
+    // A review changes nothing, so it needs no fence.
     let client = cluster.client("access-review", Arc::new(Fence::open()));
     for watch in &description.watches {
         let kind = watch.kind.as_ref();
@@ -162,20 +162,20 @@ async fn review(
 }
 
 impl Opened {
-    /// Waits until the informers of all kinds that it names are synced.
+    /// Waits until all informers of the version are synced.
     pub(crate) async fn synced(&self) {
         for (_, informer) in &self.informers {
             informer.synced().await;
         }
     }
 
-    /// Which of these informers are not synced yet, as a sentence; none if all are.
+    /// A sentence that names the informers that are not synced; none if all are.
     pub(crate) fn waits_for(&self) -> Option<String> {
         waits_for(&self.informers)
     }
 }
 
-/// Which informers are not synced yet, as a sentence; none if all are.
+/// A sentence that names the informers that are not synced; none if all are.
 pub(crate) fn waits_for(informers: &[(usize, Informer)]) -> Option<String> {
     let unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
     let kinds: BTreeSet<String> = unsynced

@@ -1,4 +1,4 @@
-//! Plugins that the policy names as packages in a registry: pulled, checked and loaded as if they lay in a folder.
+//! Plugins that the policy names as packages in a registry. They are pulled, checked, and loaded like files in a folder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::policy::Policy;
 
 /// The largest file of a public key in bytes. A key has 200.
 const MAX_KEY: usize = 64 * 1024;
-/// How long to wait before a registry is asked again, at first and at most.
+/// The first and the longest time between two attempts to pull a package.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
 /// A package that the policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// The plugin that it holds.
+    /// The name of the plugin that it must contain.
     pub(crate) plugin: String,
     source: String,
     signed_by: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Pulled {
     pub(crate) wasm: Bytes,
 }
 
-/// The packages that a policy names, by their addresses, which stand for paths.
+/// The packages that a policy names, by their addresses, which take the place of paths.
 pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
     let package = |(plugin, rules): (&String, &crate::policy::PluginPolicy)| {
         let source = rules.source.clone()?;
@@ -47,7 +47,7 @@ pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
 }
 
 impl Package {
-    /// Pulls and loads it; `failed` gets each failure, and whether it is the last: no further try can help.
+    /// Pulls and loads it. `failed` is called with each failure and whether it is final, that is, a retry can't help.
     pub(crate) async fn load(
         &self,
         engine: &Engine,

@@ -1,8 +1,7 @@
-//! Decides what the supervisor does: a pure function from what there is ([`State`]) and what is wanted ([`Inputs`]) to a list
-//! of [`Action`]s. It reads no file, asks nobody and remembers nothing; `supervisor.rs` carries the actions out and writes
-//! what came of them into the state, until a plan is empty.
+//! Plans the supervisor's actions: a pure function from the current state ([`State`]) and the wanted state ([`Inputs`]) to a
+//! list of [`Action`]s. `supervisor.rs` carries the actions out and stores their results in the state, until a plan is empty.
 //!
-//! Quarantine is no part of the state: nothing here stops or restarts a plugin because its keys fail.
+//! Quarantine is not part of the state: no plugin is stopped or restarted because its keys fail.
 
 #[cfg(test)]
 mod tests;
@@ -21,21 +20,21 @@ use crate::policy::grant::{Asks, Grant, Grants};
 
 pub(crate) use self::wanted::Candidates;
 
-/// What is wanted: what the folders hold, what the policy grants, what `--controllers` enables.
+/// The wanted state: the files in the folders, the policy's grants, and the controllers that `--controllers` enables.
 pub(crate) struct Inputs<'a> {
-    /// The files of the plugin folders. A folder that can't be read counts as it was when it last could be.
+    /// The files of the plugin folders. For a folder that can't be read, those of the last scan that succeeded.
     pub(crate) files: &'a BTreeMap<PathBuf, Stamp>,
-    /// Folders that can't be read, and why.
+    /// Folders that can't be read, with the error.
     pub(crate) unreadable: &'a BTreeMap<PathBuf, String>,
-    /// By the last policy that could be read.
+    /// The grants of the last policy that could be read.
     pub(crate) grants: &'a Grants,
     /// Why the policy on disk is not in force.
     pub(crate) policy_problem: Option<&'a str>,
-    /// Whether a plugin of this name is to run.
+    /// Whether a plugin of this name is enabled.
     pub(crate) enabled: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// What there is.
+/// The current state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) builtins: Vec<LoadedPlugin>,
@@ -43,15 +42,15 @@ pub(crate) struct State {
     pub(crate) sources: BTreeMap<PathBuf, Source>,
     /// Versions that the operator rolled back to, by digest.
     pub(crate) kept: BTreeMap<String, Source>,
-    /// What runs, by name.
+    /// The running plugins, by name.
     pub(crate) slots: BTreeMap<String, Slot>,
-    /// Which versions ran.
+    /// The record of the versions that ran.
     pub(crate) record: Record,
-    /// What was last noted about each subject; none if there was no trouble.
+    /// The last note about each subject; none if it had no problem.
     pub(crate) noted: BTreeMap<Subject, Option<Trouble>>,
 }
 
-/// Where a plugin comes from: a file, a package, or a version that was kept; and what is known of it.
+/// The source of a plugin: a file, a package, or a stored version, with the results of loading it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
     pub(crate) content: Content,
@@ -60,27 +59,27 @@ pub(crate) struct Source {
     pub(crate) plugin: Option<LoadedPlugin>,
     /// Why newer content, or a newer configuration, could not be loaded.
     pub(crate) problem: Option<String>,
-    /// The configuration that the plugin was last asked to describe itself with.
+    /// The configuration of the last `describe` call.
     pub(crate) described_with: Option<BTreeMap<String, String>>,
 }
 
-/// What tells two contents of a source apart.
+/// Tells two contents of a source apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     File(Stamp),
     Package(Package),
-    /// A version that was kept: its digest is its key.
+    /// A stored version. Its digest is its key.
     Kept,
 }
 
-/// What runs under one name, and what is to.
+/// The running and the wanted version under one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) running: Option<Version>,
     pub(crate) next: Option<Next>,
-    /// Why the account of what runs may no longer read what it watches.
+    /// Why the account of the running version may no longer read what it watches.
     pub(crate) denied: Option<String>,
-    /// Whether a version that was stopped is still draining. Nothing starts until it has ended.
+    /// Whether a stopped version is still draining. No other starts until it has ended.
     pub(crate) is_ending: bool,
 }
 
@@ -89,11 +88,11 @@ pub(crate) struct Slot {
 pub(crate) struct Version {
     pub(crate) plugin: LoadedPlugin,
     pub(crate) grant: Grant,
-    /// The digest of the file in whose place it runs: its own, unless the operator rolled back to it.
+    /// The digest of the file that it takes the place of: its own, unless the operator rolled back to it.
     pub(crate) file: String,
 }
 
-/// A version that is to run.
+/// A version that should run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Next {
     pub(crate) version: Version,
@@ -103,22 +102,22 @@ pub(crate) struct Next {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Progress {
     Opening,
-    /// It is tried again in the background, where that can help.
+    /// It can't be opened. It is retried in the background if that can help.
     HeldUp(Trouble),
     /// Its informers are synced.
     Ready,
 }
 
-/// Why something does not run, or not as wanted.
+/// The reason why a plugin does not run, or not the wanted version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// A sentence.
+    /// The reason as a sentence.
     pub(crate) reason: String,
     /// The state of a plugin of which no version runs.
     pub(crate) state: PluginState,
 }
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Plugin(String),
@@ -126,56 +125,56 @@ pub(crate) enum Subject {
     Folder(PathBuf),
 }
 
-/// Which source describes itself.
+/// The source whose `describe` is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
     Path(PathBuf),
     Kept(String),
 }
 
-/// One thing to do.
+/// An action of the supervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Read, compile and describe a file, once nobody writes it any more.
+    /// Read, compile and describe a file, when it is complete.
     Load(PathBuf, Stamp),
     /// Pull, compile and describe a package.
     Pull(PathBuf, Package),
-    /// Load the version with this digest from those that were kept. It ran from this origin.
+    /// Load the stored version with this digest. It ran from this origin.
     LoadKept(Origin, String),
-    /// Have a plugin describe itself again, with this configuration.
+    /// Call `describe` again, with this configuration.
     Describe(SourceKey, BTreeMap<String, String>),
-    /// Forget a source that is no longer there.
+    /// Remove a source that does not exist any more.
     Forget(PathBuf),
-    /// Open a version's informers, instead of what is being opened for its name.
+    /// Open a version's informers, in place of the version that is being opened under its name.
     Open(String, Box<Version>),
     /// Stop opening a version that is no longer wanted.
     Abandon(String),
-    /// Start the version that is ready; it takes over from what runs.
+    /// Start the version that is ready. It takes over from the running version.
     Start(String),
-    /// Drain what runs, with the reason if there is one to tell.
+    /// Drain the running version, with the reason to report, if any.
     Stop(String, Option<String>),
     /// Record that a version runs.
     Record(String, PluginVersions),
-    /// Show a trouble, or that there is none any more.
+    /// Report a problem, or that it was solved.
     Note(Subject, Option<Trouble>),
-    /// Show nothing of a subject any more.
+    /// Remove the note about a subject.
     Unnote(Subject),
 }
 
-/// Actions, and what they are based on.
+/// Actions and the problems that were found.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) actions: Vec<Action>,
-    /// What holds up each plugin, or a newer version of it.
+    /// Why each plugin, or a newer version of it, does not run.
     pub(crate) troubles: BTreeMap<String, Trouble>,
 }
 
-/// Plans everything.
+/// Plans all actions.
 pub(crate) fn plan(state: &State, inputs: &Inputs<'_>) -> Plan {
     let mut actions = sources(state, inputs);
     let forgets = |action: &Action| matches!(action, Action::Forget(_));
     if actions.iter().any(forgets) {
-        // Nothing is based on a source that is to be forgotten. The next plan has the rest.
+        // No other action can depend on a source that is removed. The next plan has the rest.
         let troubles = BTreeMap::new();
         return Plan { actions, troubles };
     }
@@ -188,12 +187,12 @@ pub(crate) fn plan(state: &State, inputs: &Inputs<'_>) -> Plan {
     Plan { actions, troubles }
 }
 
-/// Plans what is to be loaded: what is new or has changed. What is no longer there is forgotten.
+/// Plans the loading of new and changed sources, and removes those that don't exist any more.
 pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let packages = wanted_packages(inputs);
     let is_there = |(path, source): (&PathBuf, &Source)| match &source.content {
         Content::File(_) | Content::Kept => inputs.files.contains_key(path),
-        // An address names one content; who signs it may change.
+        // The content of an address does not change; its signers may.
         Content::Package(package) => packages.get(path) == Some(package),
     };
     let forget = state.sources.iter().filter(|entry| !is_there(*entry));
@@ -212,7 +211,7 @@ pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     forget.chain(load).chain(pull).chain(describe).collect()
 }
 
-/// Whether files are being loaded of which one may hold a plugin that the policy names and that is not loaded yet.
+/// Whether a file is being loaded that may contain a plugin that the policy names and that is not loaded yet.
 pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
     let is_loaded = |name: &String| state.plugins().any(|plugin| plugin.name() == name);
     let mut named = grants.plugins.plugins.iter();
@@ -220,15 +219,15 @@ pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
         && (grants.trust || named.any(|(name, policy)| policy.source.is_none() && !is_loaded(name)))
 }
 
-/// The packages that the policy names, as far as they may run.
+/// The packages that the policy names and whose plugins are enabled.
 fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<PathBuf, Package> {
     let mut packages = packages::named(&inputs.grants.plugins);
     packages.retain(|_, package| (inputs.enabled)(&package.plugin));
     packages
 }
 
-/// What describes itself with another configuration than the operator's present one. A configuration that it failed with
-/// is not tried twice.
+/// Plans `describe` calls for plugins that were described with another configuration than the present one. A configuration for
+/// which `describe` failed is not tried again.
 fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let of_paths = state.sources.iter();
     let of_paths = of_paths.map(|(path, source)| (SourceKey::Path(path.clone()), source));
@@ -243,7 +242,7 @@ fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     stale.collect()
 }
 
-/// Plans what runs.
+/// Plans which versions are opened, started and stopped.
 fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
     let mut actions = Vec::new();
     for (name, slot) in &state.slots {
@@ -252,7 +251,7 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
         }
         match wanted.get(name) {
             None => actions.push(Action::Stop(name.clone(), None)),
-            // It is opened anew once it has ended: with what is granted now, or once its account may read.
+            // It is opened again when it has ended, with the new grant, or when its account may read.
             Some(version) => {
                 if let Some(reason) = must_end(slot, version) {
                     actions.push(Action::Stop(name.clone(), Some(reason)));
@@ -281,7 +280,7 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
     actions
 }
 
-/// Returns why what runs may not go on until the version that is wanted is ready; none if it may.
+/// Returns why the running version must stop before the wanted version is ready; none if it may continue.
 fn must_end(slot: &Slot, wanted: &Version) -> Option<String> {
     let is_less =
         |running: &Version| !running.grant.is_builtin && !wanted.grant.covers(&running.grant);
@@ -292,7 +291,7 @@ fn must_end(slot: &Slot, wanted: &Version) -> Option<String> {
     slot.denied.clone().or_else(revoked)
 }
 
-/// Plans what is recorded: each dropped-in version that runs, so that the operator can roll back to the one before.
+/// Plans the record of running dropped-in versions, so that the operator can roll back to a previous one.
 fn records(state: &State) -> Vec<Action> {
     let running = state.slots.iter().filter_map(|(name, slot)| {
         let version = slot.running.as_ref()?;
@@ -308,7 +307,7 @@ fn records(state: &State) -> Vec<Action> {
     changed.collect()
 }
 
-/// What holds up each plugin: first what was tried last.
+/// Why plugins don't run. The latest attempt comes first.
 fn troubles(
     state: &State,
     inputs: &Inputs<'_>,
@@ -322,7 +321,7 @@ fn troubles(
         let refusal = candidates.refusals.get(path).cloned();
         let problem = || source.problem.clone().map(Trouble::failed);
         if let Some(trouble) = refusal.or_else(problem) {
-            // Of two files with one name, each has its own.
+            // Each of two files with the same name has its own problem.
             match troubles.get_mut(plugin.name()) {
                 Some(first) => first.reason = format!("{}; {}", first.reason, trouble.reason),
                 None => drop(troubles.insert(plugin.name().to_owned(), trouble)),
@@ -343,7 +342,7 @@ fn troubles(
     troubles
 }
 
-/// Plans what is told: each trouble once, until it is another one.
+/// Plans the reports of problems. Each problem is reported once, until it changes.
 fn notes(state: &State, inputs: &Inputs<'_>, troubles: &BTreeMap<String, Trouble>) -> Vec<Action> {
     let names = state.names(inputs.grants);
     let plugins = names.into_iter().map(|name| {
@@ -375,7 +374,7 @@ fn notes(state: &State, inputs: &Inputs<'_>, troubles: &BTreeMap<String, Trouble
 }
 
 impl State {
-    /// The names of all plugins that run, are to run, or can't.
+    /// The names of all plugins that run, should run, or can't run.
     pub(crate) fn names(&self, grants: &Grants) -> BTreeSet<String> {
         let running = self.slots.keys().cloned();
         running.chain(self.dropped_in(grants)).collect()
@@ -404,8 +403,8 @@ impl State {
         sources.any(|source| source.is_loading && is_file(&source.content))
     }
 
-    /// Whether a file may hold a plugin that is granted something, judged before it is loaded: by the name of the plugin that
-    /// the file held before, or else by its own.
+    /// Whether a file may contain a plugin that has a grant. This is judged before it is loaded: by the name of the plugin that
+    /// the file contained before, or else by the file's name.
     pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
         let before = self
             .sources
@@ -418,12 +417,12 @@ impl State {
         grants.trust || name.is_some_and(|name| grants.plugins.plugins.contains_key(name))
     }
 
-    /// What runs under a name.
+    /// The running version under a name.
     pub(crate) fn running(&self, name: &str) -> Option<&Version> {
         self.slots.get(name)?.running.as_ref()
     }
 
-    /// What is known of a source.
+    /// A source, by its path.
     pub(crate) fn source(&mut self, key: &SourceKey) -> Option<&mut Source> {
         match key {
             SourceKey::Path(path) => self.sources.get_mut(path),
@@ -431,7 +430,7 @@ impl State {
         }
     }
 
-    /// The digests of all code that may be needed again.
+    /// The digests of all compiled code that may be needed.
     pub(crate) fn digests(&self) -> BTreeSet<&str> {
         let sources = self.sources.values().chain(self.kept.values());
         let loaded = sources.filter_map(|source| source.plugin.as_ref());
@@ -444,7 +443,7 @@ impl State {
         all.map(|plugin| plugin.digest.as_str()).collect()
     }
 
-    /// Takes note that an action begins. What comes of it later is written by whoever carries it out.
+    /// Stores that an action begins. Its result is stored by its executor.
     pub(crate) fn begin(&mut self, action: &Action) {
         match action {
             Action::Load(path, stamp) => {
@@ -505,7 +504,7 @@ impl State {
         }
     }
 
-    /// The newest content of a source loads; what was loaded before stays until it has.
+    /// Stores that the newest content of a source is being loaded. The loaded content remains until then.
     fn load(&mut self, path: &PathBuf, content: Content) {
         let before = self.sources.remove(path);
         let source = Source {
@@ -527,7 +526,7 @@ impl Source {
         }
     }
 
-    /// Takes note of what came of loading, or of describing again.
+    /// Stores the result of loading, or of calling `describe` again.
     pub(crate) fn loaded(&mut self, loaded: Result<LoadedPlugin, String>) {
         self.is_loading = false;
         match loaded {
@@ -537,7 +536,7 @@ impl Source {
     }
 }
 
-/// Equal if nothing changes when one takes the place of the other. The same plugin may lie in another file.
+/// Two versions are equal if replacing one with the other changes nothing. Their files may differ in path.
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         let (own, others) = (&self.plugin.description, &other.plugin.description);
@@ -556,7 +555,8 @@ impl Trouble {
         }
     }
 
-    /// What it is about. The causes of what passes by itself change from try to try, and need no new line in the log.
+    /// What is compared to decide whether a problem changed. The texts of temporary problems differ between attempts, which
+    /// needs no new log line.
     fn topic(&self) -> &str {
         match (self.state, self.reason.split_once(": ")) {
             (PluginState::Starting, Some((topic, _))) => topic,

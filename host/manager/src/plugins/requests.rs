@@ -1,11 +1,11 @@
-//! What operators ask the supervisor of a running manager. `admin.rs` sends the requests, `supervisor/operator.rs` answers.
+//! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles them.
 
 use tokio::sync::oneshot;
 
 use crate::plugins::status::{PluginDescription, PluginStatus};
 use crate::runtime::history::Reconciled;
 
-/// A request, with where its answer goes. The texts are names of plugins, but for `Why`: there it is an object.
+/// A request with the channel for its response. The texts are names of plugins; that of `Why` is an object.
 #[derive(Debug)]
 pub(crate) enum Request {
     Status(oneshot::Sender<Vec<PluginStatus>>),
@@ -22,10 +22,10 @@ pub(crate) enum Request {
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// There is no plugin of this name.
+    /// No plugin has this name.
     #[error("there is no plugin `{0}`; `flyball status` lists all plugins")]
     Unknown(String),
-    /// The plugin's state does not allow it; the text is a sentence that says why and what to do.
+    /// The plugin's state does not allow the request. The text is a sentence with the reason and what to do.
     #[error("{0}")]
     Refused(String),
     /// The manager has ended.

@@ -1,6 +1,6 @@
-//! The versions of dropped-in plugins that ran, so that an operator can roll back to the one before, also after a restart:
-//! which ran ([`Record`]), and the bytes of their files ([`VersionFolder`], in a folder of the host's own).
-//! [`VersionStore`] keeps both on disk, off the async threads.
+//! Stores the versions of dropped-in plugins that ran, so that an operator can roll back to the previous one, even after a
+//! restart. The [`Record`] says which versions ran, and a [`VersionFolder`] of the host has the bytes of their files.
+//! [`VersionStore`] writes both to disk on a blocking thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -18,29 +18,29 @@ use crate::policy::grant::{Asks, PluginFile};
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";
-/// The largest record in bytes: that of a thousand plugins with long lists of permissions.
+/// The largest record in bytes. A thousand plugins with long lists of permissions need less.
 const MAX_RECORD: usize = 64 * 1024 * 1024;
 
-/// Which versions of each plugin ran, by the plugin's name.
+/// The versions of each plugin that ran, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Record(BTreeMap<String, PluginVersions>);
 
-/// Which versions of one plugin ran.
+/// The versions of a plugin that ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PluginVersions {
     /// The digest of the version that runs, or ran last.
     pub(crate) current: String,
-    /// The digest of the version before.
+    /// The digest of the previous version.
     #[serde(default)]
     pub(crate) previous: Option<String>,
-    /// Which version runs in place of the file's.
+    /// The version that runs in place of the file's.
     #[serde(default)]
     pub(crate) pin: Option<Pin>,
-    /// What the current version asks for.
+    /// The permissions that the current version asks for.
     #[serde(default)]
     pub(crate) asks: Asks,
-    /// The addresses of the packages that versions ran from, by digest. A version that is not in it ran from a file.
+    /// The addresses of the packages that versions ran from, by digest. Other versions ran from files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     packages: BTreeMap<String, String>,
 }
@@ -50,11 +50,11 @@ pub(crate) struct PluginVersions {
 pub(crate) struct Pin {
     /// The digest of the version that runs.
     pub(crate) runs: String,
-    /// The pin holds while this is the digest of the file.
+    /// The rollback ends when the file's digest differs from this one.
     pub(crate) instead_of: String,
 }
 
-/// Why an operator can't roll back.
+/// The reason why an operator can't roll back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RollbackError {
     #[error("can't roll back the plugin `{0}`: no other version of it has run")]
@@ -90,7 +90,7 @@ impl Record {
         (pin.instead_of == file).then_some(pin.runs.as_str())
     }
 
-    /// The versions of a plugin once the version `runs` does, in place of a file with the digest `file` or as that one.
+    /// The versions of a plugin after the version `runs` started, in place of a file with the digest `file` or as that file.
     pub(crate) fn after(
         &self,
         name: &str,
@@ -115,7 +115,7 @@ impl Record {
         versions
     }
 
-    /// A version that ran, as a policy sees it.
+    /// The data of a version that ran, for a check against a policy.
     pub(crate) fn version<'a>(&'a self, name: &str, digest: &'a str) -> PluginFile<'a> {
         let packages = self.0.get(name).map(|own| &own.packages);
         let package = packages.and_then(|packages| packages.get(digest));
@@ -125,7 +125,7 @@ impl Record {
         }
     }
 
-    /// Where a version ran from; for a file, that of the plugin that it runs in place of.
+    /// The origin of a version. For a file, that of the plugin that it takes the place of.
     pub(crate) fn origin(&self, name: &str, digest: &str, instead_of: &Origin) -> Origin {
         match (self.version(name, digest).package, instead_of) {
             (Some(package), _) => Origin::Package(package.to_owned()),
@@ -140,7 +140,7 @@ impl Record {
         previous.ok_or_else(|| RollbackError::NoVersionBefore(name.to_owned()))
     }
 
-    /// Lets the version `runs` run in place of the file's.
+    /// Records that the version `runs` takes the place of the file's.
     pub(crate) fn pin(&mut self, name: &str, runs: &str, file: &str) {
         if let Some(versions) = self.0.get_mut(name) {
             versions.pin = (runs != file).then(|| Pin {
@@ -165,8 +165,8 @@ impl PluginVersions {
     }
 }
 
-/// The folder with the record and the bytes of versions, which nobody else may write to: the record says what was granted.
-/// All of its functions block.
+/// The folder with the record and the bytes of versions. No other user may write to it, because the record says what was
+/// granted. All of its functions block.
 #[derive(Clone, Debug)]
 pub(crate) struct VersionFolder {
     folder: Arc<PrivateFolder>,
@@ -175,10 +175,10 @@ pub(crate) struct VersionFolder {
 }
 
 impl VersionFolder {
-    /// Opens a folder, which is created if it isn't there, and reads its record.
+    /// Opens a folder and reads its record. Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// The folder can't be created or read, others may write to it or to the record, or the record is not what was written.
+    /// The folder can't be created or read, other users may write to it or to the record, or the record is not valid.
     pub(crate) fn open(folder: &Path, max_version: usize) -> io::Result<(Self, Record)> {
         let folder = PrivateFolder::open(folder, OthersMay::Read)?;
         let record = match folder.read(RECORD, MAX_RECORD) {
@@ -193,7 +193,7 @@ impl VersionFolder {
         Ok((folder, record))
     }
 
-    /// Keeps the bytes of a file, in case that it becomes the version before.
+    /// Stores the bytes of a file, for a later rollback to it.
     fn keep(&self, digest: &str, wasm: &[u8]) -> io::Result<()> {
         if self.folder.file(&name(digest)).is_ok() {
             return Ok(());
@@ -212,7 +212,7 @@ impl VersionFolder {
         Ok(wasm.into())
     }
 
-    /// Writes the record, and removes versions that nobody can roll back to. `in_use` are the digests of loaded files.
+    /// Writes the record, and removes versions that no rollback can use. `in_use` are the digests of loaded files.
     fn write(&self, record: &Record, in_use: &BTreeSet<String>) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
         self.write_whole(RECORD, &text)?;
@@ -242,10 +242,10 @@ fn name(digest: &str) -> String {
     format!("{digest}.wasm")
 }
 
-/// Keeps versions and their record in a folder. One task does so, in the order in which it is asked: what is kept before a
-/// record is written that needs it is not removed.
+/// Stores versions and their record in a folder. One task handles all requests in order, so that a version that is stored
+/// before the record that names it is not removed.
 pub(crate) struct VersionStore {
-    /// None if versions are not kept.
+    /// None if versions are not stored.
     folder: Option<VersionFolder>,
     jobs: mpsc::UnboundedSender<Job>,
     task: JoinHandle<()>,
@@ -264,7 +264,7 @@ impl VersionStore {
         let task = tokio::spawn(async move {
             while let Some(job) = queued.recv().await {
                 if let Some(folder) = own.clone() {
-                    // A panic would be a fault of ours; the versions are not worth ending the host.
+                    // A panic would be a bug. It must not end the host.
                     let _ = tokio::task::spawn_blocking(move || job.run(&folder)).await;
                 }
             }
@@ -276,7 +276,7 @@ impl VersionStore {
         let _ = self.jobs.send(Job::Keep(digest.to_owned(), wasm));
     }
 
-    /// `done` is dropped or sent to once the record is written.
+    /// `done` is notified or dropped when the record was written.
     pub(crate) fn write(
         &self,
         record: &Record,
@@ -300,7 +300,7 @@ impl VersionStore {
         self.folder.is_some()
     }
 
-    /// Ends once all that was asked for is on disk.
+    /// Returns when all previous requests are on disk.
     pub(crate) async fn close(self) {
         drop(self.jobs);
         let _ = self.task.await;
@@ -370,12 +370,12 @@ mod tests {
         };
         assert_eq!(package(&record, "1"), None);
         assert_eq!(package(&record, "2").as_deref(), Some("oci://2"));
-        // A file that runs in place of a package does not become one.
+        // A file that takes the place of a package remains a file.
         let instead_of = Origin::Package("oci://2".into());
         let file = record.origin("a", "1", &instead_of);
         assert_eq!(file, Origin::File("sha256:1".into()));
         assert_eq!(record.origin("a", "2", &file), instead_of);
-        // The addresses go with the versions.
+        // The addresses of removed versions are removed, too.
         run(&mut record, "3", "3");
         assert_eq!(package(&record, "2").as_deref(), Some("oci://2"));
         run(&mut record, "4", "4");

@@ -1,5 +1,5 @@
-//! Starts an open version of a plugin, or has it take over from the version that runs: builds the context that its calls
-//! work with, and shows it in health checks, debug pages and metrics.
+//! Starts an open version of a plugin, which may take over from the running version: builds the context of its calls, and adds
+//! it to health checks, debug pages and metrics.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ pub(crate) struct Starter {
     telemetry: Telemetry,
     running: GaugeVec,
     denied: CounterVec,
-    /// Sends events about what plugins are denied.
+    /// Sends events about requests that plugins are denied.
     denials: ApiClient,
-    /// Records those about the built-ins.
+    /// Records the denials of built-ins.
     builtins: Arc<Recorder>,
 }
 
-/// A version that runs, and what it is registered with.
+/// A running version with its registrations.
 pub(crate) struct RunningVersion {
     pub(crate) tasks: PluginTasks,
     pub(crate) version: Version,
@@ -64,10 +64,10 @@ pub(crate) struct RunningVersion {
     _metrics: PluginMetrics,
 }
 
-/// Returns what keeps a version from its work as a sentence; none if nothing does.
+/// Returns a sentence that says why a version can't work; none if it can.
 type WaitsFor = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What shows a version in the health endpoints.
+/// The health checks of a version.
 struct Checks {
     _registrations: Vec<Registration>,
     _note: Option<Note>,
@@ -102,13 +102,14 @@ impl Starter {
         })
     }
 
-    /// Starts a version. If there is one `before` it under no wider grant, the new one takes over its queues, memo and history.
+    /// Starts a version. It takes over the queues, memo and history of the version `before` it, unless that one's grant is
+    /// wider.
     pub(crate) fn start(
         &self,
         opened: Opened,
         before: Option<&RunningVersion>,
     ) -> Result<RunningVersion, MetricsError> {
-        // What another grant, such as a built-in's, let into keys, memo and history is not for this version.
+        // Keys, memo and history can hold what only the other grant, such as a built-in's, lets a plugin read.
         let grant = &opened.version.grant;
         let before = before.filter(|before| grant.covers(&before.version.grant));
         let context = Arc::new(self.context(&opened, before)?);
@@ -206,7 +207,7 @@ impl Starter {
             Some(same) => same.memo.clone(),
             None => Arc::new(Memo::new(policy.limits.memo)),
         };
-        // A dropped-in plugin can't speak for another component.
+        // A dropped-in plugin can't use the name of another component.
         let event_source = match &*description.event_source {
             source if grant.is_builtin && !source.is_empty() => source,
             _ => &description.name,
@@ -253,7 +254,7 @@ impl Starter {
         })
     }
 
-    /// The recorder of what a plugin is denied. Each dropped-in plugin has its own, whose queue no other one fills.
+    /// The recorder of a plugin's denials. Each dropped-in plugin has a recorder of its own, so that no other fills its queue.
     fn recorder_of_denials(&self, plugin: &str, is_builtin: bool) -> Arc<Recorder> {
         if is_builtin {
             self.builtins.clone()
@@ -270,7 +271,7 @@ impl Starter {
             identity.cloned()
         };
         match (identity(grant), before) {
-            // The tokens of the version before remain valid for this one.
+            // The tokens of the previous version remain valid for this one.
             (Some(account), Some(before))
                 if identity(&before.version.grant) == Some(account.clone()) =>
             {
@@ -291,7 +292,7 @@ impl Starter {
         RateLimiter::new(per_second, burst)
     }
 
-    /// The queues of a description. Those that the version before has too keep their keys and backoffs.
+    /// The queues of a description. Queues that the previous version has, too, keep their keys and backoffs.
     fn queues(
         &self,
         description: &Description,
@@ -314,7 +315,8 @@ fn record_denials(client: &ApiClient, of: &str) -> Arc<Recorder> {
     Arc::new(Recorder::start(client.clone(), of.into(), "flyball".into()))
 }
 
-/// The name of a queue in the metrics. Of a built-in, it is that of kube-controller-manager, which no other plugin can take.
+/// The name of a queue in the metrics. A built-in's queue has the name that it has in kube-controller-manager, which no other
+/// plugin can use.
 fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, str> {
     if is_builtin {
         queue.into()
@@ -323,10 +325,10 @@ fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, st
     }
 }
 
-/// How long calls may wait for an instance slot before the plugin counts as starved.
+/// How long calls wait for an instance slot before the plugin counts as starved.
 const STARVED: Duration = Duration::from_secs(10);
 
-/// Says what a version waits for: informers that are not synced yet, or instance slots that others occupy.
+/// A sentence that says what a version waits for: informers that are not synced, or instance slots that others occupy.
 fn waiting(
     plugin: &Plugin,
     informers: &[(usize, Informer)],
@@ -344,7 +346,7 @@ fn waiting(
     })
 }
 
-/// A sentence about a plugin whose calls have waited for so long for instance slots; none if that is not long.
+/// A sentence about a plugin whose calls have waited this long for instance slots; none if that is not long.
 fn starved(waited: Duration) -> Option<String> {
     (waited > STARVED).then(|| {
         format!(
@@ -355,8 +357,8 @@ fn starved(waited: Duration) -> Option<String> {
 }
 
 /// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
-/// kube-controller-manager, and the host is not ready until its informers are synced. A dropped-in plugin has names of
-/// its own, and its informers are only noted: a watch that never syncs must not keep the host from being ready.
+/// kube-controller-manager, and the host is not ready until its informers are synced. A dropped-in plugin has other names, and
+/// its informers are only reported: a watch that never syncs must not keep the host from being ready.
 fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: WaitsFor) -> Checks {
     let (own, informers) = (name.to_owned(), CheckName::Informers(name.to_owned()));
     if is_builtin {
@@ -377,12 +379,12 @@ fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: WaitsF
 }
 
 impl RunningVersion {
-    /// Why the plugin does not work yet, as a sentence; none if it does.
+    /// A sentence that says why the plugin does not work yet; none if it does.
     pub(crate) fn waits_for(&self) -> Option<String> {
         (self.waits_for)()
     }
 
-    /// Why the plugin is quarantined, as a sentence; none if it isn't.
+    /// A sentence that says why the plugin is quarantined; none if it isn't.
     pub(crate) fn quarantine(&self) -> Option<String> {
         match self.tasks.context().limits.quarantine.state() {
             State::Running => None,
@@ -399,7 +401,7 @@ impl RunningVersion {
         }
     }
 
-    /// Shows in the metrics whether the plugin acts in this process.
+    /// Sets the metric that says whether the plugin reconciles in this process.
     pub(crate) fn show_leading(&self, leads: bool) {
         let labels = [self.tasks.name(), "kube-controller-manager"];
         self.running

@@ -1,4 +1,4 @@
-//! What operators are shown of plugins.
+//! The status of plugins, as operators see it.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::runtime::history::Performance;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginState {
-    /// It reconciles.
+    /// It reconciles keys.
     Running,
-    /// All of its keys fail: it is held back for a while.
+    /// All of its keys fail. It is paused for a while.
     Quarantined,
     /// It is ready, and another process holds the lease.
     Standby,
-    /// It waits for its caches, or for kinds that the server does not serve yet.
+    /// It waits until its caches are synced, or until the server serves its kinds.
     Starting,
     /// It waits for the operator's grant, or for the permissions of its service account.
     Pending,
@@ -26,11 +26,11 @@ pub enum PluginState {
     Failed,
 }
 
-/// One plugin, as it is now.
+/// The current status of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The name in its description; its file, if it could not be described.
+    /// The name in its description, or its file if it has no valid description.
     pub name: String,
     /// The version in its description.
     pub version: String,
@@ -39,7 +39,7 @@ pub struct PluginStatus {
     /// Its file or package, or `built-in`.
     pub origin: String,
     pub state: PluginState,
-    /// Why it, or a newer version of it, does not run.
+    /// Why it or a newer version of it does not run.
     pub reason: Option<String>,
     /// Whether the operator rolled back to this version.
     pub rolled_back: bool,
@@ -48,7 +48,7 @@ pub struct PluginStatus {
     /// Objects whose changes wait for its `route`.
     #[serde(default)]
     pub route_waiting: usize,
-    /// Those of them on which `route` fails.
+    /// Those of them for which `route` fails.
     #[serde(default)]
     pub route_failing: usize,
     #[serde(flatten)]
@@ -87,7 +87,7 @@ impl PluginStatus {
     }
 }
 
-/// A plugin's description and what it is granted.
+/// A plugin's description and grant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PluginDescription {
     pub description: Description,

@@ -1,9 +1,8 @@
-//! Keeps the right plugins running: gathers what there is and what is wanted, has `plan.rs` decide what follows, and carries
-//! it out. A version takes over only once it is ready; until then, and if it never is, the one before goes on.
+//! Keeps the wanted plugins running: collects the current and the wanted state, lets `plan.rs` compute the actions, and carries
+//! them out. A new version takes over only when it is ready. Until then, the previous version keeps running.
 //!
-//! Nothing here blocks: files and the policy are read by `supervisor/feeds.rs`, which sends what it finds as events;
-//! `supervisor/actions.rs` carries actions out in tasks, which send what came of them as events; `supervisor/operator.rs`
-//! answers operators.
+//! Nothing here blocks. `supervisor/feeds.rs` reads files and the policy, and sends changes as events. `supervisor/actions.rs`
+//! carries actions out in tasks, which send their results as events. `supervisor/operator.rs` handles operators' requests.
 
 mod actions;
 mod feeds;
@@ -28,7 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::feeds::Approval;
 use crate::api::cluster::Cluster;
 use crate::plugins::file_loads::FileLoads;
-use crate::plugins::files::{Folders, Look};
+use crate::plugins::files::{Folders, Scan};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
 use crate::plugins::open::{OpenError, Opened, may_read};
 use crate::plugins::plan::{self, Action, Inputs, Progress, SourceKey, State, Trouble, Version};
@@ -39,28 +38,28 @@ use crate::plugins::{PluginOptions, Sources, Telemetry};
 use crate::policy::Policy;
 use crate::policy::grant::Grants;
 
-/// How often the server is asked whether accounts may still read what their plugins watch.
+/// The interval between reviews whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);
-/// For how long the start waits for the files of the plugins that the policy names. Those that are loaded by then are opened
-/// together with the built-ins.
+/// The longest time that the start waits for the files of plugins that the policy names. Files that are loaded by then are
+/// opened together with the built-ins.
 const FILES_AT_START: Duration = Duration::from_secs(5);
-/// Plans at once. A handful is enough; more would be a fault of ours, which must not hold up everything else.
+/// The most plans in a row. A few suffice; more would be a bug, which must not delay everything else.
 const MOST_PLANS: usize = 100;
 
-/// Keeps the right plugins running.
+/// Keeps the wanted plugins running.
 pub(crate) struct Supervisor {
     cluster: Arc<Cluster>,
     options: Arc<PluginOptions>,
     telemetry: Telemetry,
     starter: Starter,
     sources: Sources,
-    /// What there is, as the plans see it.
+    /// The current state, the input of each plan.
     state: State,
     grants: Grants,
     /// Why the policy on disk is not in force.
     policy_problem: Option<String>,
-    look: Look,
-    /// What holds plugins up, by the last plan.
+    scan: Scan,
+    /// The problems that the last plan found.
     troubles: BTreeMap<String, Trouble>,
     /// Compiled code, by digest.
     components: HashMap<String, Component>,
@@ -75,13 +74,13 @@ pub(crate) struct Supervisor {
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
     requests: mpsc::Receiver<Request>,
     approvals: mpsc::UnboundedSender<Approval>,
-    /// Answers to operators that wait for the next plan to be carried out.
+    /// Responses to operators that are sent when the next plan was carried out.
     replies: Vec<(Reply, Result<String, RequestError>)>,
     is_shutting_down: bool,
-    /// Plugins that drain, by the task that drains them.
+    /// The names of draining plugins, by the task that drains them.
     ending: JoinSet<()>,
     ending_names: HashMap<tokio::task::Id, String>,
-    /// Versions that another took over from.
+    /// Versions that were replaced by another.
     retiring: JoinSet<()>,
     notes: BTreeMap<String, Note>,
     loads: CounterVec,
@@ -117,11 +116,11 @@ struct Loaded {
     wasm: Option<Bytes>,
 }
 
-/// What happens.
+/// Something that happened.
 enum Event {
-    /// The folders hold this.
-    Files(Look),
-    /// The policy on disk is this, or can't be used for this reason.
+    /// The folders changed.
+    Files(Scan),
+    /// The policy on disk changed, or can't be used.
     Policy(Result<Policy, String>),
     /// A source was loaded, or described itself again. `is_last` is false if it is tried again.
     Loaded {
@@ -130,19 +129,19 @@ enum Event {
         loaded: Result<Box<Loaded>, String>,
         is_last: bool,
     },
-    /// A version that is being opened has come so far. With `Ready`, it is handed over.
+    /// The progress of opening a version. `Ready` holds the version.
     Opening(String, u64, Progress, Option<Box<Opened>>),
     /// The account of a plugin may no longer read what this version watches.
     Denied(String, Box<Version>, String),
-    /// What an operator asked for is done: it is answered once all that follows is carried out.
+    /// An operator's request was carried out. The response is sent when all actions that follow from it were carried out.
     Done(Result<String, RequestError>, Reply),
-    /// The version to roll a plugin back to can be read, or can't. The texts are the plugin's name, the digest of the
+    /// The version for a rollback was read, or can't be. The texts are the plugin's name, the digest of the
     /// version and that of the plugin's file.
     Rollback([String; 3], Result<(), String>, Reply),
 }
 
 impl Supervisor {
-    /// Loads what there is now: the built-ins, and the files of the folders.
+    /// Loads the built-ins and the files that are in the folders now.
     pub(crate) async fn load(
         cluster: Arc<Cluster>,
         options: PluginOptions,
@@ -168,10 +167,10 @@ impl Supervisor {
         let events = mpsc::unbounded_channel();
         let (approvals, approval_requests) = mpsc::unbounded_channel();
         let mut feeds = Vec::new();
-        let mut look = Look::default();
+        let mut scan = Scan::default();
         let folders = Folders::new(sources.folders.clone(), "wasm");
-        if let Some((folders, first)) = folders.look_async().await {
-            look.clone_from(&first);
+        if let Some((folders, first)) = folders.scan().await {
+            scan.clone_from(&first);
             feeds.push(feeds::follow_files(folders, first, events.0.clone()));
         }
         let grants = std::mem::take(&mut sources.grants);
@@ -192,7 +191,7 @@ impl Supervisor {
             },
             grants,
             policy_problem: None,
-            look,
+            scan,
             troubles: BTreeMap::new(),
             components: HashMap::new(),
             running: BTreeMap::new(),
@@ -237,8 +236,8 @@ impl Supervisor {
         }
     }
 
-    /// Begins to load all files and packages, and waits a moment for the files of the plugins that the policy names. The
-    /// others must not hold up the start, and a registry may be slow.
+    /// Begins to load all files and packages, and waits a moment for the files of plugins that the policy names. Other files and
+    /// slow registries must not delay the start.
     async fn load_files(&mut self) {
         let deadline = Instant::now() + FILES_AT_START;
         loop {
@@ -262,7 +261,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether all files that were found are loaded, or can't be.
+    /// Whether each file that was found is loaded, or failed to load.
     pub(crate) fn has_loaded_files(&self) -> bool {
         !self.state.is_loading_files()
     }
@@ -280,8 +279,8 @@ impl Supervisor {
 
     fn inputs(&self) -> Inputs<'_> {
         Inputs {
-            files: &self.look.found,
-            unreadable: &self.look.unreadable,
+            files: &self.scan.found,
+            unreadable: &self.scan.unreadable,
             grants: &self.grants,
             policy_problem: self.policy_problem.as_deref(),
             enabled: &*self.sources.enabled,
@@ -306,7 +305,7 @@ impl Supervisor {
         self.versions.close().await;
     }
 
-    /// Brings what runs in line with what is wanted, until `shutdown`.
+    /// Reconciles the running plugins with the wanted ones, until `shutdown`.
     async fn follow(&mut self, shutdown: &CancellationToken) {
         let mut led = self.cluster.leading.subscribe();
         let mut leads = *led.borrow();
@@ -314,7 +313,7 @@ impl Supervisor {
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                // An error would mean that there is no leader election any more, which ends the process.
+                // An error means that leader election has ended, which ends the process.
                 Ok(_) = led.wait_for(|leading| *leading), if !leads => {
                     leads = true;
                     self.running.values().for_each(|running| running.show_leading(true));
@@ -339,8 +338,8 @@ impl Supervisor {
         }
     }
 
-    /// Opens all that can be opened at once together, so that their masks are united before the first list. What is open
-    /// starts at once: its workers wait for the caches.
+    /// Opens all versions that can be opened together, so that their masks are merged before the first list. They start at once;
+    /// their workers wait for the caches.
     async fn start_together(&mut self) {
         let plan = plan::plan(&self.state, &self.inputs());
         for action in plan.actions {
@@ -353,8 +352,7 @@ impl Supervisor {
         self.plan();
     }
 
-    /// Has everything done that follows from what there is and what is wanted: what one plan does may be the ground of the
-    /// next.
+    /// Plans and carries out actions until a plan is empty, because an action can be the reason for another.
     fn plan(&mut self) {
         for _ in 0..MOST_PLANS {
             let plan = plan::plan(&self.state, &self.inputs());
@@ -368,29 +366,29 @@ impl Supervisor {
         }
         self.forget_code();
         for (reply, result) in self.replies.drain(..) {
-            // Whoever asked may have ended.
+            // The operator's connection may be closed.
             let _ = reply.send(result);
         }
     }
 
-    /// Drops compiled code that nothing needs any more.
+    /// Drops compiled code that no version needs.
     fn forget_code(&mut self) {
         let digests = self.state.digests();
         self.components
             .retain(|digest, _| digests.contains(digest.as_str()));
     }
 
-    /// Writes into the state what else has happened: one plan serves many events.
+    /// Applies all other waiting events to the state, so that one plan handles many events.
     fn happened_meanwhile(&mut self) {
         while let Ok(event) = self.events.1.try_recv() {
             self.happened(event);
         }
     }
 
-    /// Writes into the state what happened.
+    /// Applies an event to the state.
     fn happened(&mut self, event: Event) {
         match event {
-            Event::Files(look) => self.look = look,
+            Event::Files(scan) => self.scan = scan,
             Event::Policy(Ok(policy)) => {
                 tracing::info!("the policy has changed");
                 (self.grants.plugins, self.policy_problem) = (policy, None);
@@ -442,7 +440,7 @@ impl Supervisor {
         }
     }
 
-    /// Writes down what came of loading a source.
+    /// Stores the result of loading a source.
     fn loaded(&mut self, key: &SourceKey, loaded: Result<Box<Loaded>, String>, is_last: bool) {
         let result = if loaded.is_ok() { "ok" } else { "failed" };
         self.loads.with_label_values(&[result]).inc();
@@ -480,7 +478,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks whether the accounts of dropped-in plugins may still read what they watch.
+    /// Reviews whether the accounts of dropped-in plugins may still read what they watch.
     fn review(&self) {
         let running = self.state.slots.iter();
         let running = running.filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
@@ -496,7 +494,7 @@ impl Supervisor {
     }
 }
 
-/// Opens the folder of versions, off the async threads.
+/// Opens the folder of versions on a blocking thread.
 async fn open_versions(
     folder: Option<PathBuf>,
     max_version: usize,

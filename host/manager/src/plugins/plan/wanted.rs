@@ -1,5 +1,5 @@
-//! Which versions should run: what the files and packages hold, as far as the policy grants it, in place of the built-ins
-//! where it says so.
+//! Decides which versions should run: plugins of files and packages as far as the policy allows them, and the built-ins that
+//! none of them replaces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::status::PluginState;
 use crate::policy::grant::{Asks, Grant, Refusal};
 
-/// What of the loaded plugins should run.
+/// The loaded plugins that should run.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
-    /// By name.
+    /// The versions, by name.
     pub(crate) wanted: BTreeMap<String, Version>,
     /// Why the plugin of a source may not run, by the source's path.
     pub(crate) refusals: BTreeMap<PathBuf, Trouble>,
@@ -31,7 +31,7 @@ impl Candidates {
             };
             candidates.wanted.insert(builtin.name().to_owned(), version);
         }
-        // Of two files with one name, the one that runs, or ran last, stays.
+        // Of two files with the same name, the one that runs or ran last stays.
         let mut plugins: Vec<(&PathBuf, &LoadedPlugin)> = state
             .sources
             .iter()
@@ -64,7 +64,7 @@ impl Candidates {
         candidates
     }
 
-    /// Wants a plugin if it may run, else the version that runs if that one may go on. Returns why the plugin may not.
+    /// Adds a plugin if it may run; otherwise the running version, if that may continue. Returns why the plugin may not run.
     fn consider(
         &mut self,
         plugin: &LoadedPlugin,
@@ -80,7 +80,7 @@ impl Candidates {
         let file = plugin.digest.clone();
         let mut plugin = plugin;
         let mut problem = None;
-        // The policy may have come to name another file or package since the rollback.
+        // Since the rollback, the policy may have been changed to name another file or package.
         let is_granted =
             |digest: &&str| (inputs.grants).is_for(name, state.record.version(name, digest));
         let pinned = state.record.pinned(name, &file).filter(is_granted);
@@ -98,13 +98,13 @@ impl Candidates {
                         self.go_on(name, state, inputs);
                         return None;
                     }
-                    // It is lost: the version of the file runs.
+                    // The stored version was lost. The version of the file runs.
                     None => {}
                 },
             }
         }
         match grant(plugin, state, inputs) {
-            // It describes itself again first. If that fails, the problem of its source says why.
+            // It has to be described again first. If that fails, its source's problem says why.
             Ok(grant) if grant.config != plugin.config => {
                 self.go_on(name, state, inputs);
                 problem.map(Trouble::failed)
@@ -125,8 +125,8 @@ impl Candidates {
         }
     }
 
-    /// Lets the dropped-in version that runs go on, as far as the policy grants it now. It keeps the configuration that it
-    /// described itself with.
+    /// Lets the running dropped-in version continue, with what the policy grants now. It keeps the configuration of its
+    /// `describe` call.
     fn go_on(&mut self, name: &str, state: &State, inputs: &Inputs<'_>) {
         let Some(running) = running_dropped_in(name, state) else {
             return;

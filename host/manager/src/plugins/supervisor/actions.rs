@@ -1,4 +1,4 @@
-//! Carries out what was planned. What takes time runs in a task, which sends what came of it as an event.
+//! Carries out planned actions. Slow ones run in tasks, which send their results as events.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::plugins::plan::{Action, Progress, SourceKey, Subject, Trouble, Versio
 use crate::plugins::status::PluginState;
 use crate::policy::grant::Asks;
 
-/// How long to wait before a version that is held up is opened again.
+/// The time between two attempts to open a version.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
-/// How long to wait for the caches of a version before it counts as held up.
+/// How long a version waits for its caches before this is reported.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends what came of loading a source.
+/// Sends the result of loading a source.
 struct Loading {
     key: SourceKey,
     ticket: u64,
@@ -76,7 +76,7 @@ impl Supervisor {
         self.tickets
     }
 
-    /// Runs a task that loads a source, in place of the one that does so now.
+    /// Runs a task that loads a source, and aborts the task that loads it now.
     fn spawn_loading<F>(&mut self, key: SourceKey, load: impl FnOnce(Loading) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -95,7 +95,7 @@ impl Supervisor {
         let (options, loads) = (self.options.clone(), self.file_loads.clone());
         let is_expected = self.state.is_expected(&path, &self.grants);
         self.spawn_loading(SourceKey::Path(path.clone()), |loading| async move {
-            // Until then it may be half-written.
+            // Until then it may be incomplete.
             tokio::time::sleep(stamp.wait()).await;
             let loaded = loads.load(&options.engine, path, is_expected).await;
             loading.done(loaded.map(|(plugin, component, wasm)| Loaded {
@@ -170,9 +170,9 @@ impl Supervisor {
         });
     }
 
-    /// Makes a version ready. What holds it up is tried again until it is gone; with `wait`, the first try waits too.
+    /// Opens a version, again and again until it succeeds. With `wait`, the first attempt is delayed, too.
     fn open_in_background(&mut self, name: String, version: Version, wait: bool) {
-        // It was loaded, and is kept for as long as the state names it.
+        // The code stays loaded while the state names it.
         let Some(component) = self.components.get(&version.plugin.digest).cloned() else {
             return;
         };
@@ -190,7 +190,7 @@ impl Supervisor {
         self.opening.insert(name, Task { ticket, _task });
     }
 
-    /// Opens a version; what holds it up is tried again in the background.
+    /// Opens a version. If that fails, it is tried again in the background.
     pub(super) async fn open_now(&mut self, name: String, version: Version) {
         self.state
             .begin(&Action::Open(name.clone(), Box::new(version.clone())));
@@ -216,11 +216,11 @@ impl Supervisor {
         }
     }
 
-    /// Starts the version that is ready; the one that runs hands over to it.
+    /// Starts the version that is ready. It takes over from the running version.
     fn start(&mut self, name: &str) {
         self.opening.remove(name);
         let Some(opened) = self.ready.remove(name) else {
-            // It would be a fault of ours; it is opened anew.
+            // This would be a bug. The version is opened again.
             self.state.begin(&Action::Abandon(name.to_owned()));
             return;
         };
@@ -255,7 +255,7 @@ impl Supervisor {
             Some(reason) => tracing::warn!(controller = name, reason, "ending"),
             None => tracing::info!(controller = name, "ending"),
         }
-        // At the end of the process, the calls may finish what they have begun.
+        // At the end of the process, running calls may finish.
         let drain = self.is_shutting_down.then_some(self.options.drain);
         let task = self.ending.spawn(async move {
             running.show_leading(false);
@@ -267,14 +267,14 @@ impl Supervisor {
         self.ending_names.insert(task.id(), name);
     }
 
-    /// Writes the record of versions; `done` is sent to afterwards.
+    /// Writes the record of versions, and then notifies `done`.
     pub(super) fn write_record(&self, done: Option<tokio::sync::oneshot::Sender<()>>) {
         let loaded = self.state.plugins();
         let in_use = loaded.map(|plugin| plugin.digest.clone()).collect();
         self.versions.write(&self.state.record, in_use, done);
     }
 
-    /// Logs trouble, and shows it where people look.
+    /// Logs a problem, and shows it in `status` and as an event.
     fn note(&mut self, subject: &Subject, trouble: Option<Trouble>) {
         match (subject, trouble) {
             (Subject::Plugin(name), None) => {
@@ -325,7 +325,7 @@ impl Loading {
     }
 
     fn send(&self, loaded: Result<Loaded, String>, is_last: bool) {
-        // Nobody hears of it once the supervisor has ended.
+        // Fails only if the supervisor has ended.
         let _ = self.events.send(Event::Loaded {
             key: self.key.clone(),
             ticket: self.ticket,
@@ -376,7 +376,7 @@ impl Opening {
     }
 }
 
-/// Waits until the caches of a version are `synced`. If that takes long, says which ones are not: they may never be.
+/// Waits until the caches of a version are `synced`. If that takes long, reports the informers that are not synced.
 async fn wait_for_caches(
     synced: impl Future<Output = ()>,
     waits_for: impl Fn() -> Option<String>,

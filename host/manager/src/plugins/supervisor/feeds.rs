@@ -1,5 +1,5 @@
-//! Follows what changes on disk: the plugin folders and the policy. Each is read by a task of its own, off the async
-//! threads, and sent to the supervisor when it has changed.
+//! Follows the plugin folders and the policy. Each has a task that reads it on a blocking thread and sends it to the supervisor
+//! when it has changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,44 +10,42 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, Reply};
-use crate::plugins::files::{Folders, Look};
+use crate::plugins::files::{Folders, Scan};
 use crate::plugins::requests::RequestError;
 use crate::policy::{Policy, approve};
 
 type Events = mpsc::UnboundedSender<Event>;
 
-/// A request to grant a plugin what it asks for.
+/// A request to approve a plugin.
 pub(super) struct Approval {
     pub(super) description: Arc<Description>,
     pub(super) reply: Reply,
 }
 
-/// Follows the plugin folders; `known` is what the last look found.
+/// Follows the plugin folders; `known` is the result of the last scan.
 pub(super) fn follow_files(
     mut folders: Folders,
-    mut known: Look,
+    mut known: Scan,
     events: Events,
 ) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             folders.changed().await;
-            let Some((same, look)) = folders.look_async().await else {
-                tracing::error!(
-                    "looking into the plugin folders failed: they are followed no more"
-                );
+            let Some((same, scan)) = folders.scan().await else {
+                tracing::error!("can't scan the plugin folders: changes are ignored from now on");
                 return;
             };
             folders = same;
-            if look != known {
-                known.clone_from(&look);
-                let _ = events.send(Event::Files(look));
+            if scan != known {
+                known.clone_from(&scan);
+                let _ = events.send(Event::Files(scan));
             }
         }
     }))
 }
 
-/// Follows the policy at `path`; `known` is the one in force. The same task approves, so that no older policy is sent after
-/// an approved one.
+/// Follows the policy at `path`; `known` is the one in force. Approvals run in the same task, so that no older policy is sent
+/// after an approved one.
 pub(super) fn follow_policy(
     path: PathBuf,
     known: Policy,
@@ -58,12 +56,12 @@ pub(super) fn follow_policy(
         let mut folders = Folders::new(vec![path.clone()], "toml");
         let mut known = Ok(known);
         loop {
-            let Some((same, look)) = folders.look_async().await else {
-                tracing::error!("looking for the policy failed: it is followed no more");
+            let Some((same, scan)) = folders.scan().await else {
+                tracing::error!("can't look for the policy: its changes are ignored from now on");
                 return;
             };
             folders = same;
-            if look.unreadable.is_empty() {
+            if scan.unreadable.is_empty() {
                 send_new(&path, &mut known, &events).await;
             }
             tokio::select! {
@@ -80,7 +78,7 @@ pub(super) fn follow_policy(
     }))
 }
 
-/// Reads the policy and sends it, unless it is the one that is known.
+/// Reads the policy, and sends it if it differs from the known one.
 async fn send_new(path: &Path, known: &mut Result<Policy, String>, events: &Events) {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || Policy::read(&path)).await;

@@ -1,4 +1,4 @@
-//! Answers the requests of operators.
+//! Handles the requests of operators.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::runtime::history::Reconciled;
 
 impl Supervisor {
     pub(super) fn answer(&mut self, request: Request) {
-        // Whoever asked may have ended.
+        // The operator's connection may be closed.
         match request {
             Request::Status(reply) => drop(reply.send(self.status())),
             Request::Why(object, reply) => drop(reply.send(self.why(&object))),
@@ -54,7 +54,7 @@ impl Supervisor {
         all
     }
 
-    /// The status of a plugin; none if nothing was loaded that has this name.
+    /// The status of a plugin; none if no loaded plugin has this name.
     fn status_of(&self, name: &str) -> Option<PluginStatus> {
         let slot = self.state.slots.get(name);
         let version = slot.and_then(|slot| slot.running.as_ref());
@@ -111,7 +111,7 @@ impl Supervisor {
         known.ok_or_else(|| RequestError::Unknown(name.to_owned()))
     }
 
-    /// A plugin that is not a built-in; for one that is, `why_not` says why the request makes no sense.
+    /// Finds a plugin that is not a built-in. For a built-in, `why_not` is the reason of the refusal.
     fn known_dropped_in(&self, name: &str, why_not: &str) -> Result<&LoadedPlugin, RequestError> {
         let plugin = self.known(name)?;
         match plugin.origin {
@@ -123,7 +123,7 @@ impl Supervisor {
         }
     }
 
-    /// Has the policy extended where it is followed, so that no older one comes after it.
+    /// Passes an approval to the task that follows the policy, so that no older policy comes after it.
     fn approve(&self, name: &str, reply: Reply) {
         let plugin = self.known_dropped_in(name, "its policy is part of the host");
         let description = match plugin {
@@ -138,7 +138,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks whether the version before can be read. See [`rolled_back`](Self::rolled_back) for what follows.
+    /// Begins a rollback: checks whether the previous version can be read. [`rolled_back`](Self::rolled_back) continues.
     fn roll_back(&self, name: &str, reply: Reply) {
         let (file, runs) = match self.rollback_target(name) {
             Ok(found) => found,
@@ -153,7 +153,7 @@ impl Supervisor {
         });
     }
 
-    /// The digests of a plugin's file and of the version before.
+    /// The digests of a plugin's file and of its previous version.
     fn rollback_target(&self, name: &str) -> Result<(String, String), RequestError> {
         let plugin = self.known_dropped_in(name, "there is one version of it")?;
         let previous = match self.versions.is_kept() {
@@ -163,7 +163,7 @@ impl Supervisor {
         let refused = |error: RollbackError| RequestError::Refused(error.to_string());
         let previous = previous.map_err(refused)?;
         let version = self.state.record.version(name, previous);
-        // What runs from the file or package is granted, or is not run.
+        // A running version has a grant.
         if previous != plugin.digest && !self.grants.is_for(name, version) {
             return Err(refused(RollbackError::OtherFile {
                 name: name.to_owned(),
@@ -174,7 +174,7 @@ impl Supervisor {
         Ok((plugin.digest.clone(), previous.to_owned()))
     }
 
-    /// Rolls a plugin back to the version `runs`. The operator is answered once that is on disk.
+    /// Rolls a plugin back to the version `runs`. The operator gets the response when that is on disk.
     pub(super) fn rolled_back(&mut self, name: &str, runs: &str, file: &str, reply: Reply) {
         self.state.record.pin(name, runs, file);
         let (done, written) = oneshot::channel();
@@ -210,7 +210,7 @@ impl Supervisor {
         let plugin = self.known(name)?;
         let running = self.state.running(name);
         let in_force = running.map(|running| (*running.grant.policy).clone());
-        // One that waits, for the rights of its account say, has a policy too.
+        // A plugin that waits, for example for the rights of its account, has a policy, too.
         let granted = || {
             let is_granted = self.grants.is_for(name, plugin.file());
             let policy = self.grants.plugins.plugins.get(name);
@@ -223,7 +223,7 @@ impl Supervisor {
     }
 }
 
-/// The status of a file or package of which no content could be loaded so far.
+/// The status of a file or package that could not be loaded so far.
 fn status_of_unloaded((path, source): (&PathBuf, &Source)) -> Option<PluginStatus> {
     if source.plugin.is_some() {
         return None;
