@@ -2,6 +2,8 @@
 
 mod cluster;
 mod host;
+mod nodes;
+mod stage;
 mod story;
 mod table;
 
@@ -13,9 +15,10 @@ use flyball_controlplane::{ControlPlane, Options};
 use k8s_openapi::jiff::Timestamp;
 
 use self::host::Host;
-use crate::build::{self, Guest};
+use self::nodes::{HEARTBEAT, Nodes};
+use crate::build;
 
-/// Show the life of a Deployment on a local control plane, which stays up until Ctrl-C
+/// Show a small cluster whose only controller manager is Flyball; it stays up until Ctrl-C
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// End after the last step
@@ -41,6 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
+/// Number of nodes that don't die.
+const LASTING_NODES: usize = 3;
+
 fn since(start: Timestamp) -> Duration {
     Timestamp::now().duration_since(start).unsigned_abs()
 }
@@ -52,11 +58,6 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     println!("The API server serves at {}.", plane.url());
 
-    let plugins = plane.dir().join("plugins");
-    std::fs::create_dir(&plugins).context("can't create a folder for the demo's plugin")?;
-    let kubelet = built.guest(Guest::FakeKubelet);
-    std::fs::copy(&kubelet, plugins.join("fake-kubelet.wasm"))
-        .with_context(|| format!("can't copy {} to the demo's plugins", kubelet.display()))?;
     let mut host = Host::start(
         &built.host,
         plane.dir(),
@@ -66,25 +67,16 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
             "--controllers=*".into(),
             "--kube-api-qps=200".into(),
             "--kube-api-burst=300".into(),
+            // A dead node is noticed soon.
+            "--node-monitor-period=1s".into(),
+            format!("--node-monitor-grace-period={}s", 5 * HEARTBEAT.as_secs()),
         ],
     )?;
-    // The fake nodes run in a separate host, with the rights of a kubelet.
-    let nodes = Host::start_as(
-        "nodes",
-        &built.host,
-        plane.dir(),
-        &[
-            format!("--kubeconfig={}", plane.kubeconfig_path().display()),
-            "--controllers=".into(),
-            format!("--plugin-dir={}", plugins.display()),
-            "--trust-plugins".into(),
-            "--kube-api-qps=500".into(),
-            "--kube-api-burst=1000".into(),
-        ],
-    )?;
+    let nodes = Nodes::start(&plane, built, "nodes", "node-", LASTING_NODES)?;
+    let mut failing = Nodes::start(&plane, built, "failing-node", "failing-", 1)?;
     let client = plane.admin_client()?;
     let result = tokio::select! {
-        result = story::play(&client, &mut host) => result,
+        result = story::play(&client, &mut host, LASTING_NODES + 1, &mut failing) => result,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
     if let Err(error) = &result {
@@ -105,6 +97,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     }
     host.stop().await?;
     nodes.stop().await?;
+    failing.stop().await?;
     plane.shutdown().await?;
     result
 }

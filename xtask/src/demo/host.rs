@@ -94,6 +94,12 @@ impl Host {
         Ok(found)
     }
 
+    /// Kills the host with SIGKILL.
+    pub(super) fn kill(mut self) -> Result<()> {
+        self.process.kill().context("can't kill the host")?;
+        Ok(())
+    }
+
     /// Stops the host with SIGTERM, and checks that it drains.
     pub(super) async fn stop(mut self) -> Result<()> {
         let status = self.process.stop().await.context("can't stop the host")?;

@@ -1,235 +1,361 @@
-//! The steps of the demo: the life of a Deployment. Each step has a condition that ends it.
+//! The steps of the demo: workloads of each kind come up on a small cluster, a node dies, and everything is deleted.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
-use serde_json::json;
+use anyhow::{Context, Result};
+use flyball_differential::api;
+use kube::Client;
+use serde_json::{Value, json};
 
 use super::host::Host;
-use super::since;
-use super::table::Table;
+use super::stage::{Seen, Stage};
 
-/// How long a step may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the condition is checked.
-const POLL: Duration = Duration::from_millis(50);
+/// The namespace of all objects of the demo.
+const NAMESPACE: &str = "demo";
+/// The node that dies.
+pub(super) const FAILING_NODE: &str = "failing-0";
+/// Seconds that pods stay bound to a node that can't be reached.
+const TOLERATION_SECONDS: u32 = 2;
 
-/// The APIs of the objects in the demo.
-struct Stage {
-    deployments: Api<Deployment>,
-    pods: Api<Pod>,
+/// The kubelet of the node that dies. It can be stopped and started again.
+pub(super) trait Kubelet {
+    /// Kills the kubelet.
+    fn kill(&mut self) -> Result<()>;
+    /// Starts the kubelet again.
+    fn start(&mut self) -> Result<()>;
 }
 
-/// The Deployment and its pods at one time.
-struct Scene {
-    deployment: Deployment,
-    pods: Vec<Pod>,
-}
-
-/// Runs all steps, and shows the host's reconciles in each.
-pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
-    let stage = Stage {
-        deployments: Api::namespaced(client.clone(), "default"),
-        pods: Api::namespaced(client.clone(), "default"),
-    };
-    let table = Table::new();
-
-    let start = Timestamp::now();
-    stage.apply().await.context("can't apply the Deployment")?;
+/// Plays all steps on a cluster with this number of nodes, and shows the host's reconciles in each.
+pub(super) async fn play(
+    client: &Client,
+    host: &mut Host,
+    nodes: usize,
+    kubelet: &mut impl Kubelet,
+) -> Result<()> {
+    let mut stage = Stage::new(client.clone(), host);
     stage
-        .until(
-            host,
-            &table,
-            start,
-            "A Deployment nginx with 3 replicas is applied",
-            |scene| scene.is_settled(3),
+        .step(
+            &format!("{nodes} nodes join, and a namespace is created"),
+            async |client| create(client, namespace()).await,
+            async |client| nodes_and_namespace(client, nodes).await,
         )
         .await?;
-
-    let victim = stage
-        .look()
-        .await?
-        .pods
-        .first()
-        .map(ResourceExt::name_any)
-        .context("no pod exists to delete")?;
-    let start = Timestamp::now();
+    services(&mut stage).await?;
+    workloads(&mut stage, nodes).await?;
+    outage(&mut stage, nodes, kubelet).await?;
     stage
-        .pods
-        .delete(&victim, &DeleteParams::default())
-        .await
-        .with_context(|| format!("can't delete {victim}"))?;
-    let title = format!("The pod {victim} is deleted");
-    stage
-        .until(host, &table, start, &title, |scene| {
-            scene.is_settled(3) && !scene.has(&victim)
-        })
+        .step(
+            "The namespace is deleted",
+            async |client| api::delete(client, "Namespace", "", NAMESPACE).await,
+            async |client| {
+                let left = api::get(client, "Namespace", "", NAMESPACE).await?;
+                let pods = api::list(client, "Pod", NAMESPACE).await?.len();
+                Ok(Seen {
+                    done: left.is_none(),
+                    description: format!("{pods} pods remain"),
+                })
+            },
+        )
         .await?;
-
-    let start = Timestamp::now();
-    stage.patch(json!({"spec": {"replicas": 5}})).await?;
-    stage
-        .until(host, &table, start, "It is scaled to 5", |scene| {
-            scene.is_settled(5)
-        })
-        .await?;
-
-    let start = Timestamp::now();
-    let container = json!({"name": "nginx", "image": "nginx:1.29"});
-    stage
-        .patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}}))
-        .await?;
-    let title = "Its image is changed to nginx:1.29: a rolling update";
-    stage
-        .until(host, &table, start, title, |scene| {
-            scene.is_settled(5) && scene.all_run("nginx:1.29")
-        })
-        .await?;
-
-    let start = Timestamp::now();
-    stage.patch(json!({"spec": {"replicas": 0}})).await?;
-    stage
-        .until(host, &table, start, "It is scaled to 0", |scene| {
-            scene.is_settled(0)
-        })
-        .await?;
-
+    stage.summarise();
     println!("\nAll steps succeeded.");
     Ok(())
 }
 
-impl Stage {
-    async fn apply(&self) -> Result<Deployment> {
-        let deployment = json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "nginx"},
-            "spec": {
-                "replicas": 3,
-                "selector": {"matchLabels": {"app": "nginx"}},
-                "template": {
-                    "metadata": {"labels": {"app": "nginx"}},
-                    "spec": {"containers": [{"name": "nginx", "image": "nginx:1.28"}]},
-                },
+/// A Deployment behind a Service.
+async fn services(stage: &mut Stage<'_>) -> Result<()> {
+    let settled = async |client: &Client| web(client).await.map(|web| web.seen(4, None));
+    stage
+        .step(
+            "A Deployment web with 4 replicas and its Service are created",
+            async |client| {
+                create(client, service()).await?;
+                create(client, deployment()).await
             },
-        });
-        let deployment =
-            serde_json::from_value(deployment).context("the demo's Deployment is not valid")?;
-        Ok(self
-            .deployments
-            .create(&PostParams::default(), &deployment)
-            .await?)
-    }
-
-    async fn patch(&self, patch: serde_json::Value) -> Result<()> {
-        let patched = self
-            .deployments
-            .patch("nginx", &PatchParams::default(), &Patch::Strategic(patch))
-            .await;
-        patched.map(|_| ()).context("can't change the Deployment")
-    }
-
-    async fn look(&self) -> Result<Scene> {
-        let deployment = self
-            .deployments
-            .get("nginx")
-            .await
-            .context("can't read the Deployment")?;
-        let pods = self
-            .pods
-            .list(&ListParams::default().labels("app=nginx"))
-            .await
-            .context("can't list the pods")?;
-        Ok(Scene {
-            deployment,
-            pods: pods.items,
-        })
-    }
-
-    /// Waits for the condition that ends a step, and shows the reconciles meanwhile.
-    async fn until(
-        &self,
-        host: &mut Host,
-        table: &Table,
-        start: Timestamp,
-        title: &str,
-        is_reached: impl Fn(&Scene) -> bool,
-    ) -> Result<()> {
-        table.title(title);
-        loop {
-            let scene = self.look().await?;
-            let done = is_reached(&scene);
-            table.rows(start, &host.reconciled()?);
-            if done {
-                table.end(start, &scene.describe());
-                return Ok(());
-            }
-            if since(start) > PATIENCE {
-                bail!(
-                    "\"{title}\" did not succeed within {} s: {}",
-                    PATIENCE.as_secs(),
-                    scene.describe()
-                );
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
+            settled,
+        )
+        .await?;
+    stage
+        .step(
+            "A pod of web is deleted",
+            async |client| {
+                let pods = web(client).await?.pods;
+                let pod = pods.first().context("web has no pod to delete")?;
+                api::delete(client, "Pod", NAMESPACE, name(pod)).await
+            },
+            settled,
+        )
+        .await?;
+    stage
+        .step(
+            "The image of web is changed: a rolling update",
+            async |client| {
+                let template = pod_template("web", "web:2");
+                let patch = json!({"spec": {"template": template}});
+                api::patch(client, "Deployment", NAMESPACE, "web", &patch)
+                    .await
+                    .map(drop)
+            },
+            async |client| web(client).await.map(|web| web.seen(4, Some("web:2"))),
+        )
+        .await
 }
 
-impl Scene {
-    /// Whether the Deployment's status counts this number of pods as up to date and available, and
-    /// no other pods exist.
-    fn is_settled(&self, replicas: i32) -> bool {
-        let Some(status) = &self.deployment.status else {
-            return false;
-        };
-        let count = |value: Option<i32>| value.unwrap_or(0);
-        status.observed_generation == self.deployment.metadata.generation
-            && count(status.replicas) == replicas
-            && count(status.updated_replicas) == replicas
-            && count(status.available_replicas) == replicas
-            && i32::try_from(self.pods.len()) == Ok(replicas)
-    }
-
-    fn has(&self, pod: &str) -> bool {
-        self.pods.iter().any(|known| known.name_any() == pod)
-    }
-
-    fn all_run(&self, image: &str) -> bool {
-        let images = self
-            .pods
-            .iter()
-            .flat_map(|pod| pod.spec.iter().flat_map(|spec| &spec.containers));
-        images
-            .into_iter()
-            .all(|container| container.image.as_deref() == Some(image))
-    }
-
-    fn describe(&self) -> String {
-        let ready = self.pods.iter().filter(|pod| is_ready(pod)).count();
-        let nodes: std::collections::BTreeSet<&str> = self
-            .pods
-            .iter()
-            .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref())
-            .collect();
-        match self.pods.len() {
-            0 => "no pods".into(),
-            pods => format!("{pods} pods, {ready} Ready, on {} nodes", nodes.len()),
-        }
-    }
+/// A StatefulSet, a DaemonSet and a CronJob.
+async fn workloads(stage: &mut Stage<'_>, nodes: usize) -> Result<()> {
+    stage
+        .step(
+            "A StatefulSet db with 3 ordered replicas is created",
+            async |client| create(client, stateful_set()).await,
+            async |client| status(client, "StatefulSet", "db", "readyReplicas", 3).await,
+        )
+        .await?;
+    stage
+        .step(
+            "A DaemonSet agent is created",
+            async |client| create(client, daemon_set()).await,
+            async |client| status(client, "DaemonSet", "agent", "numberAvailable", nodes).await,
+        )
+        .await?;
+    stage
+        .step(
+            "A CronJob backup is created, which is due each minute",
+            async |client| create(client, cron_job()).await,
+            async |client| {
+                let jobs = api::list(client, "Job", NAMESPACE).await?;
+                let complete = jobs.iter().filter(|job| job["status"]["succeeded"] == 1);
+                let complete = complete.count();
+                let scheduled = api::get(client, "CronJob", NAMESPACE, "backup")
+                    .await?
+                    .is_some_and(|cron_job| cron_job["status"]["lastSuccessfulTime"].is_string());
+                Ok(Seen {
+                    done: complete > 0 && scheduled,
+                    description: format!("{} Jobs, {complete} complete", jobs.len()),
+                })
+            },
+        )
+        .await
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
+/// A node dies and comes back.
+async fn outage(stage: &mut Stage<'_>, nodes: usize, kubelet: &mut impl Kubelet) -> Result<()> {
+    stage
+        .step(
+            &format!("The node {FAILING_NODE} dies"),
+            async |_| kubelet.kill(),
+            async |client| {
+                let web = web(client).await?;
+                let stranded = web.pods.iter().filter(|pod| is_stranded(pod)).count();
+                let seen = web.seen(4, None);
+                Ok(Seen {
+                    done: seen.done && stranded == 0,
+                    description: format!("{}; {stranded} on {FAILING_NODE}", seen.description),
+                })
+            },
+        )
+        .await?;
+    stage
+        .step(
+            &format!("The node {FAILING_NODE} comes back"),
+            async |_| kubelet.start(),
+            async |client| status(client, "DaemonSet", "agent", "numberAvailable", nodes).await,
+        )
+        .await
+}
+
+/// The pods of the Deployment `web` that are not being deleted, and its Service's ready addresses.
+struct Web {
+    deployment: Value,
+    pods: Vec<Value>,
+    addresses: usize,
+}
+
+async fn web(client: &Client) -> Result<Web> {
+    let deployment = api::get(client, "Deployment", NAMESPACE, "web")
+        .await?
+        .context("the Deployment web does not exist")?;
+    let mut pods = api::list(client, "Pod", NAMESPACE).await?;
+    pods.retain(|pod| {
+        pod["metadata"]["labels"]["app"] == "web" && pod["metadata"]["deletionTimestamp"].is_null()
+    });
+    let slices = api::list(client, "EndpointSlice", NAMESPACE).await?;
+    let endpoints = slices
         .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
+        .filter_map(|slice| slice["endpoints"].as_array())
+        .flatten();
+    let addresses = endpoints
+        .filter(|endpoint| endpoint["conditions"]["ready"] == true)
+        .count();
+    Ok(Web {
+        deployment,
+        pods,
+        addresses,
+    })
+}
+
+impl Web {
+    /// Whether the Deployment has this number of available pods, all of which run this image and are addresses of the
+    /// Service.
+    fn seen(&self, replicas: usize, image: Option<&str>) -> Seen {
+        let status = &self.deployment["status"];
+        let settled = ["replicas", "updatedReplicas", "availableReplicas"]
+            .into_iter()
+            .all(|count| status[count] == replicas)
+            && status["observedGeneration"] == self.deployment["metadata"]["generation"];
+        let runs =
+            |pod: &Value| image.is_none_or(|image| pod["spec"]["containers"][0]["image"] == image);
+        let ready = self.pods.iter().filter(|pod| is_ready(pod)).count();
+        Seen {
+            done: settled
+                && self.pods.len() == replicas
+                && ready == replicas
+                && self.pods.iter().all(runs)
+                && self.addresses == replicas,
+            description: format!(
+                "{} pods, {ready} Ready, {} addresses",
+                self.pods.len(),
+                self.addresses
+            ),
+        }
+    }
+}
+
+/// Whether a number in an object's status has this value.
+async fn status(
+    client: &Client,
+    kind: &str,
+    name: &str,
+    field: &str,
+    expected: usize,
+) -> Result<Seen> {
+    let object = api::get(client, kind, NAMESPACE, name)
+        .await?
+        .with_context(|| format!("the {kind} {name} does not exist"))?;
+    let count = object["status"][field].as_u64().unwrap_or(0);
+    Ok(Seen {
+        done: count == expected as u64,
+        description: format!("{field} is {count}"),
+    })
+}
+
+/// Whether all nodes are Ready and the namespace can be used.
+async fn nodes_and_namespace(client: &Client, expected: usize) -> Result<Seen> {
+    let nodes = api::list(client, "Node", "").await?;
+    let usable = nodes
+        .iter()
+        .filter(|node| is_ready(node) && node["spec"]["taints"].is_null())
+        .count();
+    let account = api::get(client, "ServiceAccount", NAMESPACE, "default").await?;
+    let bundle = api::get(client, "ConfigMap", NAMESPACE, "kube-root-ca.crt").await?;
+    Ok(Seen {
+        done: usable == expected && account.is_some() && bundle.is_some(),
+        description: format!("{usable} nodes are Ready and untainted"),
+    })
+}
+
+async fn create(client: &Client, object: Value) -> Result<()> {
+    api::create(client, NAMESPACE, &object).await.map(drop)
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
     conditions
         .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn is_stranded(pod: &Value) -> bool {
+    pod["spec"]["nodeName"] == FAILING_NODE
+}
+
+fn namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    })
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 4,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": pod_template("web", "web:1"),
+        },
+    })
+}
+
+fn stateful_set() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db"},
+        "spec": {
+            "replicas": 3,
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": pod_template("db", "db:1"),
+        },
+    })
+}
+
+fn daemon_set() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": pod_template("agent", "agent:1"),
+        },
+    })
+}
+
+fn cron_job() -> Value {
+    let mut template = pod_template("backup", "backup:1");
+    template["spec"]["restartPolicy"] = json!("Never");
+    template["metadata"]["annotations"] = json!({"fake-kubelet.flyball.dev/exit-code": "0"});
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "backup"},
+        "spec": {
+            "schedule": "* * * * *",
+            "jobTemplate": {"spec": {"template": template}},
+        },
+    })
+}
+
+/// A pod template whose pods leave a dead node soon.
+fn pod_template(app: &str, image: &str) -> Value {
+    let tolerations: Vec<Value> = ["not-ready", "unreachable"]
+        .into_iter()
+        .map(|taint| {
+            json!({
+                "key": format!("node.kubernetes.io/{taint}"),
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": TOLERATION_SECONDS,
+            })
+        })
+        .collect();
+    json!({
+        "metadata": {"labels": {"app": app}},
+        "spec": {
+            "containers": [{"name": app, "image": image}],
+            "tolerations": tolerations,
+        },
+    })
 }

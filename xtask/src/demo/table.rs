@@ -1,11 +1,21 @@
 //! The demo's output: a title for each step, and a row for each reconcile that wrote something.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::host::Reconciled;
 use super::since;
+
+/// A step that succeeded.
+pub(super) struct Played {
+    pub(super) title: String,
+    /// The controllers that wrote something.
+    pub(super) controllers: BTreeSet<String>,
+    pub(super) took: Duration,
+}
 
 /// Prints to standard output, with colour on a terminal.
 pub(super) struct Table {
@@ -52,6 +62,19 @@ impl Table {
     pub(super) fn end(&self, start: Timestamp, result: &str) {
         let line = format!("✔ {result} after {:.2} s", since(start).as_secs_f64());
         println!("  {}", self.paint("32", &line));
+    }
+
+    /// Shows all steps.
+    pub(super) fn summary(&self, played: &[Played]) {
+        println!("\n{}", self.paint("1", "Summary"));
+        let head = format!("  {:>8}  {:<60}  {}", "took", "step", "who wrote");
+        println!("{}", self.paint("2", &head));
+        for step in played {
+            let took = format!("{:.2} s", step.took.as_secs_f64());
+            let controllers: Vec<&str> = step.controllers.iter().map(String::as_str).collect();
+            let controllers = self.paint("36", &controllers.join(", "));
+            println!("  {took:>8}  {:<60}  {controllers}", step.title);
+        }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
