@@ -33,6 +33,12 @@ const BUILT_INS: &[&str] = &[
     "clusterroleaggregation",
     "podgc",
     "resourcequota",
+    "ttl",
+    "servicecidr",
+    "csrapproving",
+    "csrcleaner",
+    "bootstrapsigner",
+    "tokencleaner",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.
