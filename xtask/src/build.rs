@@ -39,6 +39,8 @@ const BUILT_INS: &[&str] = &[
     "csrcleaner",
     "bootstrapsigner",
     "tokencleaner",
+    "podcertificatecleaner",
+    "storageversiongc",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -14,8 +14,6 @@ use age::Csr;
 /// The only key.
 const KEY: &str = "all";
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
-/// The number of requests that are deleted side by side.
-const BATCH: usize = 100;
 
 /// The controller.
 pub struct Cleaner;
@@ -45,24 +43,7 @@ impl Controller for Cleaner {
             }
             Ok(())
         })?;
-        let failures = old.chunks(BATCH).flat_map(|metas| delete(host, metas));
-        Error::join(failures).map_or(Ok(Outcome::Done), Err)
+        host.delete_all(Csr::KIND, &old)?;
+        Ok(Outcome::Done)
     }
-}
-
-/// Deletes requests and returns the failures. One that was deleted or replaced in the meantime is none.
-fn delete(host: &Host, metas: &[Meta]) -> Vec<Error> {
-    let writes = metas
-        .iter()
-        .map(|meta| Write::delete_exactly(Csr::KIND, meta));
-    let results = host.batch().extend(writes).run();
-    let failures = metas.iter().zip(results).filter_map(|(meta, result)| {
-        let failure = result
-            .err()
-            .filter(|error| !error.is_not_found() && !error.is_conflict())?;
-        Err::<(), _>(failure)
-            .doing(|| format!("deleting {}", meta.name))
-            .err()
-    });
-    failures.collect()
 }

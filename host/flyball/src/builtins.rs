@@ -46,6 +46,14 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("ttlafterfinished", "ttl-after-finished-controller"),
     ("servicecidr", "service-cidr-controller"),
+    (
+        "podcertificatecleaner",
+        "podcertificaterequest-cleaner-controller",
+    ),
+    (
+        "storageversiongc",
+        "storageversion-garbage-collector-controller",
+    ),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -115,6 +123,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/pod-garbage-collector-controller.toml"),
     ),
     (
+        "podcertificaterequest-cleaner-controller",
+        include_str!("../policies/podcertificaterequest-cleaner-controller.toml"),
+    ),
+    (
         "replicaset-controller",
         include_str!("../policies/replicaset-controller.toml"),
     ),
@@ -141,6 +153,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
+    (
+        "storageversion-garbage-collector-controller",
+        include_str!("../policies/storageversion-garbage-collector-controller.toml"),
     ),
     (
         "token-cleaner-controller",
