@@ -5,7 +5,7 @@
 
 pub mod deletion;
 
-use flyball_sdk::describe::queue;
+use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
 use flyball_sdk::{condition, finalizer};
 
@@ -48,7 +48,7 @@ impl Controller for ServiceCidrs {
         describe(NAME, env!("CARGO_PKG_VERSION"))
             .watch(ranges)
             .watch(addresses)
-            .queue_with(flyball_sdk::describe::Queue {
+            .queue_with(Queue {
                 max_retries: Some(MAX_RETRIES),
                 ..queue("ipaddresses")
             })
