@@ -307,6 +307,11 @@ fn request(method: &str, path: &str) -> http::request::Builder {
         .header(http::header::CONTENT_TYPE, content)
 }
 
+/// Whether a request failed because the user lacks a permission.
+pub fn is_forbidden(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 403)
+}
+
 /// Whether a request failed because the object exists.
 pub fn is_already_there(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.reason == "AlreadyExists")

@@ -68,7 +68,15 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
         }
         Step::CreateAs(user, groups, object) => {
             let object = filled(client, namespace, object).await?;
-            api::create_as(client, user, groups, namespace, &object).await
+            // The API server learns of a new permission a little later.
+            until(
+                &format!("{user} may create it"),
+                async || match api::create_as(client, user, groups, namespace, &object).await {
+                    Err(error) if api::is_forbidden(&error) => Ok(Err(format!("{error:#}"))),
+                    created => created.map(Ok),
+                },
+            )
+            .await
         }
         Step::Ensure(object) => match api::create(client, namespace, object).await {
             Err(error) if !api::is_already_there(&error) => Err(error),
