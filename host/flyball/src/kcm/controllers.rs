@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_gates_equal_kube_controller_managers() {
-        for (name, gates) in GATES {
+        for &(name, gates) in GATES {
             let mut lines = GOLDEN.lines().map(|line| line.split('\t'));
             let mut line = lines
                 .find(|line| line.clone().next() == Some(name))
