@@ -33,6 +33,14 @@ const BUILT_INS: &[&str] = &[
     "clusterroleaggregation",
     "podgc",
     "resourcequota",
+    "ttl",
+    "servicecidr",
+    "csrapproving",
+    "csrcleaner",
+    "bootstrapsigner",
+    "tokencleaner",
+    "podcertificatecleaner",
+    "storageversiongc",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -45,10 +45,31 @@ const FILES: &[(&str, &str)] = &[
         "persistentvolumeclaim-protection-controller",
     ),
     ("ttlafterfinished", "ttl-after-finished-controller"),
+    ("servicecidr", "service-cidr-controller"),
+    (
+        "podcertificatecleaner",
+        "podcertificaterequest-cleaner-controller",
+    ),
+    (
+        "storageversiongc",
+        "storageversion-garbage-collector-controller",
+    ),
 ];
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
+    (
+        "bootstrap-signer-controller",
+        include_str!("../policies/bootstrap-signer-controller.toml"),
+    ),
+    (
+        "certificatesigningrequest-approving-controller",
+        include_str!("../policies/certificatesigningrequest-approving-controller.toml"),
+    ),
+    (
+        "certificatesigningrequest-cleaner-controller",
+        include_str!("../policies/certificatesigningrequest-cleaner-controller.toml"),
+    ),
     (
         "clusterrole-aggregation-controller",
         include_str!("../policies/clusterrole-aggregation-controller.toml"),
@@ -102,6 +123,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/pod-garbage-collector-controller.toml"),
     ),
     (
+        "podcertificaterequest-cleaner-controller",
+        include_str!("../policies/podcertificaterequest-cleaner-controller.toml"),
+    ),
+    (
         "replicaset-controller",
         include_str!("../policies/replicaset-controller.toml"),
     ),
@@ -118,6 +143,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
     ),
     (
+        "service-cidr-controller",
+        include_str!("../policies/service-cidr-controller.toml"),
+    ),
+    (
         "serviceaccount-controller",
         include_str!("../policies/serviceaccount-controller.toml"),
     ),
@@ -126,8 +155,20 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/serviceaccount-token-controller.toml"),
     ),
     (
+        "storageversion-garbage-collector-controller",
+        include_str!("../policies/storageversion-garbage-collector-controller.toml"),
+    ),
+    (
+        "token-cleaner-controller",
+        include_str!("../policies/token-cleaner-controller.toml"),
+    ),
+    (
         "ttl-after-finished-controller",
         include_str!("../policies/ttl-after-finished-controller.toml"),
+    ),
+    (
+        "ttl-controller",
+        include_str!("../policies/ttl-controller.toml"),
     ),
     (
         "volumeattributesclass-protection-controller",
