@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = &[
         "pvcprotection",
         "persistentvolumeclaim-protection-controller",
     ),
+    ("tainteviction", "taint-eviction-controller"),
     ("ttlafterfinished", "ttl-after-finished-controller"),
 ];
 
@@ -124,6 +125,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
+    (
+        "taint-eviction-controller",
+        include_str!("../policies/taint-eviction-controller.toml"),
     ),
     (
         "ttl-after-finished-controller",

@@ -26,6 +26,7 @@ static PLANES: &[Plane] = &[
     HOUSEKEEPING,
     PODS,
     QUOTAS,
+    TAINTS,
 ];
 
 /// The plane of the controllers that create pods.
@@ -151,6 +152,24 @@ const QUOTAS: Plane = Plane {
     ],
     is_busy: false,
     flags: &[],
+};
+
+/// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
+/// defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is ignored.
+const TAINTS: Plane = Plane {
+    folders: &["taint-eviction"],
+    controllers: &[
+        "node-lifecycle-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "taint-eviction-controller",
+    ],
+    is_busy: false,
+    flags: &[
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=1h",
+        "--node-startup-grace-period=1h",
+    ],
 };
 
 impl Plane {
