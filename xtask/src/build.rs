@@ -33,6 +33,7 @@ const BUILT_INS: &[&str] = &[
     "clusterroleaggregation",
     "podgc",
     "resourcequota",
+    "nodelifecycle",
     "tainteviction",
 ];
 

@@ -91,6 +91,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/namespace-controller.toml"),
     ),
     (
+        "node-lifecycle-controller",
+        include_str!("../policies/node-lifecycle-controller.toml"),
+    ),
+    (
         "persistentvolume-protection-controller",
         include_str!("../policies/persistentvolume-protection-controller.toml"),
     ),

@@ -26,6 +26,7 @@ static PLANES: &[Plane] = &[
     HOUSEKEEPING,
     PODS,
     QUOTAS,
+    NODES,
     TAINTS,
 ];
 
@@ -152,6 +153,25 @@ const QUOTAS: Plane = Plane {
     ],
     is_busy: false,
     flags: &[],
+};
+
+/// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
+/// soon fall silent. Each scenario has a zone of its own.
+const NODES: Plane = Plane {
+    folders: &["node-lifecycle"],
+    controllers: &[
+        "node-lifecycle-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "taint-eviction-controller",
+    ],
+    is_busy: false,
+    flags: &[
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=25s",
+        "--node-startup-grace-period=8s",
+        "--node-eviction-rate=5",
+    ],
 };
 
 /// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
