@@ -19,6 +19,8 @@ const KEY: &str = "monitor";
 pub struct Memory {
     /// When the last pass ended, in milliseconds since 1970; 0 if it was interrupted.
     pub ended: u64,
+    /// Whether a batch of writes of the last pass took very long.
+    pub was_slow: bool,
     /// Whether the API server could not be reached in the last pass.
     pub outage: bool,
     /// In the order of names.

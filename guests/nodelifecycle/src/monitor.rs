@@ -57,7 +57,8 @@ pub fn pass(host: &Host) -> Result<Outcome, Error> {
         ready: nodes.iter().map(|node| node.ready.clone()).collect(),
         zones: nodes.iter().map(Zone::of).collect(),
         nodes: &nodes,
-        was_interrupted: false,
+        written: Duration::ZERO,
+        is_slow: false,
         outage: false,
     };
     let added = report_nodes(host, &before, &nodes);
@@ -71,16 +72,17 @@ pub fn pass(host: &Host) -> Result<Outcome, Error> {
         pass.write_taints(&added, is_dark);
         pass.update_waiting(&mut memory, is_dark)?;
     }
-    memory.nodes = pass.seen;
-    let ended = host.now();
-    memory.ended = if pass.was_interrupted {
-        0
-    } else {
-        millis(ended)
+    let took = host.now().since(begun);
+    // A process that is suspended while it computes has been suspended for almost all of that time.
+    let computed = took.saturating_sub(pass.written);
+    memory.ended = match computed > settings.longest_step() {
+        true => 0,
+        false => millis(begun + took),
     };
+    memory.was_slow = pass.is_slow;
+    memory.nodes = pass.seen;
     memory.store(host)?;
-    let took = ended.since(begun).as_secs_f64();
-    host.metrics().observe(DURATION, &[], took);
+    host.metrics().observe(DURATION, &[], took.as_secs_f64());
     Ok(Outcome::Done)
 }
 
@@ -95,7 +97,8 @@ fn is_reachable(host: &Host, nodes: &[Health]) -> bool {
     }
 }
 
-/// Returns the observations of all nodes. After an interruption or an outage all are heard of now.
+/// Returns the observations of all nodes. After an interruption or an outage all are heard of now. After a slow pass none is
+/// overdue for a short time, in which the caches catch up if the process was suspended.
 fn observations(
     host: &Host,
     before: &Memory,
@@ -116,7 +119,15 @@ fn observations(
         true => &[][..],
         false => &before.nodes,
     };
-    Ok(observe(known, nodes, &leases, now))
+    let mut seen = observe(known, nodes, &leases, now);
+    if before.was_slow {
+        for (seen, node) in seen.iter_mut().zip(nodes) {
+            let grace = settings.grace_of(node.ready.is_some());
+            let earliest = now - grace.saturating_sub(settings.longest_step());
+            seen.heard = seen.heard.max(millis(earliest));
+        }
+    }
+    Ok(seen)
 }
 
 /// Records nodes that were added and removed since the last pass. Returns the names of the added ones.
@@ -167,8 +178,11 @@ struct Pass<'a> {
     seen: Vec<Observation>,
     /// The status of the condition `Ready`, as it is or should be.
     ready: Vec<Option<String>>,
-    /// Whether the process was suspended during the pass.
-    was_interrupted: bool,
+    /// How long the writes took.
+    written: Duration,
+    /// Whether a batch of writes took so long that the process may have been suspended. It may also have waited for the rate
+    /// limiter.
+    is_slow: bool,
     /// Whether the API server could not be reached.
     outage: bool,
 }
@@ -195,11 +209,17 @@ impl Pass<'_> {
                 let each = took.as_secs_f64() / indexes.len() as f64;
                 self.host.metrics().observe(NODE_DURATION, &[], each);
             }
-            self.was_interrupted |= took > self.settings.longest_step();
-            if self.outage || self.was_interrupted {
+            self.note_batch(took);
+            if self.outage || self.is_slow {
                 return;
             }
         }
+    }
+
+    /// Notes how long a batch of writes took.
+    fn note_batch(&mut self, took: Duration) {
+        self.written += took;
+        self.is_slow |= took > self.settings.longest_step();
     }
 
     /// Marks these nodes.
@@ -309,8 +329,7 @@ impl Pass<'_> {
         for indexes in changes[..changes.len().min(WRITES)].chunks(BATCH) {
             let begun = self.host.now();
             self.write_taints_of(indexes, is_dark);
-            let took = self.host.now().since(begun);
-            self.was_interrupted |= took > self.settings.longest_step();
+            self.note_batch(self.host.now().since(begun));
         }
     }
 

@@ -1,9 +1,12 @@
 //! A monitor that was suspended, and an API server that was unreachable.
 
+use std::time::Duration;
+
 use flyball_sdk::ApiError;
 use flyball_sdk::testing::{Cluster, refusal};
 
 use super::world::*;
+use crate::memory::Memory;
 
 fn cluster() -> Cluster {
     let cluster = Cluster::with([node("a", "True"), node("b", "True")]);
@@ -57,6 +60,20 @@ fn a_pass_that_is_a_little_late_is_no_interruption() {
     pass(&cluster);
     cluster.advance(seconds(5));
     pass(&cluster);
+    assert_eq!(cluster.written().len(), 2);
+}
+
+#[test]
+fn after_slow_writes_nobody_is_taken_for_silent_for_a_short_time() {
+    let cluster = cluster();
+    let memo = cluster.host().memo();
+    let mut memory = Memory::recall(&cluster.host());
+    memory.was_slow = true;
+    memory.nodes[0].heard -= 100_000;
+    memo.put("monitor", &memory, "", Duration::ZERO).unwrap();
+    pass_for(&cluster, 25);
+    assert_idle(&cluster);
+    pass_for(&cluster, 5);
     assert_eq!(cluster.written().len(), 2);
 }
 
