@@ -41,6 +41,8 @@ const BUILT_INS: &[&str] = &[
     "tokencleaner",
     "podcertificatecleaner",
     "storageversiongc",
+    "nodelifecycle",
+    "tainteviction",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
+pub use flyball_sdk::taint::COMPARISON_OPERATORS;
+use flyball_sdk::taint::Toleration;
 
 use crate::affinity::Required;
-use crate::taints::{Toleration, default_tolerations};
+use crate::taints::default_tolerations;
 use crate::views::{Candidate, Node, PodSpec};
-
-/// The feature gate that lets tolerations compare numbers.
-pub const COMPARISON_OPERATORS: &str = "TaintTolerationComparisonOperators";
 
 /// How a node suits the pods of a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

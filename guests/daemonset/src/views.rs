@@ -6,10 +6,10 @@ use flyball_sdk::condition::Condition;
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::{PodTemplateMeta, has_ended};
 use flyball_sdk::prelude::*;
+use flyball_sdk::taint::{Taint, Toleration};
 use serde::{Deserialize, Serialize};
 
 use crate::affinity::{Affinity, Expression, NAME_FIELD, Term};
-use crate::taints::{Taint, Toleration};
 
 /// The annotation with the generation of the template. The API server sets it.
 pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";

@@ -106,6 +106,7 @@ pub mod quantity;
 mod raw;
 pub mod reader;
 pub mod services;
+pub mod taint;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;

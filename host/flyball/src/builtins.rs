@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = &[
         "pvcprotection",
         "persistentvolumeclaim-protection-controller",
     ),
+    ("tainteviction", "taint-eviction-controller"),
     ("ttlafterfinished", "ttl-after-finished-controller"),
     ("servicecidr", "service-cidr-controller"),
     (
@@ -111,6 +112,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/namespace-controller.toml"),
     ),
     (
+        "node-lifecycle-controller",
+        include_str!("../policies/node-lifecycle-controller.toml"),
+    ),
+    (
         "persistentvolume-protection-controller",
         include_str!("../policies/persistentvolume-protection-controller.toml"),
     ),
@@ -161,6 +166,8 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "token-cleaner-controller",
         include_str!("../policies/token-cleaner-controller.toml"),
+        "taint-eviction-controller",
+        include_str!("../policies/taint-eviction-controller.toml"),
     ),
     (
         "ttl-after-finished-controller",

@@ -52,6 +52,8 @@ pub(crate) struct RunConfig {
     pub(crate) terminated_pod_gc_threshold: i64,
     /// How often the use of all ResourceQuotas is measured; zero for never.
     pub(crate) quota_sync_period: Duration,
+    /// How the health of nodes is watched.
+    pub(crate) node_lifecycle: NodeLifecycle,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
     /// How long to wait for the controllers to stop.
@@ -81,6 +83,25 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// The settings of the node-lifecycle-controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NodeLifecycle {
+    /// How often all nodes are looked at.
+    pub(crate) monitor_period: Duration,
+    /// How long a node may be silent.
+    pub(crate) monitor_grace_period: Duration,
+    /// How long a node that has never reported its status may be silent.
+    pub(crate) startup_grace_period: Duration,
+    /// Nodes per second that get a `NoExecute` taint, in each healthy zone.
+    pub(crate) eviction_rate: f64,
+    /// The same, in each large zone that is unhealthy.
+    pub(crate) secondary_eviction_rate: f64,
+    /// The number of nodes above which a zone is large.
+    pub(crate) large_cluster_size_threshold: i64,
+    /// The fraction of nodes that are not ready that makes a zone unhealthy.
+    pub(crate) unhealthy_zone_threshold: f64,
 }
 
 /// The connection to the API server.

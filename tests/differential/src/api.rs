@@ -14,6 +14,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
+    ("Lease", "apis/coordination.k8s.io/v1", "leases"),
     ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
     (

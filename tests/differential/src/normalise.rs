@@ -23,7 +23,7 @@ const RANDOM_FIELDS: &[&str] = &[
 /// Has the names of the clients' binaries, and times.
 const MANAGED_FIELDS: &str = "managedFields";
 /// The suffixes of fields that are a time.
-const TIMES: &[&str] = &["Time", "Timestamp", "At"];
+const TIMES: &[&str] = &["Time", "Timestamp", "At", "timeAdded"];
 /// The prefix of the volume that the API server adds to pods. It has a random suffix.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The prefix of certificates, which differ between control planes.
@@ -198,6 +198,10 @@ fn clean_fields(fields: &mut Map<String, Value>) {
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
         conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }
+    // A node's taints are a set. Several loops of stock's controller add them, in an order that depends on timing.
+    if let Some(Value::Array(taints)) = fields.get_mut("taints") {
+        taints.sort_by_cached_key(|taint| format!("{} {}", taint["key"], taint["effect"]));
+    }
 }
 
 /// Replaces random and hashed values wherever they occur.
@@ -275,6 +279,26 @@ mod tests {
         assert_eq!(first, run(3, [29_456_640, 29_456_641], "Z"));
         assert_eq!(first[1]["metadata"]["name"], "cron-MINUTES-1");
         assert_ne!(first, run(2, [29_454_855, 29_454_856], "+05:45"));
+    }
+
+    #[test]
+    fn taints_are_a_set_without_times() {
+        let run = |taints: Value| {
+            objects(vec![
+                json!({"kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": taints}}),
+            ])
+        };
+        let taint =
+            |key: &str, time: &str| json!({"key": key, "effect": "NoExecute", "timeAdded": time});
+        let [early, late] = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"];
+        assert_eq!(
+            run(json!([taint("a", early), taint("b", early)])),
+            run(json!([taint("b", late), taint("a", early)]))
+        );
+        assert_ne!(
+            run(json!([taint("a", early)])),
+            run(json!([taint("b", early)]))
+        );
     }
 
     #[test]

@@ -29,6 +29,8 @@ static PLANES: &[Plane] = &[
     CLUSTER,
     CERTIFICATES,
     BOOTSTRAP,
+    NODES,
+    TAINTS,
 ];
 
 /// The plane of the controllers that create pods.
@@ -199,6 +201,41 @@ const BOOTSTRAP: Plane = Plane {
     ],
     is_busy: false,
     flags: &[],
+/// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
+/// soon fall silent. Each scenario has a zone of its own.
+const NODES: Plane = Plane {
+    folders: &["node-lifecycle"],
+    controllers: &[
+        "node-lifecycle-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "taint-eviction-controller",
+    ],
+    is_busy: false,
+    flags: &[
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=25s",
+        "--node-startup-grace-period=8s",
+        "--node-eviction-rate=5",
+    ],
+};
+
+/// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
+/// defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is ignored.
+const TAINTS: Plane = Plane {
+    folders: &["taint-eviction"],
+    controllers: &[
+        "node-lifecycle-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "taint-eviction-controller",
+    ],
+    is_busy: false,
+    flags: &[
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=1h",
+        "--node-startup-grace-period=1h",
+    ],
 };
 
 impl Plane {

@@ -40,12 +40,14 @@ const PLAYED: [&str; 25] = [
     "resourcequota/several-quotas",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 5] = [
+const PLAYED_ALONE: [&str; 7] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
+    "node-lifecycle/silent",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
+    "taint-eviction/not-tolerated",
 ];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;

@@ -7,10 +7,11 @@ mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgMatches;
 
-use super::{ClusterSource, LogOptions, RunConfig, Selection};
+use super::{ClusterSource, LogOptions, NodeLifecycle, RunConfig, Selection};
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
@@ -123,6 +124,7 @@ impl RunConfig {
                 .duration("legacy-service-account-token-clean-up-period")?,
             terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
             quota_sync_period: flags.duration("resource-quota-sync-period")?,
+            node_lifecycle: flags.node_lifecycle()?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             serving: flags.serving()?,
@@ -139,6 +141,26 @@ impl RunConfig {
 }
 
 impl Flags<'_> {
+    fn node_lifecycle(&self) -> Result<NodeLifecycle, ConfigError> {
+        Ok(NodeLifecycle {
+            monitor_period: self.positive("node-monitor-period")?,
+            monitor_grace_period: self.duration("node-monitor-grace-period")?,
+            startup_grace_period: self.duration("node-startup-grace-period")?,
+            eviction_rate: self.float("node-eviction-rate"),
+            secondary_eviction_rate: self.float("secondary-node-eviction-rate"),
+            large_cluster_size_threshold: self.int("large-cluster-size-threshold"),
+            unhealthy_zone_threshold: self.float("unhealthy-zone-threshold"),
+        })
+    }
+
+    /// Fails if the duration is negative or zero.
+    fn positive(&self, name: &'static str) -> Result<Duration, ConfigError> {
+        match self.duration(name)? {
+            Duration::ZERO => Err(self.error(name, "it must be more than zero")),
+            duration => Ok(duration),
+        }
+    }
+
     fn logging(&self) -> Result<LogOptions, ConfigError> {
         let json = match self.raw("logging-format") {
             Some("json") => true,
@@ -202,7 +224,6 @@ fn unknown_gates(gates: &FeatureGates) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::time::Duration;
 
     use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
 
@@ -318,6 +339,10 @@ mod tests {
             "--controller-shutdown-timeout=-1s: `-1s` is negative: it must be zero or more"
         );
         assert!(error(&["--feature-gates=JobManagedBy=false"]).contains("locked to true"));
+        assert_eq!(
+            error(&["--node-monitor-period=0"]),
+            "--node-monitor-period=0: it must be more than zero"
+        );
         assert!(read(&["--secure-port=0"]).serving.is_none());
     }
 

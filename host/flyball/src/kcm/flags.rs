@@ -334,7 +334,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         Yes("Kubeconfig of the cluster; without it, the service account of the pod"),
     ),
-    flag("large-cluster-size-threshold", Int32, "50", NotYet),
+    flag(
+        "large-cluster-size-threshold",
+        Int32,
+        "50",
+        Yes(
+            "Number of nodes above which a zone is large; an unhealthy zone that is not large gets no NoExecute taints",
+        ),
+    ),
     flag(
         "leader-elect",
         Bool,
@@ -420,10 +427,30 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("node-cidr-mask-size", Int32, "0", NotYet),
     flag("node-cidr-mask-size-ipv4", Int32, "0", NotYet),
     flag("node-cidr-mask-size-ipv6", Int32, "0", NotYet),
-    flag("node-eviction-rate", Float, "0.1", NotYet),
-    flag("node-monitor-grace-period", Duration, "50s", NotYet),
-    flag("node-monitor-period", Duration, "5s", NotYet),
-    flag("node-startup-grace-period", Duration, "1m0s", NotYet),
+    flag(
+        "node-eviction-rate",
+        Float,
+        "0.1",
+        Yes("Nodes per second that get a NoExecute taint, in each healthy zone"),
+    ),
+    flag(
+        "node-monitor-grace-period",
+        Duration,
+        "50s",
+        Yes("How long a node may be silent before its conditions become Unknown"),
+    ),
+    flag(
+        "node-monitor-period",
+        Duration,
+        "5s",
+        Yes("How often the node-lifecycle-controller looks at all nodes"),
+    ),
+    flag(
+        "node-startup-grace-period",
+        Duration,
+        "1m0s",
+        Yes("How long a node that has never reported its status may be silent"),
+    ),
     flag("node-sync-period", Duration, "0s", NotYet),
     flag("permit-address-sharing", Bool, "false", Already(&["false"])),
     flag("permit-port-sharing", Bool, "false", Already(&["false"])),
@@ -496,7 +523,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         ),
     ),
     flag("route-reconciliation-period", Duration, "10s", NotYet),
-    flag("secondary-node-eviction-rate", Float, "0.01", NotYet),
+    flag(
+        "secondary-node-eviction-rate",
+        Float,
+        "0.01",
+        Yes("Nodes per second that get a NoExecute taint, in each large zone that is unhealthy"),
+    ),
     flag(
         "secure-port",
         Int,
@@ -540,7 +572,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Private key of the serving certificate"),
     ),
     flag("tls-sni-cert-key", KeyPairs, "[]", NotYet),
-    flag("unhealthy-zone-threshold", Float, "0.55", NotYet),
+    flag(
+        "unhealthy-zone-threshold",
+        Float,
+        "0.55",
+        Yes("Fraction of nodes that are not ready, at least three, that makes a zone unhealthy"),
+    ),
     flag(
         "use-service-account-credentials",
         Bool,

@@ -2,14 +2,16 @@
 //! precedence over them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
 use crate::builtins::TOKENS;
-use crate::config::RunConfig;
+use crate::config::{NodeLifecycle, RunConfig};
 use crate::kcm::controllers::KNOWN;
 use crate::kcm::time_zone;
 
+const NODES: &str = "node-lifecycle-controller";
 const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
 const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
@@ -47,6 +49,7 @@ pub(crate) fn values(
     });
     let from_flags = from_flags
         .into_iter()
+        .chain(of_nodes(&config.node_lifecycle).map(|(key, value)| (NODES, key, value)))
         .map(|(controller, key, value)| (controller, key.to_owned(), value))
         .chain(from_gates);
     let mut values = config.plugin_config.clone();
@@ -58,6 +61,29 @@ pub(crate) fn values(
             .or_insert(value);
     }
     Ok(values)
+}
+
+/// Returns the values of the node-lifecycle-controller.
+fn of_nodes(settings: &NodeLifecycle) -> [(&'static str, String); 7] {
+    let time = |duration: Duration| format!("{}ms", duration.as_millis());
+    [
+        ("monitor-period", time(settings.monitor_period)),
+        ("monitor-grace-period", time(settings.monitor_grace_period)),
+        ("startup-grace-period", time(settings.startup_grace_period)),
+        ("eviction-rate", settings.eviction_rate.to_string()),
+        (
+            "secondary-eviction-rate",
+            settings.secondary_eviction_rate.to_string(),
+        ),
+        (
+            "large-cluster-size-threshold",
+            settings.large_cluster_size_threshold.to_string(),
+        ),
+        (
+            "unhealthy-zone-threshold",
+            settings.unhealthy_zone_threshold.to_string(),
+        ),
+    ]
 }
 
 /// Returns the CA bundle that pods use for the API server: `--root-ca-file`, or else the one of this process's
@@ -164,6 +190,25 @@ mod tests {
         ] {
             assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
         }
+    }
+
+    #[test]
+    fn the_settings_of_the_node_lifecycle_controller_come_from_its_flags() {
+        let of = |flags: &[&str], key: &str| read(flags).unwrap()[NODES][key].clone();
+        for (key, default) in [
+            ("monitor-period", "5000ms"),
+            ("monitor-grace-period", "50000ms"),
+            ("startup-grace-period", "60000ms"),
+            ("eviction-rate", "0.1"),
+            ("secondary-eviction-rate", "0.01"),
+            ("large-cluster-size-threshold", "50"),
+            ("unhealthy-zone-threshold", "0.55"),
+        ] {
+            assert_eq!(of(&[], key), default, "{key}");
+        }
+        let flags = ["--node-monitor-period=1s", "--node-eviction-rate=2.5"];
+        assert_eq!(of(&flags, "monitor-period"), "1000ms");
+        assert_eq!(of(&flags, "eviction-rate"), "2.5");
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! What the monitor remembers from one pass to the next, in the memo. If the memo is emptied, all nodes are heard of anew, as
+//! after a restart.
+
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::disruption::ZoneState;
+use crate::observe::{Observation, millis};
+use crate::settings::Settings;
+use crate::zone::Zone;
+
+/// The key of the memo.
+const KEY: &str = "monitor";
+
+/// What the monitor remembers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// When the last pass ended, in milliseconds since 1970; 0 if it was interrupted.
+    pub ended: u64,
+    /// Whether a batch of writes of the last pass took very long.
+    pub was_slow: bool,
+    /// Whether the API server could not be reached in the last pass.
+    pub outage: bool,
+    /// In the order of names.
+    pub nodes: Vec<Observation>,
+    pub zones: Vec<(Zone, ZoneState)>,
+    /// The zones with nodes that wait for a taint.
+    pub waiting: Vec<Zone>,
+}
+
+impl Memory {
+    /// Before the first pass it holds nothing, and counts as interrupted.
+    pub fn recall(host: &Host) -> Self {
+        host.memo().get(KEY).unwrap_or_default()
+    }
+
+    /// Ends a pass.
+    ///
+    /// # Errors
+    /// The memo is full.
+    pub fn store(&self, host: &Host) -> Result<(), Error> {
+        Ok(host.memo().put(KEY, self, "", Duration::ZERO)?)
+    }
+
+    /// Whether the process was suspended, or the clock was set, since the last pass. Then what was last seen of the nodes may
+    /// be out of date, and says nothing about how long they have been silent.
+    pub fn is_interrupted(&self, now: Time, settings: &Settings) -> bool {
+        match millis(now).checked_sub(self.ended) {
+            None => true,
+            Some(step) => Duration::from_millis(step) > settings.longest_step(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_step_and_a_step_back_are_interruptions() {
+        let memory = Memory {
+            ended: 1_000_000,
+            ..Memory::default()
+        };
+        let settings = Settings::default();
+        for (seconds, expected) in [
+            (1000, false),
+            (1005, false),
+            (1020, false),
+            (1021, true),
+            (9999, true),
+            (999, true),
+        ] {
+            let is = memory.is_interrupted(Time::of_seconds(seconds), &settings);
+            assert_eq!(is, expected, "{seconds}");
+        }
+        let short = Settings {
+            period: Duration::from_secs(1),
+            grace: Duration::from_secs(10),
+            ..settings
+        };
+        assert!(!memory.is_interrupted(Time::of_seconds(1005), &short));
+        assert!(memory.is_interrupted(Time::of_seconds(1006), &short));
+    }
+}

@@ -1,0 +1,422 @@
+//! The monitor: looks at the health of all nodes at once, periodically.
+//!
+//! A pass reads a row of each node and of each lease, and writes only for nodes whose state changes. [`pass`] names the steps.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use flyball_sdk::imports::ObjectReference;
+use flyball_sdk::prelude::*;
+use flyball_sdk::{info, warning};
+
+use crate::disruption::{self, Change, Count, State, ZoneState};
+use crate::limiter::Waiting;
+use crate::memory::Memory;
+use crate::observe::{Observation, digest, millis, observe};
+use crate::settings::Settings;
+use crate::taints::{NOT_READY, UNREACHABLE, cleared, evicts, of_status, patch, swapped};
+use crate::unknown::{self, unknown};
+use crate::views::{Health, LEASES, Lease, Node, UNKNOWN};
+use crate::zone::Zone;
+use crate::{LIMITERS, PODS};
+
+/// The gauges of zones.
+pub const HEALTH: &str = "node_collector_zone_health";
+pub const SIZE: &str = "node_collector_zone_size";
+pub const UNHEALTHY: &str = "node_collector_unhealthy_nodes_in_zone";
+/// The counter of nodes that got a `NoExecute` taint.
+pub const EVICTIONS: &str = "node_collector_evictions_total";
+/// The histogram of how long the update of a node took, in seconds.
+pub const NODE_DURATION: &str = "node_collector_update_node_health_duration_seconds";
+/// The histogram of how long a pass took, in seconds.
+pub const DURATION: &str = "node_collector_update_all_nodes_health_duration_seconds";
+
+/// The most nodes in one batch of writes.
+const BATCH: usize = 50;
+/// The most writes of one kind in a pass; the next pass makes the others. A pass must not take longer than a call may, under
+/// the rate limit of kube-controller-manager's default.
+const WRITES: usize = 1000;
+
+/// Looks at all nodes.
+///
+/// # Errors
+/// A read failed, or the memo is full. Failed writes are logged; the next pass tries again.
+pub fn pass(host: &Host) -> Result<Outcome, Error> {
+    let settings = Settings::read(host)?;
+    let begun = host.now();
+    let before = Memory::recall(host);
+    let nodes = host.list::<Health>().all()?;
+    if before.outage && !is_reachable(host, &nodes) {
+        return Ok(Outcome::Done);
+    }
+    let mut pass = Pass {
+        host,
+        settings,
+        begun,
+        seen: observations(host, &before, &nodes, begun, &settings)?,
+        ready: nodes.iter().map(|node| node.ready.clone()).collect(),
+        zones: nodes.iter().map(Zone::of).collect(),
+        nodes: &nodes,
+        written: Duration::ZERO,
+        is_slow: false,
+        outage: false,
+    };
+    let added = report_nodes(host, &before, &nodes);
+    pass.mark_overdue();
+    let mut memory = Memory {
+        outage: pass.outage,
+        ..before
+    };
+    if !pass.outage {
+        let is_dark = pass.update_zones(&mut memory);
+        pass.write_taints(&added, is_dark);
+        pass.update_waiting(&mut memory, is_dark)?;
+    }
+    let took = host.now().since(begun);
+    // A process that is suspended while it computes has been suspended for almost all of that time.
+    let computed = took.saturating_sub(pass.written);
+    memory.ended = match computed > settings.longest_step() {
+        true => 0,
+        false => millis(begun + took),
+    };
+    memory.was_slow = pass.is_slow;
+    memory.nodes = pass.seen;
+    memory.store(host)?;
+    host.metrics().observe(DURATION, &[], took.as_secs_f64());
+    Ok(Outcome::Done)
+}
+
+/// Whether the API server answers.
+fn is_reachable(host: &Host, nodes: &[Health]) -> bool {
+    let Some(node) = nodes.first() else {
+        return true;
+    };
+    match host.reader().get::<Node>("", &node.name) {
+        Ok(_) => true,
+        Err(error) => error.api().is_some_and(|error| error.status < 500),
+    }
+}
+
+/// Returns the observations of all nodes. After an interruption or an outage all are heard of now. After a slow pass none is
+/// overdue for a short time, in which the caches catch up if the process was suspended.
+fn observations(
+    host: &Host,
+    before: &Memory,
+    nodes: &[Health],
+    now: Time,
+    settings: &Settings,
+) -> Result<Vec<Observation>, Error> {
+    let leases = host.list::<Lease>().namespace(LEASES).all()?;
+    let is_fresh = before.nodes.is_empty();
+    let begins_anew = before.outage || before.is_interrupted(now, settings);
+    if begins_anew && !is_fresh {
+        info!(
+            host,
+            "the monitor was interrupted: the silence of all nodes is measured from now"
+        );
+    }
+    let known = match begins_anew {
+        true => &[][..],
+        false => &before.nodes,
+    };
+    let mut seen = observe(known, nodes, &leases, now);
+    if before.was_slow {
+        for (seen, node) in seen.iter_mut().zip(nodes) {
+            let grace = settings.grace_of(node.ready.is_some());
+            let earliest = now - grace.saturating_sub(settings.longest_step());
+            seen.heard = seen.heard.max(millis(earliest));
+        }
+    }
+    Ok(seen)
+}
+
+/// Records nodes that were added and removed since the last pass. Returns the names of the added ones.
+fn report_nodes<'a>(host: &Host, before: &Memory, nodes: &'a [Health]) -> HashSet<&'a str> {
+    let emit = |name: &str, uid: &str, reason: &str, text: String| {
+        let about = reference(name, uid);
+        let message = format!("Node {name} event: {text}");
+        host.emit(Event::normal(&about, reason, &message));
+    };
+    let known: HashSet<&str> = before.nodes.iter().map(|node| node.name.as_str()).collect();
+    let mut added = HashSet::new();
+    for node in nodes
+        .iter()
+        .filter(|node| !known.contains(node.name.as_str()))
+    {
+        let name = &node.name;
+        let text = format!("Registered Node {name} in Controller");
+        emit(name, &node.uid, "RegisteredNode", text);
+        added.insert(name.as_str());
+    }
+    if known.len() + added.len() > nodes.len() {
+        let present: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let is_gone = |node: &&Observation| !present.contains(node.name.as_str());
+        for Observation { name, uid, .. } in before.nodes.iter().filter(is_gone) {
+            let text = format!("Removing Node {name} from Controller");
+            emit(name, uid, "RemovingNode", text);
+        }
+    }
+    added
+}
+
+fn reference(name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Node::KIND.into(),
+        namespace: String::new(),
+        name: name.into(),
+        uid: uid.into(),
+    }
+}
+
+/// One pass. The vectors have the order of `nodes`.
+struct Pass<'a> {
+    host: &'a Host<'a>,
+    settings: Settings,
+    begun: Time,
+    nodes: &'a [Health],
+    zones: Vec<Zone>,
+    seen: Vec<Observation>,
+    /// The status of the condition `Ready`, as it is or should be.
+    ready: Vec<Option<String>>,
+    /// How long the writes took.
+    written: Duration,
+    /// Whether a batch of writes took so long that the process may have been suspended. It may also have waited for the rate
+    /// limiter.
+    is_slow: bool,
+    /// Whether the API server could not be reached.
+    outage: bool,
+}
+
+impl Pass<'_> {
+    /// Marks the nodes that have been silent for too long.
+    fn mark_overdue(&mut self) {
+        let is_overdue = |index: &usize| {
+            let (node, seen) = (&self.nodes[*index], &self.seen[*index]);
+            node.ready.as_deref() != Some(UNKNOWN)
+                && seen.is_overdue(node, &self.settings, self.begun)
+        };
+        let overdue: Vec<usize> = (0..self.nodes.len()).filter(is_overdue).collect();
+        // All of them count for the states of zones, whether they are written in this pass or not.
+        for index in &overdue {
+            self.ready[*index] = Some(UNKNOWN.into());
+        }
+        let writes = &overdue[..overdue.len().min(WRITES)];
+        for indexes in writes.chunks(BATCH) {
+            let begun = self.host.now();
+            self.mark(indexes);
+            let took = self.host.now().since(begun);
+            for _ in indexes {
+                let each = took.as_secs_f64() / indexes.len() as f64;
+                self.host.metrics().observe(NODE_DURATION, &[], each);
+            }
+            self.note_batch(took);
+            if self.outage || self.is_slow {
+                return;
+            }
+        }
+    }
+
+    /// Notes how long a batch of writes took.
+    fn note_batch(&mut self, took: Duration) {
+        self.written += took;
+        self.is_slow |= took > self.settings.longest_step();
+    }
+
+    /// Marks these nodes.
+    fn mark(&mut self, indexes: &[usize]) {
+        let (host, now) = (self.host, self.host.now());
+        let mut marked = Vec::new();
+        let mut batch = host.batch();
+        for index in indexes {
+            let name = &self.nodes[*index].name;
+            let Ok(Some(node)) = host.get::<Node>("", name) else {
+                continue;
+            };
+            if let Some(conditions) = unknown(&node, now) {
+                batch = batch.with(unknown::patch(&node, &conditions));
+                marked.push((*index, node));
+            }
+        }
+        let mut has_failed = false;
+        for ((index, node), result) in marked.into_iter().zip(batch.run()) {
+            let Err(error) = result else {
+                self.report_marked(index, &node);
+                continue;
+            };
+            let name = &node.meta.name;
+            warning!(host, "can't mark the silent node {name}: {error}");
+            if error.status >= 500 {
+                has_failed = true;
+            } else {
+                // It may have changed because its kubelet has reported.
+                self.ready[index].clone_from(&self.nodes[index].ready);
+            }
+        }
+        self.outage |= has_failed && !is_reachable(host, self.nodes);
+    }
+
+    /// Records that a node was marked.
+    fn report_marked(&mut self, index: usize, node: &Node) {
+        let (host, name) = (self.host, &node.meta.name);
+        match self.nodes[index].ready.as_deref() {
+            Some("True") => {
+                let about = reference(name, &node.meta.uid);
+                let message = format!("Node {name} status is now: NodeNotReady");
+                host.emit(Event::normal(&about, "NodeNotReady", &message));
+                let added = host.queue().add(PODS, &Key::new("", name));
+                if let Err(error) = added {
+                    warning!(host, "can't mark the pods of node {name}: {error}");
+                }
+            }
+            Some(_) => {}
+            // The condition that was written is no sign of life.
+            None => {
+                let created = node.meta.creation_timestamp.map(|time| time.to_string());
+                self.seen[index].heartbeat = digest(created.as_deref());
+            }
+        }
+    }
+
+    /// Updates the states of the zones. Returns whether no node of any zone is ready.
+    fn update_zones(&mut self, memory: &mut Memory) -> bool {
+        let (host, settings) = (self.host, &self.settings);
+        let mut zones: BTreeMap<Zone, ZoneState> = memory.zones.drain(..).collect();
+        for zone in disruption::add_zones(&mut zones, self.zones.iter(), settings) {
+            host.metrics().add(EVICTIONS, &[&zone.label()], 0.0);
+        }
+        let mut counts: BTreeMap<Zone, Count> = BTreeMap::new();
+        for ((node, ready), zone) in self.nodes.iter().zip(&self.ready).zip(&self.zones) {
+            if !node.is_excluded() {
+                let count = counts.entry(zone.clone()).or_default();
+                count.add(ready.as_deref() == Some("True"));
+            }
+        }
+        for zone in zones.keys() {
+            report_zone(host, zone, counts.get(zone));
+        }
+        match disruption::update(&mut zones, &counts, settings) {
+            Change::None => {}
+            Change::Blackout => info!(host, "no node is ready: evictions are stopped"),
+            Change::Recovery => {
+                info!(host, "some nodes are ready again: evictions may begin");
+                let now = millis(host.now());
+                self.seen.iter_mut().for_each(|seen| seen.heard = now);
+            }
+        }
+        let is_dark = |zone: &ZoneState| zone.state == State::Full && zone.rate == 0.0;
+        let are_dark = !zones.is_empty() && zones.values().all(is_dark);
+        memory.zones = zones.into_iter().collect();
+        are_dark
+    }
+
+    /// Removes taints from nodes that are ready, and swaps those of nodes whose state has changed. If no node is ready, the
+    /// taints of all are removed.
+    fn write_taints(&mut self, added: &HashSet<&str>, is_dark: bool) {
+        let has = |node: &Health, key: &str| evicts(&node.taints, key);
+        let must_change = |index: &usize| {
+            let node = &self.nodes[*index];
+            let has_any = has(node, NOT_READY) || has(node, UNREACHABLE);
+            match self.ready[*index].as_deref() {
+                _ if is_dark => has_any,
+                None => has_any && added.contains(node.name.as_str()),
+                Some(status) => match of_status(status) {
+                    Some((_, opposite)) => has(node, opposite),
+                    None => has_any,
+                },
+            }
+        };
+        let changes: Vec<usize> = (0..self.nodes.len()).filter(must_change).collect();
+        for indexes in changes[..changes.len().min(WRITES)].chunks(BATCH) {
+            let begun = self.host.now();
+            self.write_taints_of(indexes, is_dark);
+            self.note_batch(self.host.now().since(begun));
+        }
+    }
+
+    fn write_taints_of(&self, indexes: &[usize], is_dark: bool) {
+        let (host, now) = (self.host, self.host.now());
+        let (mut names, mut batch) = (Vec::new(), host.batch());
+        for index in indexes {
+            let name = &self.nodes[*index].name;
+            let Ok(Some(node)) = host.get::<Node>("", name) else {
+                continue;
+            };
+            let status = self.ready[*index].as_deref().filter(|_| !is_dark);
+            let taints = match status.and_then(of_status) {
+                Some((key, opposite)) => swapped(&node, key, opposite, now),
+                None => cleared(&node),
+            };
+            if let Some(taints) = taints {
+                batch = batch.with(patch(&node, &taints));
+                names.push(name);
+            }
+        }
+        for (name, result) in names.into_iter().zip(batch.run()) {
+            if let Err(error) = result.found() {
+                warning!(host, "can't change the taints of node {name}: {error}");
+            }
+        }
+    }
+
+    /// Stores which nodes of each zone wait for a taint, and wakes the zones that have some.
+    fn update_waiting(&self, memory: &mut Memory, is_dark: bool) -> Result<(), Error> {
+        let host = self.host;
+        let mut waiting: BTreeMap<Zone, Vec<String>> = BTreeMap::new();
+        for ((node, ready), zone) in self.nodes.iter().zip(&self.ready).zip(&self.zones) {
+            let wanted = ready.as_deref().and_then(of_status);
+            let must_wait = |(key, opposite): (&str, &str)| {
+                !evicts(&node.taints, key) && !evicts(&node.taints, opposite)
+            };
+            if !is_dark && wanted.is_some_and(must_wait) {
+                let of_zone = waiting.entry(zone.clone()).or_default();
+                of_zone.push(node.name.clone());
+            }
+        }
+        if is_dark {
+            // Without nodes: their limiters note that the rate is zero.
+            waiting.extend(
+                memory
+                    .zones
+                    .iter()
+                    .map(|(zone, _)| (zone.clone(), Vec::new())),
+            );
+        }
+        let memo = host.memo();
+        for zone in &memory.waiting {
+            if !waiting.contains_key(zone) {
+                memo.remove(&Waiting::key(zone));
+            }
+        }
+        memory.waiting = waiting.keys().cloned().collect();
+        let rates: BTreeMap<&Zone, f64> = memory
+            .zones
+            .iter()
+            .map(|(zone, state)| (zone, state.rate))
+            .collect();
+        for (zone, nodes) in waiting {
+            let rate = rates.get(&zone).copied().unwrap_or(self.settings.rate);
+            let (key, new) = (Waiting::key(&zone), Waiting { rate, nodes });
+            let is_changed = memo.get::<Waiting>(&key).as_ref() != Some(&new);
+            if is_changed {
+                memo.put(&key, &new, "", Duration::ZERO)?;
+            }
+            if is_changed || !new.nodes.is_empty() {
+                host.queue()
+                    .add(LIMITERS, &Key::new("", &zone.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets the gauges of a zone; without nodes it is healthy.
+fn report_zone(host: &Host, zone: &Zone, count: Option<&Count>) {
+    let label = zone.label();
+    let values = match count {
+        Some(count) => (count.all() as f64, count.health(), count.unready as f64),
+        None => (0.0, 100.0, 0.0),
+    };
+    for (gauge, value) in [(SIZE, values.0), (HEALTH, values.1), (UNHEALTHY, values.2)] {
+        host.metrics().set(gauge, &[&label], value);
+    }
+}

@@ -1,0 +1,100 @@
+//! Brings the `NoSchedule` taints and the deprecated labels of a node in line with its conditions and labels.
+
+use std::collections::BTreeMap;
+
+use flyball_sdk::prelude::*;
+
+use crate::taints::{no_schedule, with_taints};
+use crate::views::Node;
+
+/// The labels of nodes and their deprecated names, which must have the same value.
+const LABELS: [(&str, &str); 2] = [
+    ("kubernetes.io/os", "beta.kubernetes.io/os"),
+    ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
+];
+
+/// Writes the taints and labels of a node if they are wrong.
+///
+/// # Errors
+/// A read or the write failed.
+pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
+    let Some(node) = host.get::<Node>("", name)? else {
+        return Ok(Outcome::Done);
+    };
+    if let Some(patch) = patch(&node, host.now()) {
+        let write = Write::patch(Node::KIND, "", name, PatchType::Strategic, &patch);
+        host.write(write)
+            .found()
+            .doing(|| format!("updating the taints and labels of node {name}"))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// One patch for both. `None` if nothing is wrong.
+fn patch(node: &Node, now: Time) -> Option<Value> {
+    let labels = missing_labels(node);
+    let taints = no_schedule(node, now);
+    let patch = match labels.is_empty() {
+        true => json!({}),
+        false => json!({"metadata": {"labels": labels}}),
+    };
+    match taints {
+        Some(taints) => Some(with_taints(patch, node, &taints)),
+        None => (!labels.is_empty()).then_some(patch),
+    }
+}
+
+/// The deprecated labels that are missing or have another value.
+fn missing_labels(node: &Node) -> BTreeMap<&'static str, &str> {
+    let wanted = LABELS.iter().filter_map(|(name, deprecated)| {
+        let value = node.meta.label(name)?;
+        (node.meta.label(deprecated) != Some(value)).then_some((*deprecated, value))
+    });
+    wanted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(labels: Value, unschedulable: bool) -> Node {
+        flyball_sdk::testing::view(json!({
+            "metadata": {"name": "n", "resourceVersion": "7", "labels": labels},
+            "spec": {"unschedulable": unschedulable},
+        }))
+    }
+
+    fn patch_of(labels: Value, unschedulable: bool) -> Option<Value> {
+        patch(&node(labels, unschedulable), Time::of_seconds(0))
+    }
+
+    #[test]
+    fn deprecated_labels_follow_the_others() {
+        let both = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/os": "dos"});
+        assert_eq!(
+            patch_of(both, false),
+            Some(json!({"metadata": {"labels":
+                {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}}}))
+        );
+        for right in [
+            Value::Null,
+            json!({"beta.kubernetes.io/os": "dos"}),
+            json!({"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}),
+        ] {
+            assert_eq!(patch_of(right, false), None);
+        }
+    }
+
+    #[test]
+    fn labels_and_taints_are_written_at_once() {
+        let patch = patch_of(json!({"kubernetes.io/os": "linux"}), true).unwrap();
+        assert_eq!(
+            patch["metadata"],
+            json!({"labels": {"beta.kubernetes.io/os": "linux"}, "resourceVersion": "7"})
+        );
+        assert_eq!(
+            patch["spec"]["taints"][0]["key"],
+            "node.kubernetes.io/unschedulable"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! Decides which pods of a node are evicted, now or later: a pure function of what was read.
+
+use std::time::Duration;
+
+use flyball_sdk::Key;
+use flyball_sdk::prelude::*;
+use flyball_sdk::taint::Taint;
+
+use crate::evict::is_evicted;
+use crate::timers::Timer;
+use crate::tolerance::{Tolerance, tolerance};
+use crate::views::Pod;
+
+/// The taints of a node that evict pods; `None` if the node does not exist. Then nothing is decided anew, but what is
+/// pending stays so.
+pub type Taints = Option<Vec<Taint>>;
+
+/// What is to be done with the pods of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The pods to delete, with the time since when that is due.
+    pub evict: Vec<(Pod, Duration)>,
+    /// The pending evictions afterwards, including those of `evict`, until the pods are deleted.
+    pub timers: Vec<Timer>,
+    /// The pods whose pending eviction ends.
+    pub cancelled: Vec<Key>,
+}
+
+/// Returns the plan for the pods of a node. `compares` is the value of
+/// [`COMPARISON_OPERATORS`](flyball_sdk::taint::COMPARISON_OPERATORS).
+///
+/// A pending eviction keeps its time if the taints or the tolerations change, as in kube-controller-manager, unless the
+/// pod tolerates all taints for ever, or one of them not at all.
+pub fn plan(taints: &Taints, pods: Vec<Pod>, timers: &[Timer], now: Time, compares: bool) -> Plan {
+    let mut plan = Plan::default();
+    let of_pod = |timer: &&Timer, pod: &Pod| timer.uid == pod.meta.uid;
+    let is_gone = |timer: &&Timer| !pods.iter().any(|pod| of_pod(timer, pod));
+    let gone = timers.iter().filter(is_gone).map(Timer::pod);
+    plan.cancelled.extend(gone);
+    for pod in pods {
+        let timer = timers.iter().find(|timer| of_pod(timer, &pod));
+        // Its kubelet has not ended it yet.
+        if is_evicted(&pod) {
+            continue;
+        }
+        let tolerance = match taints {
+            None => None,
+            Some(taints) if taints.is_empty() => Some(Tolerance::Forever),
+            Some(taints) => Some(tolerance(taints, &pod.tolerations, compares)),
+        };
+        match (tolerance, timer) {
+            (Some(Tolerance::Forever), timer) => plan.cancelled.extend(timer.map(Timer::pod)),
+            (Some(Tolerance::None), timer) => {
+                plan.cancelled.extend(timer.map(Timer::pod));
+                plan.evict.push((pod, Duration::ZERO));
+            }
+            (_, Some(timer)) => {
+                plan.timers.push(timer.clone());
+                if timer.is_due {
+                    plan.evict.push((pod, timer.late(now)));
+                }
+            }
+            (Some(Tolerance::For(Duration::ZERO)), None) => plan.evict.push((pod, Duration::ZERO)),
+            (Some(Tolerance::For(delay)), None) => {
+                plan.timers.push(Timer::new(&pod.meta, now, delay));
+            }
+            (None, None) => {}
+        }
+    }
+    plan
+}
