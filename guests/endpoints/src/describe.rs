@@ -18,6 +18,7 @@ pub fn describe(batch_period: Duration) -> Description {
         .watch(watch::<Service>().enqueue(Mapping::itself()))
         .watch(pod::watch(batch_period))
         .watch(endpoints())
+        .watch(pod::watch_terminating(batch_period))
         .queue_with(Queue {
             max_retries: Some(15),
             ..queue(QUEUE)

@@ -43,6 +43,7 @@ pub fn describe(batch_period: Duration) -> Description {
             .watch(pod::watch(batch_period))
             .watch(slice::watch(MANAGER, batch_period.max(SLICE_DELAY)))
             .watch(nodes())
+            .watch(pod::watch_terminating(batch_period))
             .index(
                 BY_MODE,
                 Service::KIND,

@@ -34,27 +34,27 @@ pub fn desired(
     nodes: &Nodes,
     family: Family,
 ) -> Desired {
-    let mut desired = Desired::default();
-    let mut uniform: Option<PortKey> = None;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut positions: BTreeMap<PortKey, usize> = BTreeMap::new();
+    let mut uniform = None;
+    let mut skipped = Vec::new();
     for pod in pods.iter().filter(|pod| pod.is_addressable()) {
-        let key = match &uniform {
-            Some(key) => key.clone(),
-            None => {
-                let ports: Vec<_> = ports.of_pod(&pod.name).iter().map(endpoint_port).collect();
-                let key = PortKey::of(&ports);
-                desired.groups.entry(key.clone()).or_insert_with(|| Group {
+        let at = uniform.unwrap_or_else(|| {
+            let ports: Vec<_> = ports.of_pod(&pod.name).iter().map(endpoint_port).collect();
+            *positions.entry(PortKey::of(&ports)).or_insert_with(|| {
+                groups.push(Group {
                     ports,
                     endpoints: Vec::new(),
                 });
-                key
-            }
-        };
-        if ports.is_uniform() && uniform.is_none() {
-            uniform = Some(key.clone());
+                groups.len() - 1
+            })
+        });
+        if ports.is_uniform() {
+            uniform = Some(at);
         }
         let zone = nodes.zone(&pod.node);
         if zone.is_none() && !service.publish_not_ready {
-            desired.skipped.push(format!(
+            skipped.push(format!(
                 "skipping Pod {} for Service {}: Node {} Not Found",
                 pod.name,
                 service.meta.key(),
@@ -62,12 +62,15 @@ pub fn desired(
             ));
             continue;
         }
-        if let Some(endpoint) = endpoint(service, pod, zone, family) {
-            let group = desired.groups.get_mut(&key).expect("it was inserted");
-            group.endpoints.push(endpoint);
-        }
+        groups[at]
+            .endpoints
+            .extend(endpoint(service, pod, zone, family));
     }
-    desired
+    let group = |(key, at): (PortKey, usize)| (key, std::mem::take(&mut groups[at]));
+    Desired {
+        groups: positions.into_iter().map(group).collect(),
+        skipped,
+    }
 }
 
 /// The endpoint of a pod; `None` if it has no address of the family. A pod that terminates is never ready, unless pods are

@@ -6,6 +6,7 @@ mod overload;
 mod packing;
 mod placeholder;
 mod pods;
+mod scale;
 mod traffic;
 mod trigger;
 mod world;

@@ -94,7 +94,7 @@ pub struct ContainerPort {
 }
 
 /// The paths whose changes wake the Services that select a pod, in addition to its labels. As in
-/// kube-controller-manager, the phase is not among them: a pod that ends is no longer ready.
+/// kube-controller-manager, the phase is not among them, except for pods that terminate: see [`watch_terminating`].
 pub const CHANGES: &[&str] = &[
     "metadata.deletionTimestamp",
     "status.podIPs",
@@ -109,6 +109,19 @@ pub fn watch(delay: std::time::Duration) -> Watch {
         .when(Change::Labels)
         .when_at(CHANGES)
         .enqueue(Mapping::selecting(Service::KIND, "spec.selector").after(delay))
+}
+
+/// The watch that enqueues the Services of a pod that ends while it terminates. Finalizers may keep such a pod.
+pub fn watch_terminating(delay: std::time::Duration) -> Watch {
+    watch_kind(Pod::KIND)
+        .fields(&["metadata.labels", "metadata.deletionTimestamp"])
+        .when_at(&["status.phase"])
+        .enqueue(
+            Mapping::selecting(Service::KIND, "spec.selector")
+                .on([DeltaType::Modified])
+                .deleting()
+                .after(delay),
+        )
 }
 
 /// Lists the pods that a Service selects.

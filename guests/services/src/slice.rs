@@ -14,14 +14,12 @@ pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label of what belongs to a Service without an address of its own.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// An EndpointSlice. It is read whole, because an update sends it whole.
+/// An EndpointSlice. It is cached whole, because an update sends it whole. Each change of a pod compares all slices of a
+/// Service, so the view has no `fields`: slices are listed as rows.
 #[derive(View, Clone, Debug, Default, PartialEq)]
 #[view(kind = "discovery.k8s.io/v1/EndpointSlice")]
 pub struct Slice {
-    #[view(
-        path = "metadata",
-        fields("labels", "annotations", "ownerReferences", "deletionTimestamp")
-    )]
+    #[view(path = "metadata")]
     pub meta: Meta,
     /// `IPv4`, `IPv6` or `FQDN`.
     #[view(path = "addressType")]

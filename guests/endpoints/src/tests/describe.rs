@@ -40,3 +40,13 @@ fn an_invalid_period_is_not_tried_again() {
         .unwrap_err();
     assert!(error.is_terminal());
 }
+
+#[test]
+fn a_pod_that_ends_wakes_its_services_if_it_terminates() {
+    let description = EndpointsController::describe();
+    let watch = &description.watches[3];
+    assert_eq!(watch.changes, [Change::Path("status.phase".into())]);
+    assert!(watch.map[0].deleting);
+    let of_all = &description.watches[1].changes;
+    assert!(!of_all.contains(&Change::Path("status.phase".into())));
+}

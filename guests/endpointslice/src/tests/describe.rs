@@ -66,3 +66,13 @@ fn reconciles_and_writes_are_counted() {
         .into();
     assert_eq!(metrics, expected);
 }
+
+#[test]
+fn a_pod_that_ends_wakes_its_services_if_it_terminates() {
+    let description = EndpointSliceController::describe();
+    let watch = &description.watches[4];
+    assert_eq!(watch.changes, [Change::Path("status.phase".into())]);
+    assert!(watch.map[0].deleting);
+    let of_all = &description.watches[1].changes;
+    assert!(!of_all.contains(&Change::Path("status.phase".into())));
+}
