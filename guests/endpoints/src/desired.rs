@@ -1,0 +1,74 @@
+//! The subsets that a Service should have, from its pods.
+
+use flyball_services::ip::{Family, is_v6};
+use flyball_services::pod::Pod;
+use flyball_services::ports::{Port, PortFinder};
+use flyball_services::service::Service;
+use flyball_services::slice::TargetRef;
+use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
+
+/// Computes the subsets in canonical form. Pods that terminate are left out, unless pods are published before they are
+/// ready.
+pub fn subsets(service: &Service, pods: &[Pod], ports: &PortFinder) -> Vec<Subset> {
+    let belongs =
+        |pod: &&Pod| pod.is_addressable() && (service.publish_not_ready || !pod.is_terminating());
+    let of_pod = |pod: &Pod| subset(service, pod, ports);
+    let subsets: Vec<Subset> = pods.iter().filter(belongs).filter_map(of_pod).collect();
+    repack(&subsets)
+}
+
+/// The address of a pod with its ports; `None` if it has no address of the family, or no port. Only a headless Service
+/// needs no port.
+fn subset(service: &Service, pod: &Pod, ports: &PortFinder) -> Option<Subset> {
+    let ports: Vec<SubsetPort> = ports.of_pod(&pod.name).iter().map(subset_port).collect();
+    if ports.is_empty() && !(service.ports.is_empty() && service.is_headless()) {
+        return None;
+    }
+    let address = vec![address(service, pod)?];
+    let mut subset = Subset {
+        ports,
+        ..Subset::default()
+    };
+    if service.publish_not_ready || pod.is_ready() {
+        subset.addresses = address;
+    } else {
+        subset.not_ready_addresses = address;
+    }
+    Some(subset)
+}
+
+fn address(service: &Service, pod: &Pod) -> Option<Address> {
+    let ip = pod.addresses(family(service, pod)).next()?;
+    Some(Address {
+        ip,
+        hostname: pod.hostname_in(service).unwrap_or_default().to_owned(),
+        node_name: (!pod.node.is_empty()).then(|| pod.node.clone()),
+        target_ref: Some(TargetRef {
+            kind: "Pod".into(),
+            namespace: service.meta.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            ..TargetRef::default()
+        }),
+    })
+}
+
+/// The only family of the addresses: the Service's first one. If the API server has set none, it is that of the Service's
+/// address, or else of the pod's.
+fn family(service: &Service, pod: &Pod) -> Family {
+    match service.ip_families.first() {
+        Some(first) => Family::named(first).unwrap_or(Family::V4),
+        None if service.has_address() => service.family_of_address(),
+        None if is_v6(&pod.ip) => Family::V6,
+        None => Family::V4,
+    }
+}
+
+fn subset_port(port: &Port) -> SubsetPort {
+    SubsetPort {
+        name: port.service_port.name.clone(),
+        port: port.number,
+        protocol: port.service_port.protocol.clone(),
+        app_protocol: port.service_port.app_protocol.clone(),
+    }
+}

@@ -1,0 +1,99 @@
+//! The Endpoints that a Service should have, and the write that makes them so.
+
+use flyball_sdk::StringMap;
+use flyball_sdk::prelude::*;
+use flyball_services::service::Service;
+use flyball_services::slice::HEADLESS;
+use flyball_services::subsets::{Endpoints, Subset, repack, same};
+use flyball_services::trigger;
+use flyball_services::write::change_of;
+
+/// The label of Endpoints that this controller maintains, and its value.
+pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+pub const MANAGER: &str = "endpoint-controller";
+/// The annotation of Endpoints that lack addresses, and its value.
+pub const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+pub const TRUNCATED: &str = "truncated";
+
+/// What the Endpoints of a Service should be.
+#[derive(Clone, Debug)]
+pub struct Desired<'a> {
+    pub service: &'a Service,
+    pub subsets: Vec<Subset>,
+    /// Whether addresses were left out.
+    pub is_truncated: bool,
+    /// The time of the change that a write publishes.
+    pub changed_at: Option<Time>,
+}
+
+impl Desired<'_> {
+    /// The write that creates or updates the Endpoints; `None` if they are up to date.
+    pub fn write(&self, current: Option<&Endpoints>) -> Option<Write> {
+        let Meta {
+            name, namespace, ..
+        } = &self.service.meta;
+        let Some(current) = current else {
+            let annotations = self.annotations(&StringMap::new());
+            let object = json!({
+                "metadata": {"name": name, "labels": self.labels(), "annotations": annotations},
+                "subsets": self.subsets,
+            });
+            return Some(Write::create(Endpoints::KIND, namespace, &object));
+        };
+        if self.matches(current) {
+            return None;
+        }
+        let annotations = self.annotations(&current.meta.annotations);
+        let change = json!({
+            "metadata": {
+                "labels": change_of(&current.meta.labels, &self.labels()),
+                "annotations": change_of(&current.meta.annotations, &annotations),
+            },
+            "subsets": self.subsets,
+        });
+        Some(Write::update(Endpoints::KIND, &current.meta, &change))
+    }
+
+    /// Whether Endpoints are up to date. The time of the last change does not count, nor does the label of headless
+    /// Services: it follows with the next change.
+    fn matches(&self, current: &Endpoints) -> bool {
+        let truncated = current.meta.annotation(OVER_CAPACITY);
+        let has_right_annotation = match self.is_truncated {
+            true => truncated == Some(TRUNCATED),
+            false => truncated.is_none(),
+        };
+        let without_headless = |labels: &StringMap| {
+            let mut labels = labels.clone();
+            labels.remove(HEADLESS);
+            labels
+        };
+        has_right_annotation
+            && without_headless(&current.meta.labels) == without_headless(&self.labels())
+            && same(&repack(&current.subsets), &repack(&self.subsets))
+    }
+
+    /// The labels: those of the Service, and those that the controller sets.
+    fn labels(&self) -> StringMap {
+        let mut labels = self.service.meta.labels.clone();
+        match self.service.has_address() {
+            true => labels.remove(HEADLESS),
+            false => labels.insert(HEADLESS.into(), String::new()),
+        };
+        labels.insert(MANAGED_BY.into(), MANAGER.into());
+        labels
+    }
+
+    /// The annotations: other ones stay.
+    fn annotations(&self, current: &StringMap) -> StringMap {
+        let mut annotations = current.clone();
+        match self.changed_at {
+            Some(time) => annotations.insert(trigger::ANNOTATION.into(), time.to_string()),
+            None => annotations.remove(trigger::ANNOTATION),
+        };
+        match self.is_truncated {
+            true => annotations.insert(OVER_CAPACITY.into(), TRUNCATED.into()),
+            false => annotations.remove(OVER_CAPACITY),
+        };
+        annotations
+    }
+}

@@ -1,0 +1,134 @@
+//! endpointslice-controller: keeps the EndpointSlices of Services that select pods.
+//!
+//! `reconcile` names the steps. Each decision is a pure function:
+//!
+//! 1. [`endpoints`] computes the endpoints of the Service's pods, grouped by their ports. [`nodes`] reads their zones.
+//! 2. [`plan`] decides which slices to create, update and delete; [`pack`] puts the endpoints of a group into slices.
+//! 3. [`hints`] adds the zones and nodes that endpoints are meant for: by annotation ([`zones`]) or by the Service's
+//!    traffic distribution ([`traffic`]).
+//! 4. [`act`] writes the slices.
+//!
+//! Changed nodes have a queue of their own ([`overload`]), from which only the Services are enqueued whose hints no longer
+//! suit the nodes.
+//!
+//! The gauges of kube-controller-manager's controller, which are sums over all Services, are left out: a reconcile knows
+//! only its own Service.
+
+pub mod act;
+pub mod describe;
+pub mod endpoints;
+pub mod hints;
+pub mod nodes;
+pub mod overload;
+pub mod pack;
+pub mod plan;
+pub mod traffic;
+pub mod views;
+pub mod zones;
+
+#[cfg(test)]
+mod tests;
+
+use flyball_sdk::prelude::*;
+use flyball_services::ip::Family;
+use flyball_services::pod;
+use flyball_services::ports::PortFinder;
+use flyball_services::service::Service;
+use flyball_services::slice::{self, Slice};
+use flyball_services::{settings, trigger};
+
+use hints::Hinter;
+use nodes::Nodes;
+
+/// The value of the label with which a slice names its controller.
+pub const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+/// The controller. Keys are Services, or the constant key of the queue of nodes.
+pub struct EndpointSliceController;
+
+export!(EndpointSliceController);
+
+impl Controller for EndpointSliceController {
+    fn describe() -> Description {
+        describe::describe(std::time::Duration::ZERO)
+    }
+
+    fn describe_configured(host: &Host) -> Description {
+        describe::describe(settings::batch_period(host))
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        if request.queue == describe::NODE_QUEUE {
+            return overload::reconcile(host);
+        }
+        let Some(service) = host.get_key::<Service>(&request.key)? else {
+            // The Service was deleted. The garbage collector deletes its slices.
+            return Ok(Outcome::Done);
+        };
+        if !service.has_endpoints() {
+            return Ok(Outcome::Done);
+        }
+        let result = sync(host, &service);
+        let label = if result.is_ok() { "success" } else { "error" };
+        host.metrics().add(describe::SYNCS, &[label], 1.0);
+        if let Err(error) = &result {
+            let message = format!(
+                "Error updating Endpoint Slices for Service {}: {error}",
+                request.key
+            );
+            let about = service.meta.reference(Service::KIND);
+            host.emit(Event::warning(
+                &about,
+                "FailedToUpdateEndpointSlices",
+                &message,
+            ));
+        }
+        result.map(|()| Outcome::Done)
+    }
+}
+
+/// Brings the slices of a Service up to date. All address types are attempted.
+fn sync(host: &Host, service: &Service) -> Result<(), Error> {
+    settings::check(host)?;
+    let maximum = settings::maximum(host, describe::MAXIMUM)?;
+    let pods = pod::of_service(host, service)?;
+    let (families, outdated) = slices(host, service)?;
+    let changed_at = trigger::last_change(host, service, &pods);
+    let ports = PortFinder::read(host, service)?;
+    let nodes = Nodes::read(host, &pods)?;
+    let mut hinter = Hinter::of(host, service);
+
+    let mut errors = Vec::new();
+    for (family, slices) in families {
+        let desired = endpoints::desired(service, &pods, &ports, &nodes, family);
+        errors.extend(desired.skipped.iter().map(Error::failed));
+        let mut plan = plan::plan(service, slices, desired, maximum);
+        let notes = hinter.hint(&mut plan, family)?;
+        let written = act::write(host, service, plan, family, changed_at, hinter.labels());
+        errors.extend(written.err());
+        hinter.emit(&notes);
+    }
+    hinter.remember();
+    errors.extend(act::delete(host, service, &outdated).err());
+    Error::join(errors).map_or(Ok(()), Err)
+}
+
+/// The families of a Service, with their slices.
+type ByFamily = Vec<(Family, Vec<Slice>)>;
+
+/// The slices of each family of the Service, and those of other address types.
+fn slices(host: &Host, service: &Service) -> Result<(ByFamily, Vec<Slice>), Error> {
+    let Meta {
+        name, namespace, ..
+    } = &service.meta;
+    let mut slices = slice::of_service(host, namespace, name, MANAGER)?;
+    slices.retain(|slice| !slice.meta.is_deleting());
+    let mut families = Vec::new();
+    for family in service.families() {
+        let is_of_family = |slice: &Slice| slice.address_type == family.as_str();
+        let (own, others) = slices.into_iter().partition(is_of_family);
+        families.push((family, own));
+        slices = others;
+    }
+    Ok((families, slices))
+}

@@ -1,0 +1,99 @@
+//! IP addresses as Kubernetes accepts and writes them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The families of addresses, as in `spec.ipFamilies` of a Service and `addressType` of an EndpointSlice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The family with this name in the API; `None` if there is no such family.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|family| family.as_str() == name)
+    }
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+}
+
+/// Parses an address; `None` if the text is none. As in Go's oldest parser, the numbers of an IPv4 address may have
+/// leading zeros. An IPv4 address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
+pub fn parse(text: &str) -> Option<IpAddr> {
+    if text.contains(':') {
+        let address: Ipv6Addr = text.parse().ok()?;
+        return Some(
+            address
+                .to_ipv4_mapped()
+                .map_or(IpAddr::V6(address), IpAddr::V4),
+        );
+    }
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        *octet = part.parse().ok()?;
+    }
+    parts
+        .next()
+        .is_none()
+        .then(|| Ipv4Addr::from(octets).into())
+}
+
+/// Whether the text is an IPv6 address.
+pub fn is_v6(text: &str) -> bool {
+    parse(text).is_some_and(|address| address.is_ipv6())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_in_canonical_form() {
+        for (text, canonical) in [
+            ("10.0.0.1", Some("10.0.0.1")),
+            ("010.00.000.001", Some("10.0.0.1")),
+            ("fd00:0:0::1", Some("fd00::1")),
+            ("FD00::00AB", Some("fd00::ab")),
+            ("::ffff:10.0.0.1", Some("10.0.0.1")),
+            ("::1.2.3.4", Some("::102:304")),
+            ("10.0.0.256", None),
+            ("10.0.0", None),
+            ("10.0.0.1.2", None),
+            ("10.0.0.+1", None),
+            ("fd00::1%eth0", None),
+            ("", None),
+        ] {
+            let parsed = parse(text).map(|address| address.to_string());
+            assert_eq!(parsed.as_deref(), canonical, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_embedded_ipv4_address_is_not_ipv6() {
+        assert!(is_v6("fd00::1"));
+        assert!(!is_v6("::ffff:10.0.0.1") && !is_v6("10.0.0.1") && !is_v6("None"));
+        assert_eq!(Family::named("IPv6"), Some(Family::V6));
+        assert_eq!(Family::named("IPv5"), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! What endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller share.
+//!
+//! - [`service`] and [`pod`] are the views of what both Endpoints and EndpointSlices are computed from, with the pods
+//!   that belong to a Service. [`ports`] finds their ports, [`ip`] parses their addresses.
+//! - [`trigger`] computes when the change happened that a write publishes.
+//! - [`slice`] has EndpointSlices and [`write`] their writes; [`subsets`] has the content of Endpoints.
+//! - [`settings`] reads the configuration.
+
+pub mod ip;
+pub mod pod;
+pub mod ports;
+pub mod service;
+pub mod settings;
+pub mod slice;
+pub mod subsets;
+pub mod trigger;
+pub mod write;

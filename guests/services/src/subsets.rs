@@ -1,0 +1,260 @@
+//! The content of Endpoints: subsets of addresses with their ports, and their canonical form.
+
+use std::collections::BTreeMap;
+
+use flyball_sdk::StringMap;
+use flyball_sdk::meta::null_is_default;
+use flyball_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::slice::TargetRef;
+
+/// The annotation with a leader's record, from times when Endpoints were locks.
+pub const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+
+/// Endpoints. They are read whole, because an update sends them whole.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Endpoints")]
+pub struct Endpoints {
+    #[view(
+        path = "metadata",
+        fields("labels", "annotations", "deletionTimestamp")
+    )]
+    pub meta: Meta,
+    #[view(path = "subsets")]
+    pub subsets: Vec<Subset>,
+}
+
+/// Addresses that have the same ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Subset {
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub ports: Vec<SubsetPort>,
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub addresses: Vec<Address>,
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub not_ready_addresses: Vec<Address>,
+}
+
+/// An address of Endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Address {
+    pub ip: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<TargetRef>,
+}
+
+/// A port of all addresses of a subset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubsetPort {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    pub port: i32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub protocol: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<String>,
+}
+
+impl Endpoints {
+    /// Whether they are the lock of a leader election.
+    pub fn is_lock(&self) -> bool {
+        self.meta.annotation(LEADER).is_some()
+    }
+
+    /// The annotations without this one.
+    pub fn annotations_without(&self, annotation: &str) -> StringMap {
+        let mut annotations = self.meta.annotations.clone();
+        annotations.remove(annotation);
+        annotations
+    }
+}
+
+impl Subset {
+    /// Number of its addresses.
+    pub fn len(&self) -> usize {
+        self.addresses.len() + self.not_ready_addresses.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Packs subsets in canonical form: each port is in the subsets of those addresses that have it, addresses with the same
+/// ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not ready
+/// for a port is not ready.
+pub fn repack(subsets: &[Subset]) -> Vec<Subset> {
+    let (addresses, ranks) = distinct(subsets);
+    // `None` stands for a subset without ports.
+    let mut by_port: BTreeMap<Option<&SubsetPort>, Vec<(usize, bool)>> = BTreeMap::new();
+    for subset in subsets {
+        let ready = subset.addresses.iter().map(|address| (address, true));
+        let not_ready = (subset.not_ready_addresses.iter()).map(|address| (address, false));
+        let members: Vec<_> = (ready.chain(not_ready))
+            .map(|(address, ready)| (ranks[&identity(address)], ready))
+            .collect();
+        let ports = subset.ports.iter().map(Some);
+        let none = subset.ports.is_empty().then_some(None);
+        for port in ports.chain(none) {
+            by_port.entry(port).or_default().extend(&members);
+        }
+    }
+    let mut groups: BTreeMap<Vec<(usize, bool)>, Vec<SubsetPort>> = BTreeMap::new();
+    for (port, mut members) in by_port {
+        members.sort_unstable();
+        // Not ready sorts before ready.
+        members.dedup_by_key(|(rank, _)| *rank);
+        groups.entry(members).or_default().extend(port.cloned());
+    }
+    let mut packed: Vec<Subset> = (groups.into_iter())
+        .map(|(members, ports)| {
+            let of = |wanted: bool| {
+                let members = members.iter().filter(|(_, ready)| *ready == wanted);
+                members.map(|(rank, _)| addresses[*rank].clone()).collect()
+            };
+            Subset {
+                addresses: of(true),
+                not_ready_addresses: of(false),
+                ports,
+            }
+        })
+        .collect();
+    packed.sort_unstable();
+    packed
+}
+
+/// The same address of different pods counts as several.
+type Identity<'a> = (&'a str, &'a str);
+
+fn identity(address: &Address) -> Identity<'_> {
+    let uid = (address.target_ref.as_ref()).map_or("", |target| target.uid.as_str());
+    (&address.ip, uid)
+}
+
+/// The distinct addresses in order, and their positions. Of several with one identity, the first counts.
+fn distinct(subsets: &[Subset]) -> (Vec<&Address>, BTreeMap<Identity<'_>, usize>) {
+    let mut all: BTreeMap<Identity, &Address> = BTreeMap::new();
+    for subset in subsets {
+        for address in subset.addresses.iter().chain(&subset.not_ready_addresses) {
+            all.entry(identity(address)).or_insert(address);
+        }
+    }
+    let ranks = all.keys().enumerate().map(|(rank, own)| (*own, rank));
+    let ranks = ranks.collect();
+    (all.into_values().collect(), ranks)
+}
+
+/// Whether two lists of canonical subsets say the same. The resource versions of pods don't count.
+pub fn same(one: &[Subset], other: &[Subset]) -> bool {
+    let versionless = |subsets: &[Subset]| {
+        let mut subsets = subsets.to_vec();
+        for subset in &mut subsets {
+            let all = subset.addresses.iter_mut();
+            for address in all.chain(&mut subset.not_ready_addresses) {
+                if let Some(target) = &mut address.target_ref {
+                    target.resource_version.clear();
+                }
+            }
+        }
+        subsets
+    };
+    versionless(one) == versionless(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subset(object: Value) -> Subset {
+        flyball_sdk::serde_json::from_value(object).unwrap()
+    }
+
+    fn packed(subsets: Value) -> Value {
+        let subsets: Vec<Subset> = flyball_sdk::serde_json::from_value(subsets).unwrap();
+        json!(repack(&subsets))
+    }
+
+    #[test]
+    fn addresses_with_the_same_ports_are_one_subset() {
+        assert_eq!(
+            packed(json!([
+                {"addresses": [{"ip": "10.0.0.2"}], "ports": [{"port": 80}]},
+                {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]},
+                {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 81}]},
+                {"notReadyAddresses": [{"ip": "10.0.0.3"}], "ports": [{"port": 80}]},
+                {"addresses": [{"ip": "10.0.0.2"}], "ports": [{"port": 81}]},
+                {"notReadyAddresses": [{"ip": "10.0.0.3"}], "ports": [{"port": 81}]},
+            ])),
+            json!([{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}],
+                "notReadyAddresses": [{"ip": "10.0.0.3"}], "ports": [{"port": 80}, {"port": 81}]}])
+        );
+    }
+
+    #[test]
+    fn a_port_with_other_addresses_or_readiness_is_another_subset() {
+        assert_eq!(
+            packed(json!([
+                {"addresses": [{"ip": "1"}], "ports": [{"port": 80}, {"port": 81}]},
+                {"notReadyAddresses": [{"ip": "1"}], "ports": [{"port": 81}]},
+                {"addresses": [{"ip": "1"}, {"ip": "2"}], "ports": [{"port": 82}]},
+            ])),
+            json!([
+                {"addresses": [{"ip": "1"}], "ports": [{"port": 80}]},
+                {"notReadyAddresses": [{"ip": "1"}], "ports": [{"port": 81}]},
+                {"addresses": [{"ip": "1"}, {"ip": "2"}], "ports": [{"port": 82}]},
+            ])
+        );
+    }
+
+    #[test]
+    fn subsets_without_ports_are_kept_and_empty_lists_are_not() {
+        assert_eq!(
+            packed(json!([{"addresses": [{"ip": "2"}]}, {"addresses": [{"ip": "1"}]}])),
+            json!([{"addresses": [{"ip": "1"}, {"ip": "2"}]}])
+        );
+        assert_eq!(packed(json!([])), json!([]));
+    }
+
+    #[test]
+    fn the_same_address_of_two_pods_counts_twice_and_of_one_pod_once() {
+        let address =
+            |uid: &str, host: &str| json!({"ip": "1", "hostname": host, "targetRef": {"uid": uid}});
+        assert_eq!(
+            packed(
+                json!([{"addresses": [address("b", ""), address("a", "first"), address("a", "second")]}])
+            ),
+            json!([{"addresses": [
+                {"ip": "1", "hostname": "first", "targetRef": {"uid": "a"}},
+                {"ip": "1", "targetRef": {"uid": "b"}},
+            ]}])
+        );
+    }
+
+    #[test]
+    fn only_the_version_of_a_pod_makes_no_difference() {
+        let with = |version: &str, name: &str| {
+            [subset(json!({"addresses": [
+                {"ip": "1", "targetRef": {"name": name, "resourceVersion": version}}
+            ]}))]
+        };
+        assert!(same(&with("1", "a"), &with("2", "a")));
+        assert!(!same(&with("1", "a"), &with("1", "b")));
+    }
+}
