@@ -7,4 +7,3 @@ pub(crate) mod interest;
 pub(crate) mod live;
 pub(crate) mod lookup;
 mod raw_path;
-mod snapshot;

@@ -1,6 +1,7 @@
 //! Checks that no import of a guest bypasses the checks of reads and mutations: the function behind each import calls the check in
 //! the table below. Requests for guests and deltas for `route` need no test: they can't be built without the decision of a check,
-//! `Access` or `MayWrite` in `src/policy/access.rs`.
+//! `Access` or `MayWrite` in `src/policy/access.rs`. Neither do pages of a cached query: only `Readable` makes one, which only
+//! `Listers::readable` makes. Objects of the cache become bytes in the files below alone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 const IMPORTS: [(&str, Check); 26] = [
     (
         "lister_get",
-        Check::In("self.readable(", "src/reads/cached.rs", "get"),
+        Check::In("self.listers.readable(", "src/reads/cached.rs", "get"),
     ),
     (
         "lister_list",
@@ -102,6 +103,15 @@ const IMPORTS: [(&str, Check); 26] = [
     ("memo_remove", Check::None("its own memo")),
 ];
 
+/// Where objects of the cache are turned into bytes, which is by these calls, and what decides on it there.
+const REDUCING: [&str; 3] = [".project(", ".projection(", ".rows("];
+const REDUCERS: [(&str, &str); 4] = [
+    ("src/reads/cached.rs", "for a `Readable`"),
+    ("src/reads/cached/listers.rs", "for a `Readable`"),
+    ("src/runtime/guest_route.rs", "by the `Access` of the watch"),
+    ("src/fuzzing/plugin_view.rs", "for the fuzzers"),
+];
+
 enum Check {
     /// This call, in this file, in this function.
     In(&'static str, &'static str, &'static str),
@@ -166,4 +176,45 @@ fn each_import_of_the_world_has_a_check() {
             Check::None(reason) => assert!(!reason.is_empty(), "{name}"),
         }
     }
+}
+
+/// The files of source code below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of the source code");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let files = paths.flat_map(|path| match path.is_dir() {
+        true => sources(&path),
+        false => vec![path],
+    });
+    files
+        .filter(|path| !path.ends_with("tests.rs") && path.extension() == Some("rs".as_ref()))
+        .collect()
+}
+
+#[test]
+fn objects_of_the_cache_become_bytes_only_where_a_check_has_decided() {
+    let mut reducers = Vec::new();
+    for path in sources(&manager().join("src")) {
+        let code = code(&path);
+        if REDUCING.iter().any(|call| code.contains(call)) {
+            let path = path.strip_prefix(manager()).expect("it is below");
+            reducers.push(path.display().to_string());
+        }
+    }
+    reducers.sort();
+    let mut known: Vec<&str> = REDUCERS.iter().map(|(file, _)| *file).collect();
+    known.sort_unstable();
+    assert_eq!(reducers, known);
+}
+
+#[test]
+fn only_the_check_makes_readable_listers() {
+    let listers = code(&manager().join("src/reads/cached/listers.rs"));
+    let made = listers.matches("Readable(").count();
+    let checked = method(&listers, "readable").matches("Readable(").count();
+    assert_eq!((made, checked), (2, 2));
+    let snapshots = listers.matches("Snapshot::new(").count();
+    assert_eq!(snapshots, 1);
+    assert!(method(&listers, "readable").contains("access(&self.policy"));
+    assert!(method(&listers, "snapshot").contains("Snapshot::new("));
 }

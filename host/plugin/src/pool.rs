@@ -68,8 +68,7 @@ pub(crate) struct Tally {
     pub(crate) memory_shares: MemoryShares,
     /// One permit for each connection for `wasi:http` that may be open.
     pub(crate) connections: Arc<Semaphore>,
-    /// Since when calls have waited for instance slots while none has got any; none if none waits.
-    starved_since: Mutex<Option<Instant>>,
+    waiting: Mutex<Waiting>,
     live: AtomicUsize,
     memory: AtomicUsize,
     instantiated: AtomicU64,
@@ -81,6 +80,17 @@ pub(crate) struct Tally {
     waited: AtomicU64,
     pub(crate) hits: Counters,
 }
+
+/// The calls that wait for instance slots.
+#[derive(Default)]
+struct Waiting {
+    calls: usize,
+    /// Since when calls have waited while none has got an instance; none if none waits.
+    since: Option<Instant>,
+}
+
+/// A call that waits for instance slots, until it is dropped.
+struct WaitsForSlots<'a>(&'a Tally);
 
 /// Adds the usage of a call to the tally when dropped, so that a call whose future is dropped is counted too.
 struct UsageGuard<'a> {
@@ -200,10 +210,11 @@ impl Pool {
                     .shared
                     .slots
                     .acquire(self.slots_per_instance, self.holder.as_ref());
-                self.tally.wait_for_slots();
-                match timeout_at(deadline, slots).await {
+                let waits = self.tally.wait_for_slots();
+                let slots = timeout_at(deadline, slots).await;
+                drop(waits);
+                match slots {
                     Ok(Some(slots)) => {
-                        self.tally.got_slots();
                         let (limits, tally, share) =
                             (self.limits.clone(), self.tally.clone(), self.share.clone());
                         Instance::new(&self.shared.wasmtime, limits, tally, share, slots)
@@ -216,6 +227,7 @@ impl Pool {
                 }
             }
         };
+        self.tally.got_instance();
         instance.begin_call(imports);
         let meter = instance.meter.clone();
         let _usage = UsageGuard {
@@ -346,6 +358,16 @@ pub(crate) fn slots_needed(component: &wasmtime::component::Component) -> u32 {
     })
 }
 
+impl Drop for WaitsForSlots<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting.lock();
+        waiting.calls -= 1;
+        if waiting.calls == 0 {
+            waiting.since = None;
+        }
+    }
+}
+
 impl Tally {
     pub(crate) fn new(limits: &Limits, memory_shares: MemoryShares) -> Self {
         Self {
@@ -354,7 +376,7 @@ impl Tally {
             connections: Arc::new(Semaphore::new(
                 limits.connections.min(Semaphore::MAX_PERMITS),
             )),
-            starved_since: Mutex::default(),
+            waiting: Mutex::default(),
             live: AtomicUsize::new(0),
             memory: AtomicUsize::new(0),
             instantiated: AtomicU64::new(0),
@@ -366,17 +388,23 @@ impl Tally {
         }
     }
 
-    fn wait_for_slots(&self) {
-        self.starved_since.lock().get_or_insert_with(Instant::now);
+    /// Counts a call as one that waits for slots until the returned value is dropped.
+    fn wait_for_slots(&self) -> WaitsForSlots<'_> {
+        let mut waiting = self.waiting.lock();
+        waiting.calls += 1;
+        waiting.since.get_or_insert_with(Instant::now);
+        WaitsForSlots(self)
     }
 
-    fn got_slots(&self) {
-        *self.starved_since.lock() = None;
+    /// Notes that a call has got an instance.
+    fn got_instance(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.since = (waiting.calls > 0).then(Instant::now);
     }
 
-    /// For how long calls have waited for instance slots while none has got any.
+    /// For how long calls have waited for instance slots while none has got an instance.
     fn starved(&self) -> Duration {
-        let since = *self.starved_since.lock();
+        let since = self.waiting.lock().since;
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 

@@ -211,6 +211,51 @@ async fn idle_instances_are_evicted_when_another_plugin_needs_their_slots() {
 }
 
 #[tokio::test]
+async fn a_plugin_is_starved_while_its_calls_wait_for_slots_in_vain() {
+    let engine = engine_with(|options| options.max_instances = 2);
+    let (holder, waiter) = (
+        plugin_of(&engine, |_| ()).await,
+        plugin_of(&engine, |limits| {
+            limits.wall_per_call = Duration::from_millis(200)
+        })
+        .await,
+    );
+    let hanging = Fake::new(|fake| fake.hangs = true);
+    let hold = || {
+        let (holder, hanging) = (holder.clone(), hanging.clone());
+        tokio::spawn(async move { holder.reconcile(hanging, "q", "raw", 1).await })
+    };
+    let holds = [hold(), hold()];
+    while hanging.raws.load(SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let waits = waiter.reconcile(plain(), "q", "calls", 1);
+    let seen = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        waiter.stats().starved
+    };
+    let (error, starved) = futures::join!(waits, seen);
+    let failure = error.unwrap_err().failure;
+    assert!(matches!(failure, CallFailure::NoSlot { .. }), "{failure:?}");
+    assert!(
+        (50..200).contains(&starved.as_millis()),
+        "starved for {starved:?}"
+    );
+    // Nobody waits any more.
+    assert_eq!(waiter.stats().starved, Duration::ZERO);
+    assert_eq!(holder.stats().starved, Duration::ZERO);
+    // The call gets the slot that another one gives back.
+    let served = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        holds[0].abort();
+    };
+    let (outcome, ()) = futures::join!(waiter.reconcile(plain(), "q", "calls", 1), served);
+    assert_eq!(outcome.unwrap(), requeue(1));
+    assert_eq!(waiter.stats().starved, Duration::ZERO);
+    holds[1].abort();
+}
+
+#[tokio::test]
 async fn dropping_a_call_stops_it_and_drops_its_instance() {
     let plugin = plugin().await;
     let imports = Fake::new(|fake| fake.hangs = true);

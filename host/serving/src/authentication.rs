@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::TtlCache;
 use crate::review::{TokenReviewer, TrustLookup};
+use crate::seldom::Seldom;
 use trust::Trust;
 
 pub use trust::RequestHeaderOptions;
@@ -57,6 +58,8 @@ pub struct Authentication {
     trust: RwLock<Arc<Trust>>,
     /// By the hash of the token, so that no token is stored.
     users: TtlCache<[u8; 32], Option<User>>,
+    /// Lets lines about failed reviews pass.
+    failures: Seldom,
 }
 
 /// A request has credentials, and none of them is valid.
@@ -76,6 +79,7 @@ impl Authentication {
             lookup,
             trust: RwLock::default(),
             users: TtlCache::new(),
+            failures: Seldom::default(),
         }
     }
 
@@ -156,10 +160,12 @@ impl Authentication {
                 user
             }
             Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "can't review a bearer token"
-                );
+                if self.failures.pass() {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "can't review a bearer token"
+                    );
+                }
                 None
             }
         }

@@ -8,6 +8,7 @@ use tokio::time::Duration;
 use crate::User;
 use crate::cache::TtlCache;
 use crate::review::{Access, AccessReviewer, ReviewError};
+use crate::seldom::Seldom;
 
 /// The group that the API server never refuses either.
 const ADMINISTRATORS: &str = "system:masters";
@@ -28,6 +29,8 @@ pub struct Authorization {
     options: AuthorizationOptions,
     reviewer: Option<Arc<dyn AccessReviewer>>,
     decisions: TtlCache<(User, String, String), Access>,
+    /// Lets lines about failed reviews pass.
+    pub(crate) failures: Seldom,
 }
 
 impl Default for AuthorizationOptions {
@@ -49,6 +52,7 @@ impl Authorization {
             options,
             reviewer,
             decisions: TtlCache::new(),
+            failures: Seldom::default(),
         }
     }
 
@@ -81,7 +85,8 @@ impl Authorization {
         Ok(access)
     }
 
-    fn is_open(&self, path: &str) -> bool {
+    /// Whether everyone may request a path.
+    pub(crate) fn is_open(&self, path: &str) -> bool {
         let path = path.trim_start_matches('/');
         self.options.always_allow_paths.iter().any(|open| {
             let open = open.trim_start_matches('/');

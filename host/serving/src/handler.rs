@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use serde_json::json;
@@ -26,6 +26,12 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
+    /// Whether the API server may be asked about a request.
+    pub(crate) fn is_reviewed<B>(&self, request: &Request<B>) -> bool {
+        request.headers().contains_key(AUTHORIZATION)
+            || !self.authorization.is_open(request.uri().path())
+    }
+
     /// Responds to a request over a connection with these client certificates. Does not read the
     /// request's body.
     pub(crate) async fn handle<B>(
@@ -61,13 +67,15 @@ impl Endpoints {
                 Ok(status(StatusCode::FORBIDDEN, "Forbidden", &message))
             }
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    error,
-                    user = user.name,
-                    path,
-                    "can't review the access of a user"
-                );
+                if self.authorization.failures.pass() {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(
+                        error,
+                        user = user.name,
+                        path,
+                        "can't review the access of a user"
+                    );
+                }
                 let message = "the access could not be reviewed";
                 Ok(status(
                     StatusCode::INTERNAL_SERVER_ERROR,
@@ -142,11 +150,22 @@ impl Endpoints {
         } else {
             StatusCode::INTERNAL_SERVER_ERROR
         };
-        for (check, reason) in report.failed() {
+        let failed = report.failed();
+        let is_logged = !failed.is_empty() && self.health.failures.pass();
+        for (check, reason) in failed.iter().filter(|_| is_logged) {
             tracing::info!(check, reason, "{endpoint} check failed");
         }
         text(code, report.text(pairs().any(|(key, _)| key == "verbose")))
     }
+}
+
+/// The response to a request over a connection that has too many others reviewed.
+pub(crate) fn too_many_reviews() -> Response<Full<Bytes>> {
+    status(
+        StatusCode::TOO_MANY_REQUESTS,
+        "TooManyRequests",
+        "too many requests over this connection need a review",
+    )
 }
 
 fn not_found() -> Response<Full<Bytes>> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::seldom::Seldom;
+
 /// The name of the check that always succeeds.
 const PING: &str = "ping";
 
@@ -25,6 +27,8 @@ pub enum CheckName {
     Controller(String),
     /// The informers of a controller or plugin: `informers/NAME`.
     Informers(String),
+    /// The instance slots of a controller or plugin: `instances/NAME`.
+    Instances(String),
     /// A dropped-in plugin: `plugins/NAME`.
     Plugin(String),
 }
@@ -42,6 +46,8 @@ pub enum CheckName {
 pub struct HealthChecks {
     checks: Arc<RwLock<BTreeMap<CheckName, (Scope, Check)>>>,
     notes: Arc<RwLock<BTreeMap<CheckName, NoteText>>>,
+    /// Lets lines about failed checks pass. Anyone may request a report.
+    pub(crate) failures: Arc<Seldom>,
 }
 
 /// Which endpoints run a check.
@@ -206,6 +212,7 @@ impl fmt::Display for CheckName {
             Self::Host(name) => f.write_str(name),
             Self::Controller(name) => f.write_str(name),
             Self::Informers(name) => write!(f, "informers/{name}"),
+            Self::Instances(name) => write!(f, "instances/{name}"),
             Self::Plugin(name) => write!(f, "plugins/{name}"),
         }
     }

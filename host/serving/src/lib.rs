@@ -20,6 +20,7 @@ mod handshakes;
 pub mod health;
 pub mod metrics;
 pub mod review;
+mod seldom;
 mod server;
 mod tls;
 

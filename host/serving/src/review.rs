@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -11,12 +12,15 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
+use tokio::sync::Semaphore;
 use tokio::time::{Duration, timeout};
 
 use crate::User;
 
 /// The timeout of a request to the API server.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of concurrent requests. Clients without credentials cause them, and each may need a connection of its own.
+const MAX_REQUESTS: usize = 64;
 
 /// Why a review failed. A retry may help.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +67,15 @@ pub trait TrustLookup: Send + Sync {
 #[derive(Clone)]
 pub struct KubeReviewer {
     client: kube::Client,
+    requests: Arc<Semaphore>,
 }
 
 impl KubeReviewer {
     /// The client's user needs the role `system:auth-delegator`, and for the trusted authorities
     /// the role `extension-apiserver-authentication-reader` in `kube-system`.
     pub fn new(client: kube::Client) -> Self {
-        Self { client }
+        let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
+        Self { client, requests }
     }
 }
 
@@ -84,7 +90,7 @@ impl TokenReviewer for KubeReviewer {
                 ..TokenReview::default()
             };
             let api: Api<TokenReview> = Api::all(self.client.clone());
-            let status = with_timeout(api.create(&PostParams::default(), &review))
+            let status = with_limits(&self.requests, api.create(&PostParams::default(), &review))
                 .await?
                 .status
                 .unwrap_or_default();
@@ -118,7 +124,7 @@ impl AccessReviewer for KubeReviewer {
                 ..SubjectAccessReview::default()
             };
             let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-            let status = with_timeout(api.create(&PostParams::default(), &review))
+            let status = with_limits(&self.requests, api.create(&PostParams::default(), &review))
                 .await?
                 .status
                 .unwrap_or_default();
@@ -135,10 +141,13 @@ impl TrustLookup for KubeReviewer {
     fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
         Box::pin(async move {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-            Ok(with_timeout(api.get("extension-apiserver-authentication"))
-                .await?
-                .data
-                .unwrap_or_default())
+            Ok(with_limits(
+                &self.requests,
+                api.get("extension-apiserver-authentication"),
+            )
+            .await?
+            .data
+            .unwrap_or_default())
         })
     }
 }
@@ -154,9 +163,55 @@ impl From<UserInfo> for User {
     }
 }
 
-async fn with_timeout<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, ReviewError> {
-    match timeout(TIMEOUT, request).await {
+/// Runs a request as soon as there are not too many.
+async fn with_limits<T>(
+    requests: &Semaphore,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ReviewError> {
+    let limited = async {
+        // The semaphore is never closed.
+        let _permit = requests.acquire().await.ok();
+        request.await
+    };
+    match timeout(TIMEOUT, limited).await {
         Ok(result) => result.map_err(|error| ReviewError::Request(Box::new(error))),
         Err(_) => Err(ReviewError::Timeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn few_requests_are_sent_at_once_and_none_waits_for_ever() {
+        let (requests, running, most) = (
+            Semaphore::new(MAX_REQUESTS),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
+        let request = |takes: Duration| {
+            with_limits(&requests, {
+                let (running, most) = (&running, &most);
+                async move {
+                    most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                    tokio::time::sleep(takes).await;
+                    running.fetch_sub(1, SeqCst);
+                    Ok(())
+                }
+            })
+        };
+        let quick = (0..10 * MAX_REQUESTS).map(|_| request(Duration::from_millis(5)));
+        let done = futures::future::join_all(quick).await;
+        assert!(done.iter().all(Result::is_ok));
+        assert_eq!(most.load(SeqCst), MAX_REQUESTS);
+        let slow = (0..2 * MAX_REQUESTS).map(|_| request(2 * TIMEOUT));
+        let done = futures::future::join_all(slow).await;
+        assert!(
+            done.iter()
+                .all(|result| matches!(result, Err(ReviewError::Timeout)))
+        );
     }
 }

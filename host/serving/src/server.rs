@@ -8,6 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connections::{Connection, Connections};
-use crate::handler::Endpoints;
+use crate::handler::{Endpoints, too_many_reviews};
 use crate::handshakes::Handshakes;
 use crate::tls::{CertificateError, ServedCertificate, TlsOptions, server_config};
 
@@ -30,6 +31,9 @@ const MAX_HEADERS: usize = 100;
 /// The age at which a connection is closed after its requests, so that no client occupies one
 /// forever.
 const MAX_AGE: Duration = Duration::from_secs(600);
+/// Maximum number of concurrent requests of a connection that the API server is asked about. Clients without credentials cause
+/// such questions, too, and each is held until its answer.
+const MAX_REVIEWS: usize = 16;
 /// The timeout of the requests of a connection that is closing.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -174,12 +178,18 @@ async fn serve(
         .iter()
         .map(|one| one.clone().into_owned())
         .collect();
+    let reviews = Arc::new(Semaphore::new(MAX_REVIEWS));
     let service = service_fn(|request| {
         let (endpoints, certificates) = (endpoints.clone(), certificates.clone());
         let in_progress = connection.request();
+        let is_reviewed = endpoints.is_reviewed(&request);
+        let review = is_reviewed.then(|| reviews.clone().try_acquire_owned());
         async move {
             let _in_progress = in_progress;
-            endpoints.handle(&certificates, request).await
+            match review.transpose() {
+                Ok(_review) => endpoints.handle(&certificates, request).await,
+                Err(_) => Ok(too_many_reviews()),
+            }
         }
     });
     let serving = http.serve_connection(TokioIo::new(stream), service);

@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_manager::AdminHandle;
@@ -17,6 +18,9 @@ use crate::logging::Recent;
 
 /// Maximum size of a request in bytes.
 const MAX_REQUEST: u64 = 64 * 1024;
+
+/// The pause after a failure to accept a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves the socket until `stop`.
 ///
@@ -39,7 +43,11 @@ pub(crate) async fn serve(
                 accepted = listener.accept() => accepted,
                 () = stop.cancelled() => break,
             };
-            let Ok((stream, _)) = accepted else { continue };
+            let Ok((stream, _)) = accepted else {
+                // If file descriptors have run out, it would fail again immediately.
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
             if !is_same_user(&stream) {
                 tracing::warn!("refused a connection of another user to the admin socket");
                 continue;

@@ -64,13 +64,21 @@ pub(crate) struct RunningVersion {
     _metrics: PluginMetrics,
 }
 
-/// Returns a sentence that says why a version can't work; none if it can.
-type WaitsFor = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+/// Says in a sentence what is missing; none if nothing is.
+type Missing = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What keeps a version from its work.
+#[derive(Clone)]
+struct WaitsFor {
+    caches: Missing,
+    /// Instance slots.
+    slots: Missing,
+}
 
 /// The health checks of a version.
 struct Checks {
     _registrations: Vec<Registration>,
-    _note: Option<Note>,
+    _notes: Vec<Note>,
 }
 
 impl Starter {
@@ -120,9 +128,12 @@ impl Starter {
             discovered,
         } = opened;
         let name = context.name().to_owned();
-        let waits_for = waiting(&plugin, &informers, discovered.as_ref());
+        let waits_for = WaitsFor {
+            caches: unsynced(&informers, discovered.as_ref()),
+            slots: starved(&plugin),
+        };
         let health = &self.telemetry.health;
-        let checks = checks(health, &name, version.grant.is_builtin, waits_for.clone());
+        let checks = checks(health, &name, version.grant.is_builtin, &waits_for);
         let page = discovered.is_some().then(|| {
             let cached = context.reads.cached.clone();
             self.telemetry
@@ -328,26 +339,26 @@ fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, st
 /// How long calls wait for an instance slot before the plugin counts as starved.
 const STARVED: Duration = Duration::from_secs(10);
 
-/// A sentence that says what a version waits for: informers that are not synced, or instance slots that others occupy.
-fn waiting(
-    plugin: &Plugin,
-    informers: &[(usize, Informer)],
-    discovered: Option<&DiscoveredInformers>,
-) -> WaitsFor {
-    let (plugin, informers) = (plugin.clone(), informers.to_vec());
+/// Says which informers of a version are not synced yet.
+fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInformers>) -> Missing {
+    let informers = informers.to_vec();
     let discovered_ready = discovered.map(DiscoveredInformers::ready);
     Arc::new(move || {
-        waits_for(&informers).or_else(|| match &discovered_ready {
-            Some(ready) if !ready.load(Ordering::Acquire) => {
-                Some("waits until the caches of all discovered kinds are synced".to_owned())
-            }
-            _ => starved(plugin.stats().starved),
+        waits_for(&informers).or_else(|| {
+            let ready = discovered_ready.as_ref()?;
+            (!ready.load(Ordering::Acquire))
+                .then(|| "waits until the caches of all discovered kinds are synced".to_owned())
         })
     })
 }
 
-/// A sentence about a plugin whose calls have waited this long for instance slots; none if that is not long.
-fn starved(waited: Duration) -> Option<String> {
+/// Says that a plugin's calls have waited for instance slots for long.
+fn starved(plugin: &Plugin) -> Missing {
+    let plugin = plugin.clone();
+    Arc::new(move || starvation(plugin.stats().starved))
+}
+
+fn starvation(waited: Duration) -> Option<String> {
     (waited > STARVED).then(|| {
         format!(
             "is starved: its calls have waited for an instance slot for {} s; `flyball status` shows which plugins hold them",
@@ -357,23 +368,40 @@ fn starved(waited: Duration) -> Option<String> {
 }
 
 /// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
-/// kube-controller-manager, and the host is not ready until its informers are synced. A dropped-in plugin has other names, and
-/// its informers are only reported: a watch that never syncs must not keep the host from being ready.
-fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: WaitsFor) -> Checks {
-    let (own, informers) = (name.to_owned(), CheckName::Informers(name.to_owned()));
+/// kube-controller-manager, and the host is not ready until its informers are synced, nor while it is starved. A dropped-in
+/// plugin has names of its own, and both are only noted: a watch that never syncs must not keep the host from being ready.
+fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: &WaitsFor) -> Checks {
+    let (own, informers, instances) = (
+        name.to_owned(),
+        CheckName::Informers(name.to_owned()),
+        CheckName::Instances(name.to_owned()),
+    );
     if is_builtin {
-        let synced = move || waits_for().map_or(Ok(()), Err);
         let alive = health.add(CheckName::Controller(own), || Ok(()));
+        let ready = |name, missing: &Missing| {
+            let missing = missing.clone();
+            health.add_readiness(name, move || missing().map_or(Ok(()), Err))
+        };
         Checks {
-            _registrations: vec![alive, health.add_readiness(informers, synced)],
-            _note: None,
+            _registrations: vec![
+                alive,
+                ready(informers, &waits_for.caches),
+                ready(instances, &waits_for.slots),
+            ],
+            _notes: Vec::new(),
         }
     } else {
-        let is_waiting = move || waits_for().is_some();
         let alive = health.add(CheckName::Plugin(own), || Ok(()));
+        let note = |name, text, missing: &Missing| {
+            let missing = missing.clone();
+            health.note_while(name, text, move || missing().is_some())
+        };
         Checks {
             _registrations: vec![alive],
-            _note: Some(health.note_while(informers, "not synced", is_waiting)),
+            _notes: vec![
+                note(informers, "not synced", &waits_for.caches),
+                note(instances, "starved", &waits_for.slots),
+            ],
         }
     }
 }
@@ -381,7 +409,7 @@ fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: WaitsF
 impl RunningVersion {
     /// A sentence that says why the plugin does not work yet; none if it does.
     pub(crate) fn waits_for(&self) -> Option<String> {
-        (self.waits_for)()
+        (self.waits_for.caches)().or_else(|| (self.waits_for.slots)())
     }
 
     /// A sentence that says why the plugin is quarantined; none if it isn't.
@@ -414,8 +442,20 @@ impl RunningVersion {
 mod tests {
     use super::*;
 
+    const UNSYNCED: &str = "waits until its caches are synced: v1/Pod";
+
     fn waiting() -> WaitsFor {
-        Arc::new(|| Some("waits until its caches are synced: v1/Pod".to_owned()))
+        WaitsFor {
+            caches: Arc::new(|| Some(UNSYNCED.to_owned())),
+            slots: Arc::new(|| None),
+        }
+    }
+
+    fn starving() -> WaitsFor {
+        WaitsFor {
+            caches: Arc::new(|| None),
+            slots: Arc::new(|| starvation(Duration::from_secs(11))),
+        }
     }
 
     fn ready(health: &HealthChecks) -> (bool, String) {
@@ -426,16 +466,13 @@ mod tests {
     #[test]
     fn a_built_in_is_alive_and_not_ready_until_its_informers_are_synced() {
         let health = HealthChecks::default();
-        let checks = checks(&health, "job-controller", true, waiting());
+        let checks = checks(&health, "job-controller", true, &waiting());
         assert_eq!(health.check("job-controller"), Some(Ok(())));
         assert!(health.report("healthz", &[]).is_healthy());
         let report = health.report("readyz", &[]);
         assert_eq!(
             report.failed(),
-            [(
-                "informers/job-controller".to_owned(),
-                waiting()().expect("it waits")
-            )]
+            [("informers/job-controller".to_owned(), UNSYNCED.to_owned())]
         );
         drop(checks);
         assert!(ready(&health).0);
@@ -444,7 +481,7 @@ mod tests {
     #[test]
     fn a_watch_of_a_plugin_that_never_syncs_names_the_plugin_and_leaves_the_host_ready() {
         let health = HealthChecks::default();
-        let checks = checks(&health, "hello", false, waiting());
+        let checks = checks(&health, "hello", false, &waiting());
         assert_eq!(
             ready(&health),
             (
@@ -457,16 +494,43 @@ mod tests {
     }
 
     #[test]
+    fn a_starved_built_in_makes_the_host_unready_and_a_starved_plugin_is_noted() {
+        let health = HealthChecks::default();
+        let noted = checks(&health, "hello", false, &starving());
+        assert_eq!(
+            ready(&health),
+            (
+                true,
+                "[+]ping ok\n[+]plugins/hello ok\n[i]instances/hello: starved\nreadyz check passed\n".to_owned()
+            )
+        );
+        drop(noted);
+        let failing = checks(&health, "job-controller", true, &starving());
+        let report = health.report("readyz", &[]);
+        let [(name, reason)] = report.failed() else {
+            panic!("{:?}", report.failed());
+        };
+        assert_eq!(name, "instances/job-controller");
+        assert!(
+            reason.starts_with("is starved: its calls have waited for an instance slot for 11 s")
+        );
+        assert!(health.report("livez", &[]).is_healthy());
+        drop(failing);
+        assert!(ready(&health).0);
+        assert_eq!(starvation(STARVED), None);
+    }
+
+    #[test]
     fn no_plugin_hides_the_checks_of_a_built_in() {
         let health = HealthChecks::default();
-        let _own = checks(&health, "a", true, waiting());
-        let nothing = || -> WaitsFor { Arc::new(|| None) };
+        let _own = checks(&health, "a", true, &waiting());
+        let nothing = || WaitsFor {
+            caches: Arc::new(|| None),
+            slots: Arc::new(|| None),
+        };
         let names = ["a", "a-informers", "informers", "ping", "readyz"];
-        let _others = names.map(|name| checks(&health, name, false, nothing()));
-        assert_eq!(
-            health.check("informers/a"),
-            Some(Err(waiting()().expect("it waits")))
-        );
+        let _others = names.map(|name| checks(&health, name, false, &nothing()));
+        assert_eq!(health.check("informers/a"), Some(Err(UNSYNCED.to_owned())));
         assert!(!ready(&health).0);
     }
 }

@@ -1,28 +1,27 @@
 //! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes, in the
-//! fields that it declared. Each read of a guest passes the check in `access.rs`.
+//! fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
 
+mod listers;
 mod lookup;
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{
     ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
-    View,
 };
-use flyball_plugin::{Cursor, Page, check_cpu_time};
+use flyball_plugin::Page;
 use flyball_types::description::Description;
 use flyball_types::{
     ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, MaskError, Projection,
     Query, Reference,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
+use self::listers::{Listers, Readable};
 use crate::policy::PluginPolicy;
-use crate::policy::access::{Access, Read, access};
-use crate::reads::snapshot::{Part, Snapshot};
+use crate::policy::access::Access;
 
 /// The most paths of one request, and their bytes: they are counted before they are parsed.
 const MAX_PATHS: usize = 512;
@@ -72,13 +71,9 @@ impl<T> Default for Parsed<T> {
 
 /// The cached reads of one plugin.
 pub(crate) struct CachedReads {
-    /// The kinds that the description names.
-    kinds: HashMap<Kind, Vec<Lister>>,
-    /// The kinds that its watches discover, as of now.
-    discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
+    listers: Listers,
     discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
-    policy: Arc<PluginPolicy>,
     seen: Seen,
     masks: Parsed<Mask>,
     columns: Parsed<Columns>,
@@ -96,13 +91,6 @@ impl CachedReads {
         answer_bytes: usize,
         seen: Seen,
     ) -> Self {
-        let mut kinds: HashMap<Kind, Vec<Lister>> = HashMap::new();
-        for informer in informers {
-            kinds
-                .entry(informer.resource().kind.clone())
-                .or_default()
-                .push(lister(informer, &policy, &seen));
-        }
         let index = |index: &flyball_types::description::Index| {
             Some((
                 (index.kind.clone(), index.name.clone()),
@@ -110,14 +98,11 @@ impl CachedReads {
             ))
         };
         let indexes = description.indexes.iter().filter_map(index).collect();
-        let (discovered, masks, columns) =
-            (RwLock::default(), Parsed::default(), Parsed::default());
+        let (masks, columns) = (Parsed::default(), Parsed::default());
         Self {
-            kinds,
-            discovered,
+            listers: Listers::new(policy, seen.clone(), informers),
             discovery,
             indexes,
-            policy,
             seen,
             masks,
             columns,
@@ -132,57 +117,23 @@ impl CachedReads {
 
     /// Returns a lister of an informer's objects, with what the plugin may see of them.
     pub(crate) fn lister(&self, informer: &Informer) -> Lister {
-        lister(informer, &self.policy, &self.seen)
+        self.listers.lister(informer)
     }
 
     /// Returns what the plugin may see of the deltas of a watch, with its lister.
     pub(crate) fn deltas(&self, informer: &Informer) -> Result<(Lister, Access), ApiError> {
-        let read = Read::Cached {
-            kind: &informer.resource().kind,
-            is_watched: true,
-            uses: &[],
-        };
-        Ok((self.lister(informer), access(&self.policy, read)?))
+        self.listers.deltas(informer)
     }
 
     /// Replaces the informers of the discovered kinds.
     pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
-        let known = self.discovered();
-        let keep = |informer: Informer| {
-            let kind = informer.resource().kind.clone();
-            let lister = known
-                .get(&kind)
-                .cloned()
-                .unwrap_or_else(|| lister(&informer, &self.policy, &self.seen));
-            (kind, lister)
-        };
-        let new = informers.into_iter().map(keep).collect();
-        *self.discovered.write() = Arc::new(new);
-    }
-
-    fn discovered(&self) -> Arc<BTreeMap<Kind, Lister>> {
-        self.discovered.read().clone()
-    }
-
-    /// Returns the listers of a kind; none if the plugin does not watch it.
-    fn listers(&self, kind: &Kind) -> Cow<'_, [Lister]> {
-        match self.kinds.get(kind) {
-            Some(listers) => Cow::Borrowed(listers),
-            None => self.discovered().get(kind).cloned().into_iter().collect(),
-        }
-    }
-
-    /// Returns the listers of the kinds that the description names.
-    fn named(&self) -> impl Iterator<Item = (&Kind, &Lister)> {
-        self.kinds
-            .iter()
-            .flat_map(|(kind, all)| all.iter().map(move |lister| (kind, lister)))
+        self.listers.discover(informers);
     }
 
     /// Visits each object that the plugin sees, of all kinds.
     pub(crate) fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
-        let discovered = self.discovered();
-        for (kind, lister) in self.named().chain(&*discovered) {
+        let discovered = self.listers.discovered();
+        for (kind, lister) in self.listers.named().chain(&*discovered) {
             lister
                 .list(&ListQuery::default())
                 .iter()
@@ -198,19 +149,8 @@ impl CachedReads {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        let listers = self.readable(kind, &[])?;
-        let mask = self.mask(fields)?;
-        let Some((lister, object)) = listers
-            .iter()
-            .find_map(|lister| Some((lister, lister.get(namespace, name)?)))
-        else {
-            return Ok(None);
-        };
-        let mut json = Vec::with_capacity(object.json().len());
-        lister
-            .project(&object, mask.as_ref(), &mut json)
-            .map_err(|error| ApiError::denied(error.to_string()))?;
-        Ok(Some(json.into()))
+        let readable = self.listers.readable(kind, &[])?;
+        readable.get(namespace, name, self.mask(fields)?.as_ref())
     }
 
     /// Returns the first page of a snapshot of the objects that match.
@@ -220,29 +160,12 @@ impl CachedReads {
         projection: &Projection,
         limit: u32,
     ) -> Result<Page, ApiError> {
-        let (listers, list_query) = self.list_query(query)?;
+        let (readable, list_query) = self.list_query(query)?;
+        let reduced = |lister: &Lister| self.projection(lister, &query.kind, projection);
         let names_kinds = query.kind == ALL_KINDS;
-        let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
-        let mut parts = Vec::new();
-        for lister in listers.iter() {
-            let objects = lister.list_while(&list_query, check_cpu_time)?;
-            // Of many kinds, most have no matching object.
-            if !objects.is_empty() {
-                let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
-                found.extend(objects.into_iter().map(|object| (parts.len(), object)));
-                parts.push(Part {
-                    projection: self.projection(lister, &query.kind, projection),
-                    kind,
-                });
-            }
-        }
-        if listers.len() > 1 {
-            found.sort_by(|(_, a), (_, b)| {
-                (a.namespace(), a.name()).cmp(&(b.namespace(), b.name()))
-            });
-            found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
-        }
-        Box::new(Snapshot::new(found, parts, self.answer_bytes)).next(limit)
+        readable
+            .snapshot(&list_query, names_kinds, reduced, self.answer_bytes)?
+            .next(limit)
     }
 
     /// Returns how the objects of a lister are reduced.
@@ -269,19 +192,8 @@ impl CachedReads {
 
     /// Returns how many objects match.
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
-        let (listers, list_query) = self.list_query(query)?;
-        let count = match &*listers {
-            [lister] => lister.count_while(&list_query, check_cpu_time)?,
-            listers => {
-                let mut uids: HashSet<Uid> = HashSet::new();
-                for lister in listers {
-                    let objects = lister.list_while(&list_query, check_cpu_time)?;
-                    uids.extend(objects.iter().map(|object| object.uid().clone()));
-                }
-                uids.len()
-            }
-        };
-        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+        let (readable, list_query) = self.list_query(query)?;
+        Ok(u32::try_from(readable.count(&list_query)?).unwrap_or(u32::MAX))
     }
 
     /// Returns the cached object of this version, as the base of an update; none if the cache holds another version, or not
@@ -294,7 +206,7 @@ impl CachedReads {
         resource_version: &str,
         whole: bool,
     ) -> Option<Bytes> {
-        let listers = self.listers(kind);
+        let listers = self.listers.of(kind);
         let enough = |lister: &&Lister| {
             let mask = lister.informer().mask();
             if whole {
@@ -315,7 +227,8 @@ impl CachedReads {
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
     pub(crate) fn shows_metadata_alone(&self, kind: &Kind) -> bool {
-        self.listers(kind)
+        self.listers
+            .of(kind)
             .iter()
             .all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
@@ -323,7 +236,7 @@ impl CachedReads {
     /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the plugin
     /// sees read it so.
     pub(crate) fn reads_protobuf(&self, kind: &Kind) -> bool {
-        let listers = self.listers(kind);
+        let listers = self.listers.of(kind);
         !listers.is_empty()
             && listers
                 .iter()
@@ -333,7 +246,7 @@ impl CachedReads {
     /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it does.
     pub(crate) async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut seen = None;
-        for lister in &*self.listers(kind) {
+        for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
             match self.seen.overlay.written(informer, answer) {
                 Ok(object) => seen = Some(object),
@@ -351,7 +264,8 @@ impl CachedReads {
 
     /// Returns an object as the plugin sees it, before it is deleted.
     pub(crate) fn before(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
-        self.listers(kind)
+        self.listers
+            .of(kind)
             .iter()
             .find_map(|lister| lister.get(namespace, name))
     }
@@ -364,7 +278,7 @@ impl CachedReads {
         before: Option<&Object>,
         answer: &ApiResponse,
     ) {
-        for lister in &*self.listers(kind) {
+        for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
             match self.seen.overlay.deleted(informer, at, before, answer) {
                 Ok(()) => {}
@@ -378,7 +292,8 @@ impl CachedReads {
 
     /// Returns the informers of a kind.
     pub(crate) fn informers(&self, kind: &Kind) -> Vec<Informer> {
-        self.listers(kind)
+        self.listers
+            .of(kind)
             .iter()
             .map(|lister| lister.informer().clone())
             .collect()
@@ -389,32 +304,9 @@ impl CachedReads {
         self.seen.overlay.tidy();
     }
 
-    /// Returns the listers of a kind, if the plugin may read it with conditions on the fields `uses`.
-    fn readable(&self, kind: &str, uses: &[FieldPath]) -> Result<Cow<'_, [Lister]>, ApiError> {
-        let check = |kind: &Kind, is_watched| {
-            let read = Read::Cached {
-                kind,
-                is_watched,
-                uses,
-            };
-            access(&self.policy, read)
-        };
-        if kind == ALL_KINDS {
-            let discovered = self.discovered();
-            for kind in discovered.keys() {
-                check(kind, true)?;
-            }
-            return Ok(discovered.values().cloned().collect());
-        }
-        let kind = parse(kind)?;
-        let listers = self.listers(&kind);
-        check(&kind, !listers.is_empty())?;
-        Ok(listers)
-    }
-
     /// Returns the listers that a query reads, and the query for the cache.
-    fn list_query(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
-        let listers = self.readable(&query.kind, &metadata_of(query))?;
+    fn list_query(&self, query: &Query) -> Result<(Readable<'_>, ListQuery), ApiError> {
+        let readable = self.listers.readable(&query.kind, &metadata_of(query))?;
         let labels: LabelSelector = query
             .labels
             .parse()
@@ -446,7 +338,7 @@ impl CachedReads {
             controller: query.controller.as_deref().map(Uid::new),
             orphans: query.orphans,
         };
-        Ok((listers, list_query))
+        Ok((readable, list_query))
     }
 
     /// Returns the mask of these fields; none if all are meant.
@@ -494,16 +386,6 @@ pub(crate) fn check_paths(paths: &[String]) -> Result<(), ApiError> {
         )));
     }
     Ok(())
-}
-
-/// Returns a lister of an informer's objects, with the fields of its watch, in the namespaces of the policy.
-fn lister(informer: &Informer, policy: &PluginPolicy, seen: &Seen) -> Lister {
-    let namespaces = policy.watched_namespaces(&informer.resource().kind);
-    let view = View {
-        mask: informer.mask().clone(),
-        namespaces,
-    };
-    Lister::new(informer.clone(), seen.overlay.reader(), view)
 }
 
 /// Returns the metadata that a query's conditions compare. The paths of indexes are the description's.

@@ -41,7 +41,8 @@ pub(crate) struct GuestCall {
 
 impl GuestCall {
     pub(crate) fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
-        let (memo, journal, writes) = (MemoCall::default(), Arc::default(), TaskTracker::new());
+        let memo = MemoCall::new(context.memo.clone());
+        let (journal, writes) = (Arc::default(), TaskTracker::new());
         Arc::new(Self {
             context,
             key,
@@ -53,7 +54,7 @@ impl GuestCall {
 
     /// Commits the changes of the memo, because the call returned.
     pub(crate) fn commit(&self) {
-        self.memo.commit(&self.context.memo);
+        self.memo.commit();
     }
 
     /// Describes the writes in words; empty if there were none.
@@ -352,7 +353,7 @@ impl Imports for GuestCall {
     }
 
     fn memo_get(&self, key: &str) -> Option<MemoEntry> {
-        self.memo.get(&self.context.memo, key)
+        self.memo.get(key)
     }
 
     fn memo_put(
@@ -363,14 +364,12 @@ impl Imports for GuestCall {
         object_uid: &str,
         ttl_ms: u32,
     ) -> Result<u32, ApiError> {
-        let put = self
-            .memo
-            .put(&self.context.memo, key, expected, value, object_uid, ttl_ms);
+        let put = self.memo.put(key, expected, value, object_uid, ttl_ms);
         self.context.limits.note_memo(put)
     }
 
     fn memo_remove(&self, key: &str) {
-        self.memo.remove(&self.context.memo, key);
+        self.memo.remove(key);
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {

@@ -1,8 +1,11 @@
 //! The memo of one plugin: bytes by key, shared by its instances. It caches what the guest can derive again.
 //!
 //! A guest call stages its changes in a [`MemoCall`]. They are committed together when it returns, and dropped if it traps.
+//! What is staged counts against the memo's capacity from the start: the entries and the changes of all running calls
+//! together never exceed it, so that a commit always fits.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,7 +31,10 @@ struct State {
     entries: HashMap<String, Entry>,
     /// The keys by the UID of the object that they are tagged with.
     by_object: HashMap<Box<str>, HashSet<String>>,
+    /// What the entries hold.
     bytes: usize,
+    /// What the changes of all running calls hold.
+    staged: usize,
     /// The last version assigned. All keys share one counter, so that a removed key's version is never used again.
     version: u32,
 }
@@ -40,8 +46,9 @@ struct Entry {
 }
 
 /// The changes that one call has staged.
-#[derive(Default)]
 pub(crate) struct MemoCall {
+    memo: Arc<Memo>,
+    /// Locked before the memo's state.
     staged: Mutex<Changes>,
 }
 
@@ -63,18 +70,22 @@ struct Staged {
 }
 
 impl MemoCall {
+    pub(crate) fn new(memo: Arc<Memo>) -> Self {
+        let staged = Mutex::default();
+        Self { memo, staged }
+    }
+
     /// Returns the call's own change of this key, else the committed value.
-    pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
+    pub(crate) fn get(&self, key: &str) -> Option<MemoEntry> {
         match self.staged.lock().by_key.get(key) {
             Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),
-            None => memo.state.lock().get(key),
+            None => self.memo.state.lock().get(key),
         }
     }
 
     /// Stages a value if the key's version is `expected`.
     pub(crate) fn put(
         &self,
-        memo: &Memo,
         key: &str,
         expected: u32,
         value: Bytes,
@@ -82,7 +93,7 @@ impl MemoCall {
         ttl_ms: u32,
     ) -> Result<u32, ApiError> {
         let mut staged = self.staged.lock();
-        let mut state = memo.state.lock();
+        let mut state = self.memo.state.lock();
         let committed = state.get(key).map_or(0, |entry| entry.version);
         let current = match staged.by_key.get(key) {
             Some(change) => change.as_ref().map_or(0, |change| change.entry.version),
@@ -93,51 +104,42 @@ impl MemoCall {
             return Err(ApiError::conflict(message));
         }
         let more = size(key, &value, object_uid);
-        if state
-            .bytes
-            .saturating_add(staged.bytes)
-            .saturating_add(more)
-            > memo.capacity
-        {
-            let (bytes, capacity) = (state.bytes, memo.capacity);
-            let message = format!(
-                "the memo holds {bytes} bytes of {capacity}: remove what can be derived again"
-            );
-            return Err(ApiError::full(message));
-        }
+        state.check_room(more, self.memo.capacity)?;
         let version = state.next_version();
         let ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into()));
         let entry = MemoEntry { value, version };
-        staged.insert(
-            key,
-            Some(Staged {
-                expected: committed,
-                entry,
-                object_uid: object_uid.into(),
-                ttl,
-            }),
-        );
+        let change = Staged {
+            expected: committed,
+            entry,
+            object_uid: object_uid.into(),
+            ttl,
+        };
+        staged.insert(&mut state, key, Some(change));
         Ok(version)
     }
 
-    /// Stages a removal of what is there.
-    pub(crate) fn remove(&self, memo: &Memo, key: &str) {
+    /// Stages a removal of what is there. Beyond the memo's capacity, the entry is removed at once: a removal must not fail.
+    pub(crate) fn remove(&self, key: &str) {
         let mut staged = self.staged.lock();
-        if memo.state.lock().entries.contains_key(key) {
-            staged.insert(key, None);
+        let mut state = self.memo.state.lock();
+        if !state.entries.contains_key(key) {
+            staged.forget(&mut state, key);
+        } else if state
+            .check_room(Changes::size(key, None), self.memo.capacity)
+            .is_ok()
+        {
+            staged.insert(&mut state, key, None);
         } else {
-            staged.forget(key);
+            staged.forget(&mut state, key);
+            state.remove(key);
         }
     }
 
     /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
-    pub(crate) fn commit(&self, memo: &Memo) {
-        let staged = std::mem::take(&mut *self.staged.lock());
-        if staged.by_key.is_empty() {
-            return;
-        }
-        let mut state = memo.state.lock();
-        for (key, change) in staged.by_key {
+    pub(crate) fn commit(&self) {
+        let mut staged = self.staged.lock();
+        let mut state = self.memo.state.lock();
+        for (key, change) in staged.take(&mut state) {
             let Some(change) = change else {
                 state.remove(&key);
                 continue;
@@ -149,21 +151,36 @@ impl MemoCall {
     }
 }
 
+impl Drop for MemoCall {
+    fn drop(&mut self) {
+        let mut state = self.memo.state.lock();
+        self.staged.get_mut().take(&mut state);
+    }
+}
+
+/// Each change of what is staged is counted in the memo's state.
 impl Changes {
-    fn insert(&mut self, key: &str, change: Option<Staged>) {
-        self.forget(key);
-        self.bytes += Self::size(key, change.as_ref());
+    fn insert(&mut self, state: &mut State, key: &str, change: Option<Staged>) {
+        self.forget(state, key);
+        let size = Self::size(key, change.as_ref());
+        self.bytes += size;
+        state.staged += size;
         self.by_key.insert(key.into(), change);
     }
 
-    /// Leaves a key as it is committed.
-    fn forget(&mut self, key: &str) {
+    fn forget(&mut self, state: &mut State, key: &str) {
         if let Some(change) = self.by_key.remove(key) {
-            self.bytes -= Self::size(key, change.as_ref());
+            let size = Self::size(key, change.as_ref());
+            self.bytes -= size;
+            state.staged -= size;
         }
     }
 
-    /// What a change takes, in bytes.
+    fn take(&mut self, state: &mut State) -> HashMap<String, Option<Staged>> {
+        state.staged -= std::mem::take(&mut self.bytes);
+        std::mem::take(&mut self.by_key)
+    }
+
     fn size(key: &str, change: Option<&Staged>) -> usize {
         match change {
             Some(change) => size(key, &change.entry.value, &change.object_uid),
@@ -222,10 +239,11 @@ impl Memo {
         }
     }
 
-    /// Drops everything.
+    /// Drops everything that is committed.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         *state = State {
+            staged: state.staged,
             version: state.version,
             ..State::default()
         };
@@ -286,6 +304,18 @@ impl State {
         }
     }
 
+    /// Fails if so many bytes more are too many.
+    fn check_room(&self, more: usize, capacity: usize) -> Result<(), ApiError> {
+        let held = self.bytes.saturating_add(self.staged);
+        if held.saturating_add(more) > capacity {
+            return Err(ApiError::full(format!(
+                "the memo holds {held} bytes of {capacity}, those that running calls have added included: remove what can be \
+                 derived again"
+            )));
+        }
+        Ok(())
+    }
+
     fn next_version(&mut self) -> u32 {
         self.version = self.version.wrapping_add(1).max(1);
         self.version
@@ -298,57 +328,54 @@ mod tests {
 
     fn put(
         call: &MemoCall,
-        memo: &Memo,
         key: &str,
         expected: u32,
         value: &'static str,
     ) -> Result<u32, ApiError> {
-        call.put(memo, key, expected, Bytes::from(value), "", 0)
+        call.put(key, expected, Bytes::from(value), "", 0)
     }
 
     #[test]
     fn a_call_sees_its_own_changes_and_others_only_after_it_returned() {
-        let memo = Memo::default();
-        let call = MemoCall::default();
-        let version = put(&call, &memo, "a", 0, "1").unwrap();
-        assert_eq!(call.get(&memo, "a").unwrap().version, version);
-        assert_eq!(MemoCall::default().get(&memo, "a"), None);
-        call.commit(&memo);
-        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "1");
+        let memo = Arc::new(Memo::default());
+        let call = MemoCall::new(memo.clone());
+        let version = put(&call, "a", 0, "1").unwrap();
+        assert_eq!(call.get("a").unwrap().version, version);
+        assert_eq!(MemoCall::new(memo.clone()).get("a"), None);
+        call.commit();
+        assert_eq!(MemoCall::new(memo.clone()).get("a").unwrap().value, "1");
     }
 
     #[test]
     fn a_call_holds_no_keys_that_it_added_and_removed() {
-        let memo = Memo::default();
-        let committed = MemoCall::default();
-        put(&committed, &memo, "a", 0, "1").unwrap();
-        committed.commit(&memo);
-        let call = MemoCall::default();
+        let memo = Arc::new(Memo::default());
+        let committed = MemoCall::new(memo.clone());
+        put(&committed, "a", 0, "1").unwrap();
+        committed.commit();
+        let call = MemoCall::new(memo.clone());
         for number in 0..100 {
             let key = format!("{number}");
-            put(&call, &memo, &key, 0, "1").unwrap();
-            call.remove(&memo, &key);
-            assert_eq!(call.get(&memo, &key), None);
+            put(&call, &key, 0, "1").unwrap();
+            call.remove(&key);
+            assert_eq!(call.get(&key), None);
         }
-        call.remove(&memo, "a");
-        assert_eq!(call.get(&memo, "a"), None);
+        call.remove("a");
+        assert_eq!(call.get("a"), None);
         let staged = call.staged.lock();
         assert_eq!(staged.by_key.len(), 1);
         assert_eq!(staged.bytes, size("a", &Bytes::new(), ""));
         drop(staged);
-        call.commit(&memo);
+        call.commit();
         assert!(memo.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_has_expired_takes_no_room_though_nobody_asks_for_it() {
-        let memo = Memo::default();
-        let call = MemoCall::default();
-        call.put(&memo, "short", 0, Bytes::from("1"), "", 1000)
-            .unwrap();
-        call.put(&memo, "long", 0, Bytes::from("1"), "", 5000)
-            .unwrap();
-        call.commit(&memo);
+        let memo = Arc::new(Memo::default());
+        let call = MemoCall::new(memo.clone());
+        call.put("short", 0, Bytes::from("1"), "", 1000).unwrap();
+        call.put("long", 0, Bytes::from("1"), "", 5000).unwrap();
+        call.commit();
         tokio::time::advance(Duration::from_secs(2)).await;
         memo.tidy();
         assert_eq!(
@@ -360,94 +387,117 @@ mod tests {
 
     #[test]
     fn what_is_emptied_gives_no_version_twice() {
-        let memo = Memo::default();
-        let call = MemoCall::default();
-        call.put(&memo, "a", 0, Bytes::from("1"), "uid", 0).unwrap();
-        call.commit(&memo);
-        let before = MemoCall::default().get(&memo, "a").unwrap().version;
+        let memo = Arc::new(Memo::default());
+        let call = MemoCall::new(memo.clone());
+        call.put("a", 0, Bytes::from("1"), "uid", 0).unwrap();
+        call.commit();
+        let before = MemoCall::new(memo.clone()).get("a").unwrap().version;
         memo.clear();
         assert!(memo.is_empty());
         memo.object_deleted("uid");
-        let call = MemoCall::default();
-        let after = call
-            .put(&memo, "a", 0, Bytes::from("2"), "other", 0)
-            .unwrap();
+        let call = MemoCall::new(memo.clone());
+        let after = call.put("a", 0, Bytes::from("2"), "other", 0).unwrap();
         assert!(after > before);
-        call.commit(&memo);
+        call.commit();
         memo.object_deleted("uid");
-        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "2");
+        assert_eq!(MemoCall::new(memo.clone()).get("a").unwrap().value, "2");
         memo.object_deleted("other");
         assert!(memo.is_empty());
     }
 
     #[test]
     fn a_call_that_traps_leaves_nothing() {
-        let memo = Memo::default();
-        put(&MemoCall::default(), &memo, "a", 0, "1").unwrap();
+        let memo = Arc::new(Memo::default());
+        put(&MemoCall::new(memo.clone()), "a", 0, "1").unwrap();
         assert!(memo.is_empty());
     }
 
     #[test]
     fn a_stale_version_is_a_conflict_and_the_first_commit_wins() {
-        let memo = Memo::default();
-        let (one, two) = (MemoCall::default(), MemoCall::default());
-        put(&one, &memo, "a", 0, "one").unwrap();
-        put(&two, &memo, "a", 0, "two").unwrap();
-        one.commit(&memo);
-        two.commit(&memo);
-        let late = MemoCall::default();
-        assert_eq!(late.get(&memo, "a").unwrap().value, "one");
-        assert_eq!(
-            put(&late, &memo, "a", 0, "x").unwrap_err().reason,
-            "Conflict"
-        );
+        let memo = Arc::new(Memo::default());
+        let (one, two) = (MemoCall::new(memo.clone()), MemoCall::new(memo.clone()));
+        put(&one, "a", 0, "one").unwrap();
+        put(&two, "a", 0, "two").unwrap();
+        one.commit();
+        two.commit();
+        let late = MemoCall::new(memo.clone());
+        assert_eq!(late.get("a").unwrap().value, "one");
+        assert_eq!(put(&late, "a", 0, "x").unwrap_err().reason, "Conflict");
     }
 
     #[test]
     fn no_room_is_an_error() {
-        let memo = Memo::default();
-        let call = MemoCall::default();
+        let memo = Arc::new(Memo::default());
+        let call = MemoCall::new(memo.clone());
         let error = call
-            .put(&memo, "a", 0, Bytes::from(vec![0; CAPACITY]), "", 0)
+            .put("a", 0, Bytes::from(vec![0; CAPACITY]), "", 0)
             .unwrap_err();
         assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
     }
 
     #[test]
     fn entries_without_a_value_and_removals_of_nothing_take_no_endless_room() {
-        let memo = Memo::new(Some(100 * (ENTRY as u64 + 8)));
-        let call = MemoCall::default();
-        let put = |key: usize| call.put(&memo, &format!("{key:04}"), 0, Bytes::new(), "", 0);
+        let memo = Arc::new(Memo::new(Some(100 * (ENTRY as u64 + 8))));
+        let call = MemoCall::new(memo.clone());
+        let put = |key: usize| call.put(&format!("{key:04}"), 0, Bytes::new(), "", 0);
         assert_eq!((0..1000).take_while(|key| put(*key).is_ok()).count(), 100);
-        call.remove(&memo, "0007");
+        call.remove("0007");
         assert!(put(100).is_ok() && put(101).is_err());
-        (1000..2000).for_each(|key| call.remove(&memo, &key.to_string()));
+        (1000..2000).for_each(|key| call.remove(&key.to_string()));
         assert_eq!(call.staged.lock().by_key.len(), 100);
-        call.commit(&memo);
+        call.commit();
         assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
     }
 
     #[test]
+    fn calls_that_run_at_once_share_the_room() {
+        let capacity = 100 * (ENTRY + 8);
+        let memo = Arc::new(Memo::new(Some(capacity as u64)));
+        let call = || MemoCall::new(memo.clone());
+        let fill = |call: &MemoCall, first: usize| {
+            let put = |key: usize| {
+                call.put(&format!("{key:04}"), 0, Bytes::new(), "", 0)
+                    .is_ok()
+            };
+            (first..first + 60).filter(|key| put(*key)).count()
+        };
+        let (one, two, trapped) = (call(), call(), call());
+        assert_eq!((fill(&one, 0), fill(&two, 1000)), (60, 40));
+        assert_eq!(fill(&trapped, 2000), 0);
+        one.commit();
+        two.commit();
+        assert_eq!(memo.bytes(), capacity);
+        // In a full memo, a removal takes no room and makes some at once. What a call staged that trapped is free again.
+        trapped.remove("0000");
+        assert_eq!(fill(&trapped, 2000), 1);
+        drop(trapped);
+        let late = call();
+        assert_eq!(fill(&late, 3000), 1);
+        late.commit();
+        assert_eq!(memo.bytes(), capacity);
+        assert_eq!(memo.state.lock().staged, 0);
+    }
+
+    #[test]
     fn what_an_entry_is_tagged_with_takes_room_too() {
-        let (memo, call) = (Memo::new(Some(10_000)), MemoCall::default());
+        let memo = Arc::new(Memo::new(Some(10_000)));
+        let call = MemoCall::new(memo);
         let error = call
-            .put(&memo, "a", 0, Bytes::new(), &"u".repeat(10_000), 0)
+            .put("a", 0, Bytes::new(), &"u".repeat(10_000), 0)
             .unwrap_err();
         assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_entry_goes_with_its_time_and_with_its_object() {
-        let memo = Memo::default();
-        let call = MemoCall::default();
-        call.put(&memo, "timed", 0, Bytes::from("1"), "", 1000)
-            .unwrap();
-        call.put(&memo, "tagged", 0, Bytes::from("1"), "uid-1", 0)
-            .unwrap();
-        call.commit(&memo);
+        let memo = Arc::new(Memo::default());
+        let call = MemoCall::new(memo.clone());
+        call.put("timed", 0, Bytes::from("1"), "", 1000).unwrap();
+        call.put("tagged", 0, Bytes::from("1"), "uid-1", 0).unwrap();
+        call.commit();
         tokio::time::advance(Duration::from_millis(1000)).await;
-        assert_eq!(call.get(&memo, "timed"), None);
-        assert!(call.get(&memo, "tagged").is_some());
+        assert_eq!(call.get("timed"), None);
+        assert!(call.get("tagged").is_some());
         memo.object_deleted("uid-1");
         assert!(memo.is_empty());
     }

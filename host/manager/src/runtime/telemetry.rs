@@ -76,10 +76,18 @@ impl CustomMetrics {
     }
 }
 
-/// Returns the prefix of a dropped-in plugin's metrics. Its end keeps `a` with `b_c` from being `a-b` with `c`.
+/// Returns the prefix of a dropped-in plugin's metrics, for a name that is a DNS label. No two plugins have prefixes of which one
+/// begins with the other: the first `__` ends a prefix, because in the name each dash becomes `_`, or `D` after a dash.
 fn metric_prefix(plugin: &str) -> String {
-    let plugin = plugin.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    format!("plugin_{plugin}__")
+    let mut prefix = "plugin_".to_owned();
+    for c in plugin.chars() {
+        prefix.push(match c {
+            '-' if prefix.ends_with('_') && prefix != "plugin_" => 'D',
+            '-' => '_',
+            c => c,
+        });
+    }
+    prefix + "__"
 }
 
 /// Returns the start of a text, at most so many bytes.
@@ -154,5 +162,22 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn no_two_plugins_share_a_name_of_a_metric() {
+        let plugins = [
+            "a", "a-b", "a--b", "a---b", "a----b", "ab", "a-d-b", "a--d", "d", "b",
+        ];
+        let metrics = [
+            "x", "_x", "__x", "b__x", "_b__x", "__b__x", "D", "Db__x", "_Db__x", "d__x",
+        ];
+        let names = plugins
+            .iter()
+            .flat_map(|plugin| metrics.map(|metric| format!("{}{metric}", metric_prefix(plugin))));
+        let names: Vec<String> = names.collect();
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert_eq!(metric_prefix("a--b"), "plugin_a_Db__");
     }
 }

@@ -439,6 +439,42 @@ mod tests {
         check_unused(denied);
     }
 
+    /// A server that is granted may redirect to one that isn't, or to its own name, which by then has a private address.
+    #[tokio::test]
+    async fn a_redirect_leads_nowhere_but_to_the_guest_and_what_it_then_requests_is_checked() {
+        let ((granted, address), (private, other)) = (listen().await, listen().await);
+        let mut http = http("http://example.test:80", |address| {
+            address.ip() != std::net::Ipv4Addr::new(127, 0, 0, 2)
+        });
+        resolve(&mut http, vec![address]);
+        for location in [
+            format!("http://{other}/"),
+            "http://example.test/again".to_owned(),
+        ] {
+            let sent = tokio::spawn(send(&mut http, "http://example.test/"));
+            let (mut stream, _) = accept(&granted).await;
+            let redirect = format!(
+                "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+            );
+            stream.write_all(redirect.as_bytes()).await.unwrap();
+            let (response, _worker) = sent.await.unwrap().unwrap();
+            assert_eq!(response.status(), 307);
+            assert_eq!(response.headers()["location"], location);
+        }
+        let denied = error(&mut http, &format!("http://{other}/")).await;
+        assert!(matches!(denied, Error::HttpRequestDenied), "{denied:?}");
+        let mut rebound = other;
+        rebound.set_ip(std::net::Ipv4Addr::new(127, 0, 0, 2).into());
+        resolve(&mut http, vec![rebound]);
+        let denied = error(&mut http, "http://example.test/again").await;
+        assert!(
+            matches!(denied, Error::DestinationIpProhibited),
+            "{denied:?}"
+        );
+        check_unused(private);
+        check_unused(granted);
+    }
+
     #[tokio::test]
     async fn an_address_is_checked_without_being_resolved() {
         let mut http = http("http://[::ffff:10.0.0.1]:80", |_| false);

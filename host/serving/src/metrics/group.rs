@@ -72,7 +72,7 @@ impl Group {
     }
 
     /// Declares a family. Fails if another owner has the name, or if a name or the buckets are
-    /// invalid.
+    /// invalid. Labels that begin with `__` are Prometheus' own: a scrape that has them fails as a whole.
     pub fn declare(
         &mut self,
         name: &str,
@@ -81,6 +81,13 @@ impl Group {
         kind: Kind,
     ) -> Result<(), MetricsError> {
         let shown = format!("{}{name}", self.prefix);
+        if let Some(label) = labels.iter().find(|label| label.starts_with("__")) {
+            let message = format!("the label {label} is Prometheus' own");
+            return Err(MetricsError::Invalid(
+                shown,
+                prometheus::Error::Msg(message),
+            ));
+        }
         let family = self
             .metrics
             .declare(&self.owner, &shown, help, labels, &kind)?;
@@ -243,10 +250,12 @@ mod tests {
                 .expect_err("the name is taken");
             assert!(matches!(error, MetricsError::Taken(..)), "{error}");
         }
-        assert!(matches!(
-            other.declare("no name", "", &[], Kind::Gauge),
-            Err(MetricsError::Invalid(..))
-        ));
+        for (name, label) in [("no name", "a"), ("name", "no label"), ("name", "__name__")] {
+            assert!(matches!(
+                other.declare(name, "", &[label], Kind::Gauge),
+                Err(MetricsError::Invalid(..))
+            ));
+        }
     }
 
     #[test]

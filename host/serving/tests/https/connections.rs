@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::server::Server;
+use crate::server::{Server, headers};
 
 /// Shorter than all timeouts of the server, so that no place becomes free by itself.
 const DEADLINE: Duration = Duration::from_secs(8);
@@ -116,5 +116,22 @@ async fn a_request_with_too_long_headers_is_refused() -> anyhow::Result<()> {
         let _ = timeout(DEADLINE, stream.read_to_end(&mut answer)).await?;
         assert_eq!(answer.starts_with(b"HTTP/1.1 200 "), is_answered);
     }
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_connection_has_few_requests_reviewed_at_once() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let slow = headers(&[("authorization", "Bearer slow")]);
+    let mut requests = vec![("/metrics", slow); 50];
+    requests.push(("/livez", HeaderMap::new()));
+    let statuses = server.get_at_once(&requests).await?;
+    let count = |status| statuses.iter().filter(|found| **found == status).count();
+    assert_eq!(count(StatusCode::FORBIDDEN), 16);
+    assert_eq!(count(StatusCode::TOO_MANY_REQUESTS), 34);
+    assert_eq!(statuses.last(), Some(&StatusCode::OK));
+    // The places are free again.
+    let (status, _) = server.get_with_token("/metrics", "scraper").await?;
+    assert_eq!(status, StatusCode::OK);
     server.stop().await
 }

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 /// An API server. The name of a user is its token, and the token `stolen` is not valid. The user
 /// `scraper` and the group `monitoring` may get metrics. It trusts one authority for clients and
-/// one for proxies.
+/// one for proxies. A review of the user `slow` takes a second.
 struct Fake {
     client_ca: String,
     proxy_ca: String,
@@ -55,6 +55,9 @@ impl AccessReviewer for Fake {
         Box::pin(async move {
             if user.name == "unlucky" {
                 return Err(ReviewError::Timeout);
+            }
+            if user.name == "slow" {
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
             let known =
                 user.name == "scraper" || user.groups.iter().any(|group| group == "monitoring");
@@ -199,6 +202,31 @@ impl Server {
             serving,
             _files: files,
         })
+    }
+
+    /// Sends requests for a path at once over one connection, and returns the statuses.
+    pub(crate) async fn get_at_once(
+        &self,
+        requests: &[(&str, HeaderMap)],
+    ) -> anyhow::Result<Vec<StatusCode>> {
+        let stream = TcpStream::connect(self.address).await?;
+        let stream = self.handshake(stream, b"h2", None).await?;
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await?;
+        let connection = tokio::spawn(connection);
+        let sent = requests.iter().map(|(path, headers)| {
+            let mut sender = sender.clone();
+            async move {
+                let mut request =
+                    Request::get(format!("https://localhost{path}")).body(Empty::<Bytes>::new())?;
+                *request.headers_mut() = headers.clone();
+                anyhow::Ok(sender.send_request(request).await?.status())
+            }
+        });
+        let statuses = futures::future::join_all(sent).await;
+        connection.abort();
+        statuses.into_iter().collect()
     }
 
     /// Sends a request over its own connection.

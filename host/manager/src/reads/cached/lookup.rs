@@ -10,7 +10,7 @@ use crate::reads::lookup::{Lookup, reference};
 
 impl Lookup for CachedReads {
     fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
-        let listers = self.kinds.get(kind)?;
+        let listers = self.listers.of_named(kind)?;
         Some(listers.iter().any(|lister| {
             lister
                 .get(namespace, name)
@@ -19,14 +19,14 @@ impl Lookup for CachedReads {
     }
 
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
-        let listers = self.kinds.get(kind).into_iter().flatten();
+        let listers = self.listers.of_named(kind).into_iter().flatten();
         listers
             .flat_map(|lister| lister.selecting(path, object.namespace(), object.labels()))
             .collect()
     }
 
     fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
-        let listers = self.kinds.get(kind).into_iter().flatten();
+        let listers = self.listers.of_named(kind).into_iter().flatten();
         listers
             .flat_map(|lister| lister.list(&ListQuery::namespace(namespace)))
             .map(|found| found.key())
@@ -34,8 +34,9 @@ impl Lookup for CachedReads {
     }
 
     fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
-        let discovered = self.discovered();
+        let discovered = self.listers.discovered();
         let (kind, object) = self
+            .listers
             .named()
             .chain(&*discovered)
             .find_map(|(kind, lister)| Some((kind, lister.by_uid(uid)?)))?;
@@ -47,8 +48,9 @@ impl Lookup for CachedReads {
             owner: Some(uid.clone()),
             ..ListQuery::default()
         };
-        let discovered = self.discovered();
+        let discovered = self.listers.discovered();
         let owning = self
+            .listers
             .named()
             .chain(&*discovered)
             .filter(|(_, lister)| lister.may_have_dependents(uid));

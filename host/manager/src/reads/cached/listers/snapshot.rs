@@ -1,4 +1,4 @@
-//! The result of a cached query: a snapshot of the objects that match, returned page by page.
+//! The result of a cached query: a snapshot of the objects that match, returned page by page. Only readable listers make one.
 
 use std::sync::Arc;
 
