@@ -89,7 +89,8 @@ pub struct PluginPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all.
+    /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all, and `GROUP/*` for all of a group. Only the latter two grant raw reads of
+    /// resources that the API server does not list as kinds, such as custom metrics.
     pub kinds: Vec<String>,
     /// A subresource such as `status`; the object itself if empty, `*` for all and the object.
     #[serde(default)]

@@ -59,13 +59,7 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, KindError> {
         let parts: Vec<&str> = text.split('/').collect();
-        let is_word = |part: &&str| {
-            part.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
-        };
-        if !parts.iter().all(is_word) {
+        if !parts.iter().all(|part| is_word(part)) {
             return Err(KindError(text.into()));
         }
         match parts[..] {
@@ -74,6 +68,13 @@ impl FromStr for Kind {
             _ => Err(KindError(text.into())),
         }
     }
+}
+
+fn is_word(part: &str) -> bool {
+    part.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && part
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
 }
 
 impl TryFrom<String> for Kind {
@@ -90,12 +91,15 @@ impl From<Kind> for String {
     }
 }
 
-/// The kind or kinds of a permission. It is written as the kind is, or `*`.
+/// The kind or kinds of a permission. It is written as the kind is, or `*`, or `GROUP/*` for a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum KindPattern {
     /// Every kind, including kinds that the API server does not serve yet.
     All,
+    /// Every kind of this group, in all versions, and resources of the group that the API server does not list as
+    /// kinds, such as custom metrics. Not the core group: its kinds are named one by one.
+    Group(String),
     One(Kind),
 }
 
@@ -103,6 +107,7 @@ impl KindPattern {
     pub fn matches(&self, kind: &Kind) -> bool {
         match self {
             Self::All => true,
+            Self::Group(group) => *group == kind.group,
             Self::One(one) => one == kind,
         }
     }
@@ -112,6 +117,7 @@ impl fmt::Display for KindPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("*"),
+            Self::Group(group) => write!(f, "{group}/*"),
             Self::One(kind) => kind.fmt(f),
         }
     }
@@ -122,11 +128,21 @@ impl FromStr for KindPattern {
 
     fn from_str(text: &str) -> Result<Self, KindError> {
         if text == "*" {
-            Ok(Self::All)
-        } else {
-            text.parse().map(Self::One)
+            return Ok(Self::All);
+        }
+        match text.strip_suffix("/*") {
+            // `v1/*` would be taken for the core group.
+            Some(group) if is_word(group) && !is_version(group) => Ok(Self::Group(group.into())),
+            Some(_) => Err(KindError(text.into())),
+            None => text.parse().map(Self::One),
         }
     }
+}
+
+/// Whether a text is a version such as `v1` or `v2beta1`.
+fn is_version(text: &str) -> bool {
+    let digits = text.strip_prefix('v').unwrap_or_default();
+    digits.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('.')
 }
 
 impl TryFrom<String> for KindPattern {
@@ -178,18 +194,31 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_one_kind_or_all() {
-        let (pod, secret) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Secret"));
+    fn a_pattern_is_one_kind_or_a_group_or_all() {
+        let kinds = [
+            Kind::new("", "v1", "Pod"),
+            Kind::new("", "v1", "Secret"),
+            Kind::new("apps", "v1", "Pod"),
+        ];
         let matched = |text: &str| {
             let pattern: KindPattern = text.parse().unwrap();
             assert_eq!(pattern.to_string(), text);
-            [pattern.matches(&pod), pattern.matches(&secret)]
+            kinds.each_ref().map(|kind| pattern.matches(kind))
         };
-        assert_eq!(
-            (matched("*"), matched("v1/Pod")),
-            ([true, true], [true, false])
-        );
-        for text in ["", "**", "*/*", "v1/*", "apps/*/Pod"] {
+        assert_eq!(matched("*"), [true; 3]);
+        assert_eq!(matched("v1/Pod"), [true, false, false]);
+        assert_eq!(matched("apps/*"), [false, false, true]);
+        assert_eq!(matched("v1.example.com/*"), [false; 3]);
+        for text in [
+            "",
+            "**",
+            "*/*",
+            "/*",
+            "v1/*",
+            "v2beta1/*",
+            "apps/v1/*",
+            "apps/*/Pod",
+        ] {
             assert_eq!(text.parse::<KindPattern>(), Err(KindError(text.into())));
         }
     }

@@ -93,6 +93,14 @@ pub(crate) enum Read<'a> {
         subresource: &'a str,
         namespace: &'a str,
     },
+    /// A GET of a path of an object or a list of objects of a kind that the API server does not list, or may not list yet.
+    Unlisted {
+        verb: &'a str,
+        group: &'a str,
+        version: &'a str,
+        subresource: &'a str,
+        namespace: &'a str,
+    },
     /// A GET of a path of the API server that is not an object or a list of objects.
     Raw,
     /// The kinds that the API server serves.
@@ -163,6 +171,18 @@ fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
                 Visible::Nothing if verb == "create" => Visible::All,
                 visible => visible,
             })
+        }
+        Read::Unlisted {
+            verb,
+            group,
+            version,
+            subresource,
+            namespace,
+        } => {
+            policy.check_import("raw")?;
+            let any = Kind::new(group, version, "*");
+            policy.check_unlisted(verb, &any, subresource, namespace)?;
+            Ok(Visible::All)
         }
         Read::Raw => {
             policy.check_import("raw")?;
@@ -329,6 +349,53 @@ mod tests {
         for read in [live, answer] {
             assert_eq!(visible(&policy, read).as_ref(), Ok(&labels), "{read:?}");
         }
+    }
+
+    #[test]
+    fn an_unlisted_resource_needs_a_rule_for_its_group_that_limits_no_fields() {
+        let of = |rules: &str| {
+            let policy = policy(&format!("imports = [\"raw\"]\nallow = [{rules}]"));
+            let read = |group, subresource, namespace| Read::Unlisted {
+                verb: "get",
+                group,
+                version: "v1",
+                subresource,
+                namespace,
+            };
+            [
+                read("a.io", "", "demo"),
+                read("a.io", "x", "demo"),
+                read("a.io", "", ""),
+                read("b.io", "", "demo"),
+                read("", "", "demo"),
+            ]
+            .map(|read| reason(&policy, read).is_none())
+        };
+        let no = [false; 5];
+        let group = r#"{ kinds = ["a.io/*"], verbs = ["get"] }"#;
+        assert_eq!(of(""), no);
+        assert_eq!(of(r#"{ kinds = ["a.io/v1/Foo"], verbs = ["*"] }"#), no);
+        assert_eq!(of(&group.replace("get", "list")), no);
+        assert_eq!(of(group), [true, false, true, false, false]);
+        let all = group.replace("verbs", "subresource = \"*\", verbs");
+        assert_eq!(of(&all), [true, true, true, false, false]);
+        assert_eq!(of(&all.replace("a.io/*", "*")), [true; 5]);
+        let demo = group.replace("verbs", "namespaces = [\"demo\"], verbs");
+        assert_eq!(of(&demo), [true, false, false, false, false]);
+        for limited in ["a.io/v1/Foo", "a.io/*", "*"] {
+            let limit =
+                format!(r#"{{ kinds = ["{limited}"], verbs = ["watch"], fields = ["spec"] }}"#);
+            assert_eq!(of(&format!("{group}, {limit}")), no, "{limited}");
+        }
+        let without_raw = policy(&format!("allow = [{group}]"));
+        let read = Read::Unlisted {
+            verb: "get",
+            group: "a.io",
+            version: "v1",
+            subresource: "",
+            namespace: "",
+        };
+        assert_eq!(reason(&without_raw, read).as_deref(), Some("Denied"));
     }
 
     #[test]

@@ -145,6 +145,40 @@ impl PluginPolicy {
         Visible::Fields(fields.unwrap_or_default())
     }
 
+    /// Fails unless the plugin may read a resource that the API server does not list as a kind, with all its fields: one of
+    /// the group and version of `any`, whose kind is `*`. Rules for single kinds don't grant it, because it may be the
+    /// resource of another kind, which has not been listed yet.
+    ///
+    /// # Errors
+    /// `UnknownKind`.
+    pub(crate) fn check_unlisted(
+        &self,
+        verb: &str,
+        any: &Kind,
+        subresource: &str,
+        namespace: &str,
+    ) -> Result<(), ApiError> {
+        let of_group = |known: &String| {
+            known
+                .parse()
+                .is_ok_and(|known: Kind| known.group == any.group)
+        };
+        let limits_a_kind = |rule: &Rule| {
+            !rule.fields.is_empty()
+                && (rule.is_of(&any.to_string()) || rule.kinds.iter().any(of_group))
+        };
+        if self.check(verb, any, subresource, namespace).is_ok()
+            && !self.allow.iter().any(limits_a_kind)
+        {
+            return Ok(());
+        }
+        Err(ApiError::unknown_kind(printable(&format!(
+            "the API server lists no such kind of {}, and the policy does not let this plugin {verb} what is not listed there: \
+             it takes a rule for all of the group, without `fields`",
+            any.api_version()
+        ))))
+    }
+
     /// Whether a rule for this kind limits the fields that are read.
     pub(crate) fn limits_fields(&self, kind: &Kind) -> bool {
         let name = kind.to_string();
@@ -201,7 +235,9 @@ impl Rule {
     }
 
     fn is_of(&self, kind: &str) -> bool {
-        self.kinds.iter().any(|known| known == kind || known == "*")
+        self.kinds
+            .iter()
+            .any(|known| known == kind || known == "*" || is_in_group(kind, known))
     }
 
     /// Whether it grants nothing but reads.
@@ -217,6 +253,13 @@ impl Rule {
     fn is_for(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace)
     }
+}
+
+/// Whether a kind is one of those of a pattern `GROUP/*`.
+fn is_in_group(kind: &str, pattern: &str) -> bool {
+    let group = pattern.strip_suffix("/*");
+    let rest = group.and_then(|group| kind.strip_prefix(group)?.strip_prefix('/'));
+    rest.is_some_and(|rest| rest.contains('/'))
 }
 
 /// Whether a list in a rule, where none means all, has all of another.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flyball_registry::{PackageReference, RegistryError};
 use flyball_types::nearest::with_nearest;
-use flyball_types::{Kind, Mask};
+use flyball_types::{KindPattern, Mask};
 
 use crate::policy::{PluginPolicy, Policy};
 
@@ -114,13 +114,9 @@ impl Policy {
 impl PluginPolicy {
     /// Fails with a sentence about what is not valid.
     fn validate(&self) -> Result<(), String> {
-        for kind in self
-            .allow
-            .iter()
-            .flat_map(|rule| &rule.kinds)
-            .filter(|kind| *kind != "*")
-        {
-            kind.parse::<Kind>().map_err(|error| error.to_string())?;
+        for kind in self.allow.iter().flat_map(|rule| &rule.kinds) {
+            kind.parse::<KindPattern>()
+                .map_err(|error| error.to_string())?;
         }
         if let Some(account) = &self.service_account
             && account
@@ -200,6 +196,7 @@ fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flyball_types::Kind;
     use flyball_types::description::Description;
 
     use super::*;

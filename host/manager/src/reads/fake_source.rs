@@ -17,7 +17,11 @@ impl Source for FakeSource {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
         let pods = json!({
             "resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced",
-            "subresources": [{"subresource": "eviction"}],
+            "subresources": [
+                {"subresource": "eviction"},
+                {"subresource": "resize", "responseKind": {"kind": "Pod"}},
+                {"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}},
+            ],
         });
         let body = match request.path.split('?').next().unwrap_or_default() {
             "/api" => {

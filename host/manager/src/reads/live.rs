@@ -181,11 +181,11 @@ impl LiveReads {
         let (path, query) = path_and_query
             .split_once('?')
             .unwrap_or((path_and_query, ""));
-        let parsed = RawPath::parse(path)?;
+        let (parsed, path) = RawPath::parse(path)?;
         let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
-        let request = with_parameters(path.to_owned(), &parameters, &RAW_PARAMETERS)?;
+        let request = with_parameters(path, &parameters, &RAW_PARAMETERS)?;
         let target = Target::Raw {
             access,
             path: parsed,
@@ -236,12 +236,12 @@ impl LiveReads {
                 ..
             } => (ApiRequest::read(request, &access), access, false),
             Target::Raw {
-                access,
                 path: RawPath::Resource(target),
                 parameters,
                 request,
+                ..
             } => {
-                let access = self.check_path(&target, &parameters, access).await?;
+                let access = self.check_path(&target, &parameters).await?;
                 let request = ApiRequest::read(request, &access);
                 (request, access, target.name.is_empty())
             }
@@ -256,49 +256,49 @@ impl LiveReads {
     }
 
     /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
-    /// metrics, needs no more than the access by `raw`.
+    /// metrics, needs a rule for its whole group. With such a rule, no kind has to be known.
     async fn check_path(
         &self,
         target: &ResourcePath,
         parameters: &[(String, String)],
-        by_raw: Access,
     ) -> Result<Access, ApiError> {
+        let verb = if target.name.is_empty() {
+            "list"
+        } else {
+            "get"
+        };
+        let unlisted = Read::Unlisted {
+            verb,
+            group: &target.group,
+            version: &target.version,
+            subresource: &target.subresource,
+            namespace: &target.namespace,
+        };
+        let refusal = match access(&self.policy, unlisted) {
+            Ok(access) => return Ok(access),
+            Err(refusal) => refusal,
+        };
         let is_it = |resource: &&Arc<ApiResource>| {
             let kind = &resource.kind;
             (&kind.group, &kind.version, &resource.plural)
                 == (&target.group, &target.version, &target.plural)
         };
-        // A kind that has just been installed is looked for again. All plugins together have one list of the kinds requested
-        // in each interval, so that this waits for the next one.
-        for wait in [Duration::ZERO, DISCOVERY_AGE] {
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            let found = self.discovery.catalogue(DISCOVERY_AGE).await;
-            let found = found.map_err(|error| ApiError::unreachable(error_chain(&error)))?;
-            if let Some(resource) = found.resources.iter().find(is_it) {
-                let verb = if target.name.is_empty() {
-                    "list"
-                } else {
-                    "get"
-                };
-                let compared = compared_fields(parameters)?;
-                let (kind, namespace) = (&resource.kind, &target.namespace);
-                return self.check(verb, kind, &target.subresource, namespace, &compared);
-            }
-            let group_version = Kind::new(&target.group, &target.version, "").api_version();
-            if found
-                .failed
-                .iter()
-                .any(|(failed, _)| *failed == group_version)
-            {
-                return Err(ApiError::unreachable(format!(
-                    "it is not known which kind `{}` of {group_version} is: the API group is not available",
-                    target.plural
-                )));
-            }
+        let found = self.discovery.catalogue(DISCOVERY_AGE).await;
+        let found = found.map_err(|error| ApiError::unreachable(error_chain(&error)))?;
+        if let Some(resource) = found.resources.iter().find(is_it) {
+            let compared = compared_fields(parameters)?;
+            let (kind, namespace) = (&resource.kind, &target.namespace);
+            return self.check(verb, kind, &target.subresource, namespace, &compared);
         }
-        Ok(by_raw)
+        let group_version = Kind::new(&target.group, &target.version, "").api_version();
+        let mut failed = found.failed.iter();
+        if failed.any(|(failed, _)| *failed == group_version) {
+            return Err(ApiError::unreachable(format!(
+                "it is not known which kind `{}` of {group_version} is: the API group is not available",
+                target.plural
+            )));
+        }
+        Err(refusal)
     }
 
     fn check(
@@ -545,14 +545,11 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_is_not_granted_sends_nothing() {
         let (reads, log) = reads();
-        let raw = GuestRead::Raw {
-            path: "/metrics".into(),
-        };
         for (denied, reason) in [
             (get("v1/Pod", "other", "web", &[]), "Denied"),
             (get("v1/Secret", "demo", "web", &[]), "Denied"),
             (list("", &[]), "Denied"),
-            (raw, "Denied"),
+            (raw("/metrics"), "Denied"),
             (list("demo", &[("watch", "1")]), "Invalid"),
             (get("v1/Pod", "demo", "../secrets/a", &[]), "Invalid"),
         ] {
@@ -586,18 +583,56 @@ mod tests {
         assert!((499..=520).contains(&took), "{took} ms");
     }
 
+    fn raw(path: &str) -> GuestRead {
+        GuestRead::Raw { path: path.into() }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn raw_reads_of_unknown_resources_share_one_discovery_a_second() {
-        let policy = "[plugins.a]\nimports = [\"raw\"]\n";
-        let (reads, _, discovered) = reads_by(policy);
-        let unknown = || GuestRead::Raw {
-            path: "/apis/x.example/v1/foo".into(),
-        };
-        let all = (0..10).map(|_| read(&reads, unknown()));
-        let found = futures::future::join_all(all).await;
-        assert!(found.iter().all(Result::is_ok));
-        let lists = discovered.take().len();
-        assert!((2..=8).contains(&lists), "{lists} requests in two seconds");
+    async fn raw_reads_of_unlisted_resources_are_refused_at_once_and_share_one_discovery_a_second()
+    {
+        let policy = "[plugins.a]\nimports = [\"raw\"]\n\
+                      [[plugins.a.allow]]\nkinds = [\"x.example/v1/Foo\"]\nverbs = [\"*\"]\n";
+        let (reads, log, discovered) = reads_by(policy);
+        let start = Instant::now();
+        for _ in 0..2 {
+            let found = read(&reads, raw("/apis/x.example/v1/foo")).await;
+            assert_eq!(found.map(drop).unwrap_err().reason, "UnknownKind");
+        }
+        assert!(start.elapsed() < Duration::from_millis(200));
+        assert_eq!(discovered.take().len(), 2, "of /api and /apis");
+        assert!(log.take().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_rule_for_a_group_grants_raw_reads_of_its_unlisted_resources_without_discovery() {
+        let policy = "[plugins.a]\nimports = [\"raw\"]\n\
+                      [[plugins.a.allow]]\nkinds = [\"x.example/*\"]\nsubresource = \"*\"\nverbs = [\"get\"]\n\
+                      namespaces = [\"demo\"]\n";
+        let (reads, log, discovered) = reads_by(policy);
+        let metric = "/apis/x.example/v1/namespaces/demo/pods/*/a%7Cb";
+        let query = "?labelSelector=a%3Db&metricLabelSelector=c";
+        read(&reads, raw(&format!("{metric}{query}")))
+            .await
+            .unwrap();
+        assert_eq!(log.take(), [format!("GET {metric}{query}")]);
+        assert!(discovered.take().is_empty());
+        for other in [
+            "/apis/x.example/v1/namespaces/demo/pods",
+            "/apis/x.example/v1/namespaces/other/pods/*/rate",
+            "/apis/x.example/v1/pods/*/rate",
+            "/apis/other.example/v1/namespaces/demo/pods/*/rate",
+            "/api/v1/namespaces/demo/things/a",
+        ] {
+            let found = read(&reads, raw(other)).await;
+            assert_eq!(
+                found.map(drop).unwrap_err().reason,
+                "UnknownKind",
+                "{other}"
+            );
+        }
+        let listed = read(&reads, raw("/api/v1/namespaces/demo/pods/web")).await;
+        assert_eq!(listed.map(drop).unwrap_err().reason, "Denied");
+        assert!(log.take().is_empty());
     }
 
     #[test]

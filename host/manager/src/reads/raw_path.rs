@@ -1,6 +1,7 @@
 //! Parses the path of a raw GET, so that a read of an object or of a list of objects passes the same check as any other.
 
 use flyball_types::ApiError;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The path of a GET, without its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +27,26 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
 }
 
+/// The characters of a path that need no escape.
+const PLAIN: &str = "-._~:*";
+/// The characters that are escaped in a path.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':')
+    .remove(b'*');
+
 impl RawPath {
-    /// Parses a path.
+    /// Parses a path. Returns it with the path to request: that of the parsed segments, escaped anew, so that the server
+    /// reads it as it was checked.
     ///
     /// # Errors
-    /// `Invalid` if it is not a plain absolute path: one with an empty segment, `.`, `..` or an escape is refused, because
-    /// the server may read it as another path. A path that opens a watch or a proxy is refused, too.
-    pub(crate) fn parse(path: &str) -> Result<Self, ApiError> {
+    /// `Invalid` if it is not an absolute path with one meaning. Names of metrics have characters that need escapes, so a
+    /// segment may hold some, but none that stands for `/`, `%` or another character that servers treat differently.
+    /// A path with an empty segment, `.` or `..`, and one that opens a watch or a proxy, are refused, too.
+    pub(crate) fn parse(path: &str) -> Result<(Self, String), ApiError> {
         let invalid = |problem: &str| {
             let path: String = path.chars().take(256).collect();
             ApiError::invalid(format!(
@@ -43,11 +57,16 @@ impl RawPath {
         let relative = path
             .strip_prefix('/')
             .ok_or_else(|| invalid("it does not begin with a slash"))?;
-        let segments: Vec<&str> = relative
+        let slash = if relative.ends_with('/') { "/" } else { "" };
+        let segments: Option<Vec<String>> = relative
             .strip_suffix('/')
             .unwrap_or(relative)
             .split('/')
+            .map(segment)
             .collect();
+        let segments = segments
+            .ok_or_else(|| invalid("a segment holds a special character, or an escape of one"))?;
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         if segments.len() > 1
             && segments
                 .iter()
@@ -55,13 +74,19 @@ impl RawPath {
         {
             return Err(invalid("it has an empty segment, `.` or `..`"));
         }
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:*".contains(c);
-        if !segments.iter().all(|segment| segment.chars().all(is_plain)) {
-            return Err(invalid(
-                "a segment holds an escape or another special character",
-            ));
+        let target = Self::of_segments(&segments).map_err(invalid)?;
+        let mut request = String::new();
+        for segment in segments {
+            request.push('/');
+            request.extend(utf8_percent_encode(segment, ESCAPED));
         }
-        let (group, version, rest) = match segments[..] {
+        request.push_str(slash);
+        Ok((target, request))
+    }
+
+    /// Fails with what is wrong.
+    fn of_segments(segments: &[&str]) -> Result<Self, &'static str> {
+        let (group, version, rest) = match *segments {
             ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),
             ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest),
             _ => return Ok(Self::Other),
@@ -76,9 +101,9 @@ impl RawPath {
             rest => ("", rest),
         };
         match rest {
-            ["watch" | "proxy", ..] => Err(invalid("it opens a watch or a proxy")),
+            ["watch" | "proxy", ..] => Err("it opens a watch or a proxy"),
             [_, _, "proxy" | "exec" | "attach" | "portforward", ..] => {
-                Err(invalid("it opens a connection to another server"))
+                Err("it opens a connection to another server")
             }
             [plural, more @ ..] => Ok(Self::Resource(ResourcePath {
                 group: group.into(),
@@ -93,12 +118,30 @@ impl RawPath {
     }
 }
 
+/// Returns a segment without its escapes; none if it holds a character that a path must not.
+fn segment(text: &str) -> Option<String> {
+    let is_literal = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c) || "|%".contains(c);
+    let is_allowed = |c: char| !c.is_control() && !"/%?#\\;".contains(c);
+    let is_escape = |after: &str| {
+        let digits = after.get(..2).unwrap_or_default();
+        digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    };
+    if !text.chars().all(is_literal) || !text.split('%').skip(1).all(is_escape) {
+        return None;
+    }
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    decoded
+        .chars()
+        .all(is_allowed)
+        .then(|| decoded.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn resource(path: &str) -> [String; 6] {
-        match RawPath::parse(path).expect(path) {
+        match RawPath::parse(path).expect(path).0 {
             RawPath::Resource(path) => {
                 let ResourcePath {
                     group,
@@ -151,6 +194,31 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_checked_without_its_escapes_and_sent_with_them() {
+        let metric = "/apis/external.metrics.k8s.io/v1beta1/namespaces/a/";
+        for (path, plural, request) in [
+            ("sqs|depth", "sqs|depth", "sqs%7Cdepth"),
+            ("%73ecrets", "secrets", "secrets"),
+            ("m%40a:b", "m@a:b", "m%40a:b"),
+            ("%2A", "*", "*"),
+            ("%c3%a4%20b", "ä b", "%C3%A4%20b"),
+        ] {
+            let found = RawPath::parse(&format!("{metric}{path}"));
+            let (found, sent) = found.expect(path);
+            let RawPath::Resource(found) = found else {
+                panic!("{path} is not of a resource");
+            };
+            assert_eq!(
+                (found.plural.as_str(), sent),
+                (plural, format!("{metric}{request}"))
+            );
+        }
+        let (found, request) = RawPath::parse("/api/v1/%6eamespaces/%61/secrets/").unwrap();
+        assert_eq!(request, "/api/v1/namespaces/a/secrets/");
+        assert!(matches!(found, RawPath::Resource(found) if found.namespace == "a"));
+    }
+
+    #[test]
     fn other_paths_are_not_of_objects() {
         for path in [
             "/",
@@ -162,7 +230,8 @@ mod tests {
             "/apis/apps/v1",
             "/openapi/v3/apis/apps/v1",
         ] {
-            assert_eq!(RawPath::parse(path), Ok(RawPath::Other), "{path}");
+            let found = RawPath::parse(path);
+            assert_eq!(found, Ok((RawPath::Other, path.to_owned())), "{path}");
         }
     }
 
@@ -174,7 +243,26 @@ mod tests {
             "//version",
             "/api/../version",
             "/api/./v1",
-            "/api/v1/%73ecrets",
+            "/api/v1/pods%2Fa",
+            "/api/v1/pods%3Fwatch=1",
+            "/api/v1/pods%23a",
+            "/api/v1/pods%3Ba",
+            "/api/v1/%5Cpods",
+            "/api/v1/pods%0A",
+            "/api/v1/pods%00",
+            "/api/v1/%252e%252e",
+            "/api/v1/%2e%2e/secrets",
+            "/api/v1/%2E",
+            "/api/v1/%",
+            "/api/v1/%7",
+            "/api/v1/%zz",
+            "/api/v1/%+1",
+            "/api/v1/%ff",
+            "/api/v1/p%",
+            "/api/v1/%77atch/secrets",
+            "/api/v1/nodes/a/prox%79",
+            "/api/v1/pods@a",
+            "/api/v1/ä",
             "/api/v1/secrets\n",
             "/api//v1",
             "/api/v1/pods;a=b",
@@ -190,7 +278,7 @@ mod tests {
             "/api/v1/pods#a",
         ] {
             assert_eq!(
-                RawPath::parse(path).map_err(|error| error.reason),
+                RawPath::parse(path).map(drop).map_err(|error| error.reason),
                 Err("Invalid".into()),
                 "{path}"
             );

@@ -30,10 +30,18 @@ impl Writer {
         change: &Bytes,
         begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
-        let kind = &resource.kind;
-        let base = self.base(write, resource, resource_version, begun).await?;
-        let (kind, version) = (kind.clone(), resource_version.to_owned());
-        let change = change.clone();
+        let other = other_kind(write, resource);
+        let base = match other {
+            // The cache holds no such objects.
+            Some(_) => {
+                let subresource = write.subresource();
+                self.fresh(write, resource, subresource, resource_version, begun)
+                    .await?
+            }
+            None => self.base(write, resource, resource_version, begun).await?,
+        };
+        let kind = other.unwrap_or(&resource.kind).clone();
+        let (change, version) = (change.clone(), resource_version.to_owned());
         let size = base.len() + change.len();
         self.merge(size, move || {
             let change: Value = serde_json::from_slice(&change).map_err(|error| {
@@ -103,16 +111,20 @@ impl Writer {
         );
         match cached {
             Some(base) => Ok(base),
-            None => self.fresh(write, resource, resource_version, begun).await,
+            None => {
+                self.fresh(write, resource, "", resource_version, begun)
+                    .await
+            }
         }
     }
 
-    /// Gets the object from the server, with the write's token, and waits for another one. Fails with a conflict if the
-    /// object is at another version.
+    /// Gets the object, or the subresource that is an object of its own, from the server, with the write's token, and waits
+    /// for another one. Fails with a conflict if the object is at another version.
     async fn fresh(
         &self,
         write: &Write,
         resource: &ApiResource,
+        subresource: &str,
         resource_version: &str,
         begun: &mut Stoppable,
     ) -> Result<Bytes, ApiError> {
@@ -120,13 +132,13 @@ impl Writer {
         let read = Read::Live {
             verb: "get",
             kind: &resource.kind,
-            subresource: "",
+            subresource,
             namespace: &target.namespace,
             uses: &[],
         };
         let access = access(&self.policy, read)?;
         let path = resource
-            .object(&target.namespace, &target.name, "")
+            .object(&target.namespace, &target.name, subresource)
             .map_err(|e| ApiError::invalid(e.to_string()))?;
         let get = ApiRequest::read(path, &access).charged_to(&self.budget);
         let held = {
@@ -182,6 +194,13 @@ impl Writer {
             Err(ApiError::internal(Effect::None, message))
         })
     }
+}
+
+/// The kind of the subresource that is written, if that is not the object itself: `scale` is a `Scale`.
+fn other_kind<'a>(write: &Write, resource: &'a ApiResource) -> Option<&'a Kind> {
+    let mut subresources = resource.subresources.iter();
+    let own = subresources.find(|own| own.name == write.subresource())?;
+    own.kind.as_ref().filter(|kind| **kind != resource.kind)
 }
 
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {

@@ -296,6 +296,56 @@ async fn a_subresource_must_be_one_of_its_kind() {
 }
 
 #[tokio::test]
+async fn an_update_of_a_subresource_of_another_kind_puts_what_a_get_of_it_returned() {
+    let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nsubresource = \"scale\"\nverbs = [\"get\", \"update\"]\n\
+                  [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nsubresource = \"resize\"\nverbs = [\"update\"]\n\
+                  [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"get\"]\n";
+    let fixture = Fixture::with_policy(policy, Fence::open(), unlimited()).await;
+    let scale = |version: &str, subresource: &str| {
+        let mut write = update(version);
+        write.target.subresource = subresource.into();
+        let change = json!({"spec": {"replicas": 3}}).to_string().into();
+        write.operation = Operation::Update {
+            resource_version: version.into(),
+            change,
+        };
+        write
+    };
+    let pod = "/api/v1/namespaces/demo/pods/web";
+    let result = fixture.run(vec![scale("20", "scale")]).await.remove(0);
+    result.unwrap();
+    let requests = fixture.log.take_requests();
+    let lines: Vec<_> = requests
+        .iter()
+        .map(|request| format!("{} {}", request.method, request.path))
+        .collect();
+    assert_eq!(
+        lines,
+        [format!("GET {pod}/scale"), format!("PUT {pod}/scale")]
+    );
+    assert_eq!(
+        requests[1].body,
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"resourceVersion": "20"}, "spec": {"replicas": 3}})
+    );
+    // Of the same kind: the object itself.
+    let result = fixture.run(vec![scale("20", "resize")]).await.remove(0);
+    result.unwrap();
+    let requests = fixture.log.take_requests();
+    assert_eq!(requests[0].path, pod);
+    assert_eq!(requests[1].body["kind"], "Pod");
+    // The version is that of the Scale.
+    let stale = fixture.run(vec![scale("1", "scale")]).await.remove(0);
+    assert_eq!(stale.unwrap_err().reason, "Conflict");
+    assert_eq!(fixture.log.take(), [format!("GET {pod}/scale")]);
+    // The whole Scale is read, which takes a grant.
+    let policy = policy.replacen("\"get\", \"update\"", "\"update\"", 1);
+    let fixture = Fixture::with_policy(&policy, Fence::open(), unlimited()).await;
+    let denied = fixture.run(vec![scale("20", "scale")]).await.remove(0);
+    assert_eq!(denied.unwrap_err().reason, "Denied");
+    assert!(fixture.log.take().is_empty());
+}
+
+#[tokio::test]
 async fn a_deletecollection_selects_only_by_fields_that_the_plugin_reads() {
     let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"list\"]\nfields = [\"metadata.labels\"]\n\
                   [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"deletecollection\"]\n";

@@ -43,7 +43,14 @@ impl JsonSchema for KindPattern {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let kind = generator.subschema_for::<Kind>();
-        json_schema!({"description": "A kind, or `*` for all kinds.", "anyOf": [kind, {"const": "*"}]})
+        json_schema!({
+            "description": "A kind, or `*` for all kinds, or `GROUP/*` for all kinds and unlisted resources of a group other than the core group.",
+            "anyOf": [
+                kind,
+                {"const": "*"},
+                {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9.-]*/\*$"}
+            ]
+        })
     }
 }
 

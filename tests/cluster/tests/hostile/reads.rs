@@ -148,7 +148,7 @@ pub(crate) const CASES: &[Case] = &[
         policy: "[plugins.faulty]\nimports = [\"raw\"]",
         description: r#""imports": ["raw"]"#,
         script: r#"[{"live": {"raw": "/api/v1/secrets"}}, {"live": {"raw": "/api/v1/namespaces/demo/secrets/token"}},
-                    {"live": {"raw": "/apis/apps/v1/deployments"}}]"#,
+                    {"live": {"raw": "/apis/apps/v1/deployments"}}, {"live": {"raw": "/api/v1/%73ecrets"}}]"#,
         expects: &["Denied: the policy does not let this plugin list v1/Secret"],
         ..ESCALATION
     },
@@ -156,7 +156,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "forged-raw-path",
         policy: "[plugins.faulty]\nimports = [\"raw\"]",
         description: r#""imports": ["raw"]"#,
-        script: r#"[{"live": {"raw": "/api/v1/%73ecrets"}}, {"live": {"raw": "/version/../api/v1/secrets"}},
+        script: r#"[{"live": {"raw": "/version/..%2fapi/v1/secrets"}}, {"live": {"raw": "/version/../api/v1/secrets"}},
                     {"live": {"raw": "//api/v1/secrets"}}, {"live": {"raw": "/api/v1/namespaces/demo/pods/a/proxy/b"}}]"#,
         expects: &["is not a path of the API server that a plugin may read"],
         ..ESCALATION

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_manager::policy::{PluginPolicy, Rule};
+use flyball_types::KindPattern;
 use flyball_types::description::{Description, VERBS};
-use flyball_types::{Kind, KindPattern};
 
 use crate::tools::plural;
 
@@ -26,8 +26,7 @@ pub(super) struct Needs {
 
 /// One verb that a plugin asks for.
 struct Ask<'a> {
-    /// None for all kinds.
-    kind: Option<&'a Kind>,
+    kind: KindPattern,
     subresource: &'a str,
     verb: &'a str,
     /// Empty for all namespaces.
@@ -38,17 +37,17 @@ impl Needs {
     pub(super) fn of(description: &Description, policy: &PluginPolicy) -> Self {
         let mut needs = Self::default();
         let watches = description.watches.iter().map(|watch| Ask {
-            kind: watch.kind.as_ref(),
+            kind: watch
+                .kind
+                .clone()
+                .map_or(KindPattern::All, KindPattern::One),
             subresource: "",
             verb: "watch",
             namespace: &watch.namespace,
         });
         let permissions = description.permissions.iter().flat_map(|permission| {
             permission.verbs.iter().map(|verb| Ask {
-                kind: match &permission.kind {
-                    KindPattern::All => None,
-                    KindPattern::One(kind) => Some(kind),
-                },
+                kind: permission.kind.clone(),
                 subresource: &permission.subresource,
                 verb,
                 namespace: "",
@@ -87,15 +86,15 @@ impl Needs {
     }
 
     fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy) {
-        let name = ask.kind.map_or("*".into(), Kind::to_string);
+        let name = ask.kind.to_string();
         let slash = if ask.subresource.is_empty() { "" } else { "/" };
         let what = format!("{} {name}{slash}{}", ask.verb, ask.subresource);
         let mut granted = false;
         for rule in policy.allow.iter().filter(|rule| allows(rule, ask)) {
             // A plugin that asks for all kinds gets the kinds of the rule.
             let kinds = match ask.kind {
-                Some(_) => std::slice::from_ref(&name),
-                None => rule.kinds.as_slice(),
+                KindPattern::All => rule.kinds.as_slice(),
+                _ => std::slice::from_ref(&name),
             };
             for kind in kinds {
                 granted |= self.add_kind(kind, ask, &rule.namespaces, &what);
@@ -111,8 +110,8 @@ impl Needs {
     /// Adds the verb on one kind, or on all (`*`), in these namespaces. Returns whether the policy
     /// grants it.
     fn add_kind(&mut self, kind: &str, ask: &Ask<'_>, namespaces: &[String], what: &str) -> bool {
-        let (group, mut resource, namespaced) = match kind.parse::<Kind>() {
-            Ok(kind) => {
+        let (group, mut resource, namespaced) = match kind.parse::<KindPattern>() {
+            Ok(KindPattern::One(kind)) => {
                 let known = plural::of(&kind);
                 if known.namespaced.is_none() {
                     self.note(format!(
@@ -122,13 +121,15 @@ impl Needs {
                 }
                 (kind.group, known.resource, known.namespaced)
             }
-            Err(_) => ("*".into(), "*".into(), None),
+            Ok(KindPattern::Group(group)) => (group, "*".into(), None),
+            Ok(KindPattern::All) | Err(_) => ("*".into(), "*".into(), None),
         };
         match (ask.subresource, resource.as_str()) {
             ("", "*") => self.note(format!(
                 "RBAC grants this on all subresources as well: {what}."
             )),
             ("", _) => {}
+            ("*", "*") => {}
             ("*", _) => {
                 self.note(format!(
                     "RBAC has no pattern for this; name the subresources: {what}."
@@ -179,13 +180,14 @@ impl Needs {
 /// Whether a rule allows some of what is asked for.
 fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
     let has = |words: &BTreeSet<String>, word: &str| words.contains(word) || words.contains("*");
-    let kind = ask.kind.map(Kind::to_string);
+    let covers = |known: &String| match (known.parse(), &ask.kind) {
+        (_, KindPattern::All) | (Ok(KindPattern::All), _) => true,
+        (Ok(KindPattern::Group(group)), KindPattern::One(kind)) => group == kind.group,
+        (Ok(known), asked) => known == *asked,
+        (Err(_), _) => false,
+    };
     has(&rule.verbs, ask.verb)
-        && kind.is_none_or(|kind| {
-            rule.kinds
-                .iter()
-                .any(|known| *known == kind || known == "*")
-        })
+        && rule.kinds.iter().any(covers)
         && (rule.subresource == ask.subresource || rule.subresource == "*")
         && (ask.namespace.is_empty()
             || rule.namespaces.is_empty()
