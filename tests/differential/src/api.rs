@@ -56,6 +56,16 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "priorityclasses",
     ),
     (
+        "ValidatingAdmissionPolicy",
+        "apis/admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicies",
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding",
+        "apis/admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicybindings",
+    ),
+    (
         "VolumeAttributesClass",
         "apis/storage.k8s.io/v1",
         "volumeattributesclasses",
