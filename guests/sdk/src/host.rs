@@ -95,6 +95,7 @@ impl Host<'_> {
             namespace,
             name,
             uid,
+            resource_version: String::new(),
         })
     }
 }
