@@ -71,7 +71,7 @@ pub fn history(
 /// Deletes the oldest revisions beyond the limit, except for those whose pods exist.
 ///
 /// # Errors
-/// A deletion failed.
+/// A deletion failed. No further one is started.
 pub fn clean_up(
     host: &Host,
     set: &DaemonSet,
@@ -127,7 +127,7 @@ fn unite(
             let (namespace, name) = (&set.meta.namespace, &pod.name);
             Write::patch(Pod::KIND, namespace, name, PatchType::Merge, &labels)
         });
-    for result in host.batch().extend(patches).run() {
+    for result in host.batch().extend(patches).stop_on_error().run() {
         result?;
     }
     delete(host, others.iter())
@@ -180,7 +180,7 @@ fn delete<'a>(
     revisions: impl Iterator<Item = &'a ControllerRevision>,
 ) -> Result<(), Error> {
     let deletions = revisions.map(|one| Write::delete_exactly(ControllerRevision::KIND, &one.meta));
-    for result in host.batch().extend(deletions).run() {
+    for result in host.batch().extend(deletions).stop_on_error().run() {
         result.found()?;
     }
     Ok(())

@@ -195,21 +195,34 @@ fn roll(rollout: &mut Rollout) -> Result<(), Error> {
     if rollout.resize(&rolling::resize_new(&rollout.deployment, &rollout.sets))? {
         return Ok(());
     }
-    let max_scaled_down = rolling::max_scaled_down(&rollout.deployment, &rollout.sets);
-    if max_scaled_down > 0 {
-        let dropped = rollout.resize(&rolling::scale_down_unavailable(
-            &rollout.sets,
-            max_scaled_down,
-        ))?;
-        let shrunk = rollout.resize(&rolling::scale_down_available(
-            &rollout.deployment,
-            &rollout.sets,
-        ))?;
-        if dropped || shrunk {
-            return Ok(());
-        }
+    match scale_down_old(rollout) {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        // The rollout can't proceed, but its status is updated, so that the progress deadline is reported. Nothing else
+        // retries: as in kube-controller-manager, the next change or the deadline does.
+        Err(error) => warning!(
+            rollout.host,
+            "an old ReplicaSet was not scaled down: {error}"
+        ),
     }
     clean_up_if_complete(rollout)
+}
+
+/// Scales down the old ReplicaSets. Returns whether any size changed.
+fn scale_down_old(rollout: &mut Rollout) -> Result<bool, Error> {
+    let max_scaled_down = rolling::max_scaled_down(&rollout.deployment, &rollout.sets);
+    if max_scaled_down <= 0 {
+        return Ok(false);
+    }
+    let dropped = rollout.resize(&rolling::scale_down_unavailable(
+        &rollout.sets,
+        max_scaled_down,
+    ))?;
+    let shrunk = rollout.resize(&rolling::scale_down_available(
+        &rollout.deployment,
+        &rollout.sets,
+    ))?;
+    Ok(dropped || shrunk)
 }
 
 /// Scales down the old ReplicaSets, waits until their pods are deleted, and scales up the new one.

@@ -23,7 +23,7 @@ use crate::views::{Deployment, Pod, ReplicaSet, Status};
 pub(crate) const VERSION_FIELDS: &[&str] = &["metadata.resourceVersion", "metadata.generation"];
 
 pub struct Rollout<'a> {
-    host: Host<'a>,
+    pub(crate) host: Host<'a>,
     /// The Deployment. Its status and revision may not be saved yet.
     pub deployment: Deployment,
     /// Its ReplicaSets.

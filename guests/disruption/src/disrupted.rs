@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-use crate::views::{Budget, Pod, pod_reference};
+use crate::views::{Budget, Pod};
 
 /// The entries of `disruptedPods`.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub fn warn(host: &Host, budget: &Budget, expired: &[&Pod]) {
     let message =
         format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
     for pod in expired {
-        let about = pod_reference(namespace, &pod.name, &pod.uid);
+        let about = pod.reference(namespace);
         host.emit(Event::warning(&about, "NotDeleted", &message));
     }
 }

@@ -6,7 +6,7 @@ use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 
 use crate::pods;
-use crate::views::{Budget, LabelledPod, Rival, pod_reference};
+use crate::views::{Budget, LabelledPod, Rival};
 
 /// Emits an event about each pod of a budget that another budget selects as well, once for each version of the pod.
 ///
@@ -34,7 +34,7 @@ pub fn warn(host: &Host, budget: &Budget) -> Result<(), Error> {
             pod.name
         );
         info!(host, "{message}");
-        let about = pod_reference(namespace, &pod.name, &pod.uid);
+        let about = pod.reference(namespace);
         let reason = "MultiplePodDisruptionBudgets";
         host.emit(Event::warning(&about, reason, &message));
     }

@@ -75,6 +75,8 @@ pub struct Pod {
     pub name: String,
     #[view(path = "metadata.uid")]
     pub uid: String,
+    #[view(path = "metadata.resourceVersion")]
+    pub resource_version: String,
     #[view(path = "metadata.ownerReferences")]
     pub owners: Vec<OwnerReference>,
     /// The deletion timestamp; `None` if it is not being deleted.
@@ -183,14 +185,26 @@ impl Pod {
     pub fn is_ready(&self) -> bool {
         self.ready == "True"
     }
+
+    /// Returns a reference to the pod, for events.
+    pub fn reference(&self, namespace: &str) -> ObjectReference {
+        pod_reference(namespace, &self.name, &self.uid, &self.resource_version)
+    }
 }
 
-/// Returns a reference to a pod, for events.
-pub fn pod_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+impl LabelledPod {
+    /// Returns a reference to the pod, for events.
+    pub fn reference(&self, namespace: &str) -> ObjectReference {
+        pod_reference(namespace, &self.name, &self.uid, &self.resource_version)
+    }
+}
+
+fn pod_reference(namespace: &str, name: &str, uid: &str, version: &str) -> ObjectReference {
     ObjectReference {
         kind: Pod::KIND.into(),
         namespace: namespace.into(),
         name: name.into(),
         uid: uid.into(),
+        resource_version: version.into(),
     }
 }

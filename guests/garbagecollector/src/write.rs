@@ -70,7 +70,14 @@ pub fn orphan_all(host: &Host, objects: &[Node], owner: &str) -> Result<(), Erro
     for (object, result) in objects.iter().zip(results) {
         let result = match result {
             Err(error) if has_changed(&error) => match current(host, object)? {
-                Some(now) => remove_owners(host, &now, &owner),
+                Some(now) => {
+                    let steps = |node: &Node| removal_of_owners(&node.metadata, &owner);
+                    if is_refusal(&error, &steps(object), &steps(&now)) {
+                        Err(error.into())
+                    } else {
+                        remove_owners(host, &now, &owner)
+                    }
+                }
                 None => Ok(()),
             },
             Err(error) if !error.is_not_found() => Err(error.into()),
@@ -176,9 +183,15 @@ fn current(host: &Host, object: &Node) -> Result<Option<Node>, Error> {
     }))
 }
 
-/// Whether the object has changed since it was read.
+/// Whether the object may have changed since it was read. An admission policy refuses with the same status as a test of a
+/// patch: see [`is_refusal`].
 fn has_changed(error: &ApiError) -> bool {
     error.status == 422 || error.is_conflict()
+}
+
+/// Whether the patch was refused for another reason than a change: its steps are the same for the current object.
+fn is_refusal(error: &ApiError, before: &Steps, now: &Steps) -> bool {
+    error.status == 422 && before == now
 }
 
 /// Changes an object, starting from its cached state and then from its current state. `None` if it
@@ -186,7 +199,7 @@ fn has_changed(error: &ApiError) -> bool {
 fn change(
     host: &Host,
     object: &Node,
-    steps: impl Fn(&Meta) -> Steps,
+    steps_of: impl Fn(&Meta) -> Steps,
 ) -> Result<Option<Meta>, Error> {
     #[derive(Deserialize)]
     struct Changed {
@@ -194,7 +207,7 @@ fn change(
     }
     let mut known = object.clone();
     for left in (0..TRIES).rev() {
-        let steps = steps(&known.metadata);
+        let steps = steps_of(&known.metadata);
         if steps.is_empty() {
             return Ok(None);
         }
@@ -206,11 +219,13 @@ fn change(
             }
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) if left == 0 || !has_changed(&error) => return Err(error.into()),
-            Err(_) => {}
-        }
-        match current(host, object)? {
-            Some(now) => known = now,
-            None => return Ok(None),
+            Err(error) => match current(host, object)? {
+                Some(now) if is_refusal(&error, &steps, &steps_of(&now.metadata)) => {
+                    return Err(error.into());
+                }
+                Some(now) => known = now,
+                None => return Ok(None),
+            },
         }
     }
     unreachable!("the last attempt returns")

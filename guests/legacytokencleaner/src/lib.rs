@@ -15,6 +15,7 @@ pub mod token;
 
 use std::time::Duration;
 
+use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::{duration, info, prelude::*, warning};
 use serde::Deserialize;
 
@@ -66,7 +67,11 @@ impl Controller for LegacyTokens {
             .watch(watch::<Secret>().field_selector(&format!("type={SECRET_TYPE}")))
             .watch(watch::<ServiceAccount>())
             .watch(watch::<pods::Pod>())
-            .queue("legacy_serviceaccount_token_cleaner")
+            // A failure is repeated by the next tick.
+            .queue_with(Queue {
+                max_retries: Some(0),
+                ..queue("legacy_serviceaccount_token_cleaner")
+            })
             .ticker(KEY, INTERVAL)
             .allow(Tracking::KIND, ["get"])
             .allow(Secret::KIND, ["patch", "delete"])

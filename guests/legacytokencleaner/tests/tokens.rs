@@ -279,4 +279,6 @@ fn it_runs_once_a_day_and_on_no_change() {
             .collect::<Vec<_>>(),
         [86_400_000]
     );
+    // A write that is refused is not repeated before.
+    assert_eq!(description.queues[0].max_retries, Some(0));
 }

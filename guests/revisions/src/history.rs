@@ -41,7 +41,7 @@ pub fn list(
 /// there is an orphan.
 ///
 /// # Errors
-/// The owner may not adopt, or a write failed.
+/// The owner may not adopt, or a write failed. No further write is started.
 pub fn adopt(
     host: &Host,
     owner: &Meta,
@@ -65,24 +65,16 @@ pub fn adopt(
         )
         .returning(&["metadata.resourceVersion"])
     });
-    let results = host.batch().extend(adoptions).run();
-    let mut errors = Vec::new();
+    let results = host.batch().extend(adoptions).stop_on_error().run();
     for (orphan, result) in orphans.into_iter().zip(results) {
-        match result
+        let answered = result
             .map_err(Error::from)
             .and_then(|answer| answer.parse::<Answered>())
-        {
-            Ok(answered) => {
-                orphan.meta.resource_version = answered.metadata.resource_version;
-                orphan.meta.owner_references.push(reference.clone());
-            }
-            Err(error) => errors.push(Error::Doing(
-                format!("adopting ControllerRevision {}", orphan.meta.key()),
-                Box::new(error),
-            )),
-        }
+            .doing(|| format!("adopting ControllerRevision {}", orphan.meta.key()))?;
+        orphan.meta.resource_version = answered.metadata.resource_version;
+        orphan.meta.owner_references.push(reference.clone());
     }
-    Error::join(errors).map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Creates a revision of the owner, of `kind`. If another revision has its name, returns that one if

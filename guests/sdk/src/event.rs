@@ -37,7 +37,10 @@ impl<'a> Event<'a> {
             event_type,
             reason,
             message,
-            options: EventOptions::default(),
+            options: EventOptions {
+                resource_version: about.resource_version.clone(),
+                ..EventOptions::default()
+            },
         }
     }
 
@@ -54,6 +57,7 @@ impl<'a> Event<'a> {
             namespace,
             name,
             uid,
+            resource_version: _,
         } = object.clone();
         self.options.related = Some(EventReference {
             kind,

@@ -98,6 +98,7 @@ impl Host<'_> {
             namespace,
             name,
             uid,
+            resource_version: String::new(),
         })
     }
 }

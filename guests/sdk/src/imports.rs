@@ -117,6 +117,8 @@ pub struct ObjectReference {
     pub name: String,
     /// Empty if unknown.
     pub uid: String,
+    /// As the object was read; empty if unknown. Only events have it.
+    pub resource_version: String,
 }
 
 /// A function of the interface `metrics`.

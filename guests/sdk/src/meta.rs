@@ -151,6 +151,7 @@ impl Meta {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
         }
     }
 

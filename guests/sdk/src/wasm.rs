@@ -385,6 +385,7 @@ fn named(object: &ObjectReference) -> wit::types::ObjectReference {
         namespace,
         name,
         uid,
+        resource_version: _,
     } = object.clone();
     wit::types::ObjectReference {
         kind,

@@ -12,7 +12,7 @@ pub mod keys;
 
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, RoutedKey, StringMap, debug};
+use flyball_sdk::{Delta, Effect, RoutedKey, StringMap, debug, warning};
 
 use fill::{SECRET_TYPE, Secret};
 use keys::{AccountKey, SecretKey};
@@ -230,7 +230,7 @@ fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
 }
 
 /// Removes a deleted Secret from the `secrets` of its account, if the account exists. A conflict is
-/// retried.
+/// retried, and another refusal is only logged.
 fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let (namespace, account, uid) = (&key.namespace, &key.account, &key.account_uid);
     if cached_account(host, namespace, account, uid)?.is_none() {
@@ -248,7 +248,17 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     if others.len() == found.secrets.len() {
         return Ok(());
     }
-    host.update(Account::KIND, &found.meta, &json!({"secrets": others}))
-        .found()?;
-    Ok(())
+    let updated = host.update(Account::KIND, &found.meta, &json!({"secrets": others}));
+    match updated.found() {
+        // Nothing would change that. kube-controller-manager does not retry either.
+        Err(error) if error.effect == Effect::Refused && !error.is_conflict() => {
+            let secret = &key.name;
+            warning!(
+                host,
+                "the reference to the secret {secret} was not removed: {error}"
+            );
+            Ok(())
+        }
+        result => Ok(result.map(drop)?),
+    }
 }

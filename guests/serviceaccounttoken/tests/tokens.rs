@@ -403,14 +403,16 @@ fn the_references_are_read_live() {
 }
 
 #[test]
-fn a_conflict_over_the_references_is_retried_and_a_deleted_account_is_not() {
+fn a_conflict_over_the_references_is_retried_and_another_refusal_is_not() {
     let cluster = cluster([account(json!([{"name": "token"}]))]);
     cluster.fail("update", "v1/ServiceAccount", refusal(409, "Conflict"));
     assert!(!sync_secret(&cluster).unwrap_err().is_terminal());
-    cluster.fail("update", "v1/ServiceAccount", refusal(404, "NotFound"));
-    assert_eq!(sync_secret(&cluster).unwrap(), Outcome::Done);
+    for (status, reason) in [(404, "NotFound"), (422, "Invalid")] {
+        cluster.fail("update", "v1/ServiceAccount", refusal(status, reason));
+        assert_eq!(sync_secret(&cluster).unwrap(), Outcome::Done);
+    }
     sync_secret(&cluster).unwrap();
-    assert_eq!(cluster.writes().len(), 3);
+    assert_eq!(cluster.writes().len(), 4);
     assert_eq!(
         cluster
             .object("v1/ServiceAccount", "team", "builder")

@@ -12,3 +12,4 @@ pub(crate) mod incidents;
 pub(crate) mod lease;
 pub(crate) mod review;
 pub(crate) mod service_account;
+pub(crate) mod user_agent;

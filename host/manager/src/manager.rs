@@ -7,7 +7,8 @@ use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminHandle;
-use crate::api::cluster::{Cluster, ClusterError};
+use crate::api::cluster::{Cluster, ClusterError, KCM_CLIENT};
+use crate::api::events::Recorder;
 use crate::api::fence::Fence;
 use crate::api::lease::{Elector, LeaderElection, LeaseLost};
 use crate::plugins::load::BuiltIn;
@@ -68,6 +69,7 @@ impl From<SupervisorError> for ManagerError {
 pub struct Manager {
     cluster: Arc<Cluster>,
     leader_election: Option<LeaderElection>,
+    has_builtins: bool,
     telemetry: Telemetry,
     supervisor: Supervisor,
     admin: AdminHandle,
@@ -104,6 +106,7 @@ impl Manager {
         Ok(Self {
             cluster,
             leader_election,
+            has_builtins: !builtins.is_empty(),
             telemetry,
             supervisor,
             admin: AdminHandle::new(requests),
@@ -141,9 +144,19 @@ impl Manager {
             return Ok(());
         };
         let cluster = self.cluster;
-        let client = cluster.client("leader-election", Arc::new(Fence::open()));
+        let purpose = "leader-election";
+        let open = || Arc::new(Fence::open());
+        let (client, events, source) = if self.has_builtins {
+            let events = cluster.kcm_client(KCM_CLIENT, open());
+            (cluster.kcm_client(purpose, open()), events, KCM_CLIENT)
+        } else {
+            let client = cluster.client(purpose, open());
+            (client.clone(), client, election.name.as_str())
+        };
+        let recorder = Recorder::start(events, purpose.into(), source.to_owned());
         let elector = Elector::new(
             client,
+            recorder,
             election,
             &cluster.holder_identity,
             cluster.fence.clone(),

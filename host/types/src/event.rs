@@ -19,6 +19,9 @@ pub struct EventOptions {
     /// The event's annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// The resource version of the object that the event is about, as it was read; empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
 }
 
 /// Identifies an object.
@@ -76,6 +79,7 @@ mod tests {
             action: "Binding".into(),
             related: Some(related),
             annotations: BTreeMap::from([("a".into(), "b".into())]),
+            resource_version: "7".into(),
         };
         assert_eq!(
             EventOptions::parse(&options.to_document()).unwrap(),

@@ -69,6 +69,16 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     ("ServiceCIDR", "apis/networking.k8s.io/v1", "servicecidrs"),
     (
+        "ValidatingAdmissionPolicy",
+        "apis/admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicies",
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding",
+        "apis/admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicybindings",
+    ),
+    (
         "VolumeAttributesClass",
         "apis/storage.k8s.io/v1",
         "volumeattributesclasses",

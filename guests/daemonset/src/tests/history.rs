@@ -331,9 +331,9 @@ fn a_limit_of_zero_keeps_only_the_current_revision() {
 }
 
 #[test]
-fn a_failed_clean_up_is_an_error_after_the_pods_were_created() {
+fn a_failed_clean_up_is_an_error_after_the_pods_were_created_and_the_last_deletion() {
     let world = World::of(set_with([("/spec/revisionHistoryLimit", json!(0))]), 1)
-        .with([revision("ds-a", "app:2", 1)]);
+        .with([revision("ds-a", "app:2", 1), revision("ds-b", "app:3", 2)]);
     world
         .cluster
         .fail("delete", REVISION, refusal(500, "InternalError"));
@@ -345,5 +345,11 @@ fn a_failed_clean_up_is_an_error_after_the_pods_were_created() {
             .starts_with("failed to clean up revisions of DaemonSet")
     );
     assert_eq!(moves(&writes), (1, 0));
+    let kept = numbers(&world).into_iter().map(|(name, _)| name);
+    assert_eq!(
+        kept.filter(|name| name.len() == 4).count(),
+        2,
+        "ds-a and ds-b"
+    );
     assert_eq!(world.status()["observedGeneration"], 1);
 }

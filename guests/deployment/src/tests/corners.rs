@@ -1,6 +1,8 @@
 //! Cases besides rollouts: claims, collisions, errors, deletion, and state left by an interrupted
 //! reconcile.
 
+use std::time::Duration;
+
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
 
@@ -211,15 +213,44 @@ fn nothing_is_retried_in_a_terminating_namespace() {
 
 #[test]
 fn the_status_is_written_even_if_a_later_step_fails() {
+    let world = World::rolled_out(deployment(2, "v1"));
+    let old = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
+    world.edit(|web| web["spec"]["strategy"] = json!({"type": "Recreate"}));
+    world.use_image("v2");
+    world.edit(|web| web["spec"]["paused"] = true.into());
+    world.sync();
+    world.edit(|web| web["spec"]["paused"] = false.into());
+    world.cluster.fail("update", SET, refusal(409, "Conflict"));
+    let (outcome, writes) = world.try_sync();
+    assert!(outcome.unwrap_err().api().unwrap().is_conflict());
+    let lines: Vec<_> = writes
+        .iter()
+        .map(|write| format!("{} {} {}", write.verb, write.kind, write.name))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            format!("update {SET} {old}"),
+            format!("update {DEPLOYMENT} web")
+        ]
+    );
+    assert_eq!(world.progress(), "DeploymentResumed");
+}
+
+#[test]
+fn the_progress_deadline_is_reported_although_no_old_set_can_be_scaled_down() {
     let world = World::rolled_out(deployment(10, "v1"));
     let old = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
     world.edit(|web| {
         web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 0, "maxUnavailable": 2})
     });
     world.use_image("v2");
-    world.cluster.fail("update", SET, refusal(409, "Conflict"));
+    world.cluster.fail("update", SET, refusal(422, "Invalid"));
     let (outcome, writes) = world.try_sync();
-    assert!(outcome.unwrap_err().api().unwrap().is_conflict());
+    assert_eq!(
+        outcome.unwrap(),
+        Outcome::RequeueAfter(Duration::from_secs(601))
+    );
     let lines: Vec<_> = writes
         .iter()
         .map(|write| format!("{} {} {}", write.verb, write.kind, write.name))
@@ -234,6 +265,15 @@ fn the_status_is_written_even_if_a_later_step_fails() {
         ]
     );
     assert_eq!(world.progress(), "NewReplicaSetCreated");
+
+    world.cluster.advance(Duration::from_secs(601));
+    world.cluster.fail("update", SET, refusal(422, "Invalid"));
+    assert_eq!(world.try_sync().0.unwrap(), Outcome::Done);
+    assert_eq!(world.progress(), "ProgressDeadlineExceeded");
+    assert_eq!(
+        world.deployment()["status"]["observedGeneration"],
+        world.deployment()["metadata"]["generation"]
+    );
 }
 
 #[test]

@@ -127,8 +127,16 @@ fn a_finalizer_is_removed_at_its_current_index() {
 fn a_change_that_always_conflicts_is_an_error_in_the_end() {
     let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
     for _ in 0..5 {
-        cluster.fail("patch", MAP, refusal(422, "Invalid"));
+        cluster.fail("patch", MAP, refusal(409, "Conflict"));
     }
     assert!(collect(&cluster, &key("owner")).is_err());
     assert_eq!(cluster.written().len(), 5);
+}
+
+#[test]
+fn a_change_that_an_admission_policy_refuses_is_tried_once() {
+    let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
+    cluster.fail("patch", MAP, refusal(422, "Invalid"));
+    assert!(collect(&cluster, &key("owner")).is_err());
+    assert_eq!(cluster.written().len(), 1);
 }

@@ -50,10 +50,20 @@ fn the_owner_is_kept_until_all_its_dependents_are_orphaned() {
 #[test]
 fn a_changed_dependent_is_read_again() {
     let cluster = family();
-    cluster.fail_nth("patch", MAP, 2, refusal(422, "Invalid"));
+    cluster.fail_nth("patch", MAP, 2, refusal(409, "Conflict"));
     orphan(&cluster, &key("owner")).unwrap();
     assert_eq!(cluster.live_reads(), ["get v1/ConfigMap a/two"]);
     assert_eq!(owners(&cluster, "two"), ["other"]);
+}
+
+#[test]
+fn a_dependent_that_an_admission_policy_keeps_is_patched_once() {
+    let cluster = family();
+    cluster.fail_nth("patch", MAP, 2, refusal(422, "Invalid"));
+    assert!(orphan(&cluster, &key("owner")).is_err());
+    let patched = cluster.writes();
+    let patched: Vec<&str> = patched.iter().map(|write| write.name.as_str()).collect();
+    assert_eq!(patched, ["one", "two"]);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn an_owner_that_may_not_adopt_adopts_nothing() {
 }
 
 #[test]
-fn one_failed_adoption_is_an_error() {
+fn a_failed_adoption_is_an_error_and_the_last_write() {
     let cluster = Cluster::with([stored("a", "web", "", 1), stored("b", "web", "", 2)]);
     let mut revisions = list(&cluster.host(), &owner(), &selector()).unwrap();
     cluster.fail("patch", ControllerRevision::KIND, refusal(422, "Invalid"));
@@ -132,7 +132,8 @@ fn one_failed_adoption_is_an_error() {
         "{error}"
     );
     assert!(revisions[0].meta.owner_references.is_empty());
-    assert_eq!(revisions[1].meta.owner_references.len(), 1);
+    assert!(revisions[1].meta.owner_references.is_empty());
+    assert_eq!(cluster.written().len(), 1);
 }
 
 #[test]

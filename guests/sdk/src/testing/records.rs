@@ -54,7 +54,7 @@ pub struct Event {
     pub event_type: String,
     pub reason: String,
     pub message: String,
-    /// The event's action, related object and annotations.
+    /// The event's action, related object, annotations and resource version.
     pub options: EventOptions,
 }
 

@@ -73,6 +73,7 @@ impl Cluster {
             namespace,
             name,
             uid,
+            resource_version: String::new(),
         });
     }
 

@@ -145,6 +145,24 @@ impl ApiRequest {
     }
 }
 
+/// Why a request failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: ApiError,
+    /// Whether the error is the server's answer. Otherwise it is the host's, such as `Unreachable` or `Timeout`.
+    pub(crate) is_answer: bool,
+}
+
+impl From<ApiError> for Failed {
+    /// An error of the host.
+    fn from(error: ApiError) -> Self {
+        Self {
+            error,
+            is_answer: false,
+        }
+    }
+}
+
 impl ApiClient {
     /// A client that sends this User-Agent and starts no write unless the fence is open.
     pub(crate) fn new(
@@ -176,10 +194,17 @@ impl ApiClient {
         self.send_held(request).await.map(|held| held.bytes)
     }
 
+    /// As [`ApiClient::send`], and says of a failure whether it is the server's answer.
+    pub(crate) async fn send_noting_answer(&self, request: ApiRequest) -> Result<Bytes, Failed> {
+        let held = self.send_patiently(request).await?;
+        Ok(held.bytes)
+    }
+
     /// As [`ApiClient::send`]. The answer stays counted in the request's budget until it is dropped.
     pub(crate) async fn send_held(&self, request: ApiRequest) -> Result<Held, ApiError> {
         let is_read = request.method == Method::GET;
         let result = self.send_patiently(request).await;
+        let result = result.map_err(|failed| failed.error);
         if is_read {
             result.map_err(ApiError::of_read)
         } else {
@@ -187,32 +212,36 @@ impl ApiClient {
         }
     }
 
-    async fn send_patiently(&self, mut request: ApiRequest) -> Result<Held, ApiError> {
+    async fn send_patiently(&self, mut request: ApiRequest) -> Result<Held, Failed> {
         // A later attempt says nothing about the effect of an earlier one.
         let mut is_unknown = false;
-        let with_effect = |error: ApiError, is_unknown| {
+        let with_effect = |failed: Failed, is_unknown| {
             if is_unknown {
-                error.with_effect(Effect::Unknown)
+                Failed {
+                    error: failed.error.with_effect(Effect::Unknown),
+                    ..failed
+                }
             } else {
-                error
+                failed
             }
         };
         for retry in 0.. {
             let patience = self
                 .admit(&request)
-                .map_err(|error| with_effect(error, is_unknown))?;
-            let error = match tokio::time::timeout(patience, self.try_send(&request)).await {
+                .map_err(|error| with_effect(error.into(), is_unknown))?;
+            let failed = match tokio::time::timeout(patience, self.try_send(&request)).await {
                 Ok(Ok(body)) => return Ok(body),
-                Ok(Err(error)) => error,
+                Ok(Err(failed)) => failed,
                 Err(_) => {
                     let (method, path) = (&request.method, &request.path);
                     let message = format!(
                         "no answer to {method} {path} within {} s",
                         patience.as_secs()
                     );
-                    return Err(ApiError::timeout(message));
+                    return Err(ApiError::timeout(message).into());
                 }
             };
+            let error = &failed.error;
             match error.retry_after_ms {
                 Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
                     tracing::debug!(%error, wait, path = request.path, "the server asks to wait");
@@ -226,7 +255,7 @@ impl ApiClient {
                         None => pause.await,
                     }
                 }
-                _ => return Err(with_effect(error, is_unknown)),
+                _ => return Err(with_effect(failed, is_unknown)),
             }
         }
         unreachable!("the loop returns")
@@ -245,7 +274,7 @@ impl ApiClient {
         Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
     }
 
-    async fn try_send(&self, api_request: &ApiRequest) -> Result<Held, ApiError> {
+    async fn try_send(&self, api_request: &ApiRequest) -> Result<Held, Failed> {
         let (method, path) = (&api_request.method, &api_request.path);
         let mut request = Request::builder()
             .method(method)
@@ -301,7 +330,10 @@ impl ApiClient {
         if let Some(seconds) = seconds {
             error.retry_after_ms = Some(seconds.saturating_mul(1000));
         }
-        Err(error)
+        Err(Failed {
+            error,
+            is_answer: true,
+        })
     }
 }
 

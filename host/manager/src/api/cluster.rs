@@ -13,6 +13,7 @@ use tower::util::BoxCloneSyncService;
 use crate::api::client::ApiClient;
 use crate::api::fence::Fence;
 use crate::api::service_account::ServiceAccount;
+use crate::api::user_agent;
 
 /// What all plugins share of one API server.
 pub(crate) struct Cluster {
@@ -57,7 +58,7 @@ impl Cluster {
         let mut without_credentials = config.clone();
         without_credentials.auth_info = kube::config::AuthInfo::default();
         let mut watching = config.clone();
-        let agent = user_agent(&holder_identity, "shared-informers");
+        let agent = user_agent::own(&holder_identity, "shared-informers");
         if let Ok(agent) = http::HeaderValue::from_str(&agent) {
             watching.headers.push((http::header::USER_AGENT, agent));
         }
@@ -80,29 +81,49 @@ impl Cluster {
     /// A client with the host's own credentials, for `purpose`, which the User-Agent names. It writes nothing while `fence`
     /// is closed.
     pub(crate) fn client(&self, purpose: &str, fence: Arc<Fence>) -> ApiClient {
-        let agent = user_agent(&self.holder_identity, purpose);
+        let agent = user_agent::own(&self.holder_identity, purpose);
         ApiClient::new(self.connection.clone(), None, &agent, fence)
     }
 
-    /// A client with the credentials of a service account, for the plugin that the User-Agent names. The host requests
-    /// the account's tokens.
+    /// As [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name: what it writes has the
+    /// same field manager.
+    pub(crate) fn kcm_client(&self, client: &str, fence: Arc<Fence>) -> ApiClient {
+        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+        ApiClient::new(self.connection.clone(), None, &agent, fence)
+    }
+
+    /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The host
+    /// requests the account's tokens.
     pub(crate) fn client_as(&self, namespace: &str, account: &str, plugin: &str) -> ApiClient {
         let tokens = self.client(plugin, self.fence.clone());
+        let agent = user_agent::own(&self.holder_identity, plugin);
+        self.with_account(tokens, namespace, account, &agent)
+    }
+
+    /// As [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this name.
+    pub(crate) fn kcm_client_as(&self, namespace: &str, account: &str, client: &str) -> ApiClient {
+        let tokens = self.kcm_client(KCM_CLIENT, self.fence.clone());
+        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+        self.with_account(tokens, namespace, account, &agent)
+    }
+
+    fn with_account(
+        &self,
+        tokens: ApiClient,
+        namespace: &str,
+        account: &str,
+        agent: &str,
+    ) -> ApiClient {
         let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
-        let agent = user_agent(&self.holder_identity, plugin);
         ApiClient::new(
             self.bare.clone(),
             Some(credentials),
-            &agent,
+            agent,
             self.fence.clone(),
         )
     }
 }
 
-/// The User-Agent: this process, and what the request is for.
-fn user_agent(holder_identity: &str, purpose: &str) -> String {
-    format!(
-        "flyball/{} ({holder_identity}) {purpose}",
-        env!("CARGO_PKG_VERSION")
-    )
-}
+/// The name of the client with which kube-controller-manager creates service accounts, requests their tokens, and records
+/// events about its lease. It is also the source of those events.
+pub(crate) const KCM_CLIENT: &str = "kube-controller-manager";

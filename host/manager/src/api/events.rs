@@ -2,6 +2,8 @@
 //! so that emitting an event never waits and never fails.
 
 mod correlator;
+mod object;
+mod recent;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +13,25 @@ use bytes::Bytes;
 use flyball_cache::source::PROTOBUF_METADATA;
 use flyball_cache::{ApiResource, PathSegmentError};
 use flyball_plugin::ObjectReference;
-use flyball_types::{ApiError, EventOptions, EventReference, Kind};
-use serde_json::{Value, json};
+use flyball_types::{ApiError, EventOptions, HostReason, Kind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::correlator::{Correlated, Correlator};
-use crate::api::client::{ApiClient, ApiRequest};
+use crate::api::client::{ApiClient, ApiRequest, Failed};
 use crate::limits::rate::RateGate;
 
 /// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
 /// How many events may wait to be sent. More are dropped, as in client-go.
 const WAITING: usize = 1000;
-/// How often an event is retried if the server can't be reached, and how long each retry waits.
-const RETRIES: u32 = 12;
+/// How often an event is sent while the server does not answer, and how long each retry waits. The first one waits for a
+/// random part of it.
+const ATTEMPTS: u32 = 12;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
+/// The types that an event may have.
+const TYPES: [&str; 2] = ["Normal", "Warning"];
 
 /// An event of a guest or of the host.
 #[derive(Clone, Debug)]
@@ -89,8 +93,19 @@ impl Recorder {
         EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
     }
 
-    /// Records an event, or drops it if too many are waiting.
+    /// Records an event, or drops it if too many are waiting or it has another type than the API's.
     pub(crate) fn emit(&self, event: Event) {
+        if !TYPES.contains(&&*event.event_type) {
+            if self.drops.pass() {
+                tracing::warn!(
+                    plugin = &*self.plugin,
+                    reason = event.reason,
+                    event_type = event.event_type,
+                    "dropped an event of an unknown type"
+                );
+            }
+            return;
+        }
         if let Err(error) = self.sender.try_send(event)
             && self.drops.pass()
         {
@@ -123,197 +138,233 @@ struct Sending {
 impl Sending {
     async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
-            let Some(correlated) = self.correlator.correlate(event, Instant::now()) else {
-                continue;
-            };
-            self.send(correlated).await;
+            let correlated = self
+                .correlator
+                .correlate(event, Instant::now(), SystemTime::now());
+            if let Some(correlated) = correlated {
+                self.send(&correlated).await;
+            }
         }
     }
 
-    async fn send(&mut self, event: Correlated) {
-        for retry in 0..=RETRIES {
-            if retry > 0 {
-                tokio::time::sleep(RETRY_DELAY).await;
+    /// Sends an event. As in client-go, others wait only while the server does not answer at all; an event that it refuses,
+    /// or that makes it fail, is dropped.
+    async fn send(&self, event: &Correlated) {
+        let reason = &event.event.reason;
+        for attempt in 1..=ATTEMPTS {
+            let Err(failed) = self.try_send(event).await else {
+                return;
+            };
+            let Failed { error, .. } = &failed;
+            if !is_retried(&failed) {
+                // A terminating namespace accepts no more events: this is not an error.
+                tracing::debug!(%error, reason, "the server refused an event");
+                return;
             }
-            match self.try_send(&event).await {
-                Ok(name) => return self.correlator.sent(&event, name),
-                Err(error) if error.status >= 500 => {
-                    tracing::debug!(%error, reason = event.event.reason, "an event could not be sent yet");
-                }
-                Err(error) => {
-                    // A terminating namespace accepts no more events: this is not an error.
-                    tracing::debug!(%error, reason = event.event.reason, "the server refused an event");
-                    return;
-                }
+            tracing::debug!(%error, reason, "an event could not be sent yet");
+            match attempt {
+                ATTEMPTS => {}
+                1 => tokio::time::sleep(RETRY_DELAY.mul_f64(rand::random())).await,
+                _ => tokio::time::sleep(RETRY_DELAY).await,
             }
         }
         tracing::warn!(
-            reason = event.event.reason,
+            reason,
             "gave up on an event: the server could not be reached"
         );
     }
 
-    /// Sends an event and returns its name.
-    async fn try_send(&self, correlated: &Correlated) -> Result<String, ApiError> {
-        let event = &correlated.event;
-        let namespace = if event.about.namespace.is_empty() {
+    async fn try_send(&self, correlated: &Correlated) -> Result<(), Failed> {
+        let about = &correlated.event.about;
+        let namespace = if about.namespace.is_empty() {
             "default"
         } else {
-            &event.about.namespace
+            &about.namespace
         };
-        let time = format_time(event.at);
         let events = ApiResource::new(Kind::new("", "v1", "Event"), "events", true);
         let invalid = |error: PathSegmentError| ApiError::invalid(error.to_string());
         let collection = events.collection(namespace).map_err(invalid)?;
-        if let Some(name) = &correlated.known_as {
-            let patch =
-                json!({"count": correlated.count, "lastTimestamp": time, "message": event.message});
-            let path = events.object(namespace, name, "").map_err(invalid)?;
+        if correlated.count > 1 {
+            let path = events
+                .object(namespace, &correlated.name, "")
+                .map_err(invalid)?;
             let call = ApiRequest::patch(
                 path,
                 "application/strategic-merge-patch+json",
-                Bytes::from(patch.to_string()),
+                Bytes::from(object::patch(correlated).to_string()),
             );
-            match self.client.send(call.accept(PROTOBUF_METADATA)).await {
-                Ok(_) => return Ok(name.clone()),
-                // The event has expired: it is created again below.
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
+            match self.send_request(call).await {
+                // It has expired, or was never created: it is created below, with the same name and count.
+                Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
+                result => return result,
             }
         }
-        let nanoseconds = event
-            .at
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
-        let name = format!("{}.{nanoseconds:x}", event.about.name);
-        let body = object(correlated, namespace, &name, &self.source)?;
+        let body = object::object(correlated, namespace, &self.source)?;
+        self.send_request(ApiRequest::post(collection, Bytes::from(body.to_string())))
+            .await
+    }
+
+    async fn send_request(&self, request: ApiRequest) -> Result<(), Failed> {
         // The answer is not used: this form is the shortest.
-        let call =
-            ApiRequest::post(collection, Bytes::from(body.to_string())).accept(PROTOBUF_METADATA);
-        self.client.send(call).await.map(|_| name)
+        let request = request.accept(PROTOBUF_METADATA);
+        self.client.send_noting_answer(request).await.map(drop)
     }
 }
 
-/// An event as the API has it.
-fn object(
-    correlated: &Correlated,
-    namespace: &str,
-    name: &str,
-    source: &str,
-) -> Result<Value, ApiError> {
-    let event = &correlated.event;
-    let time = format_time(event.at);
-    let mut object = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": reference(&event.about)?,
-        "type": event.event_type,
-        "reason": event.reason,
-        "message": event.message,
-        "source": {"component": source},
-        "reportingComponent": source,
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": correlated.count,
-    });
-    let EventOptions {
-        action,
-        related,
-        annotations,
-    } = &event.options;
-    if !action.is_empty() {
-        object["action"] = action.as_str().into();
-    }
-    if let Some(related) = related {
-        let EventReference {
-            kind,
-            namespace,
-            name,
-            uid,
-        } = related.clone();
-        object["related"] = reference(&ObjectReference {
-            kind,
-            namespace,
-            name,
-            uid,
-        })?;
-    }
-    if !annotations.is_empty() {
-        object["metadata"]["annotations"] = json!(annotations);
-    }
-    Ok(object)
-}
-
-/// An object as an event names it.
-fn reference(object: &ObjectReference) -> Result<Value, ApiError> {
-    let kind: Kind = object
-        .kind
-        .parse()
-        .map_err(|error| ApiError::invalid(format!("{error}")))?;
-    Ok(json!({
-        "apiVersion": kind.api_version(), "kind": kind.kind,
-        "namespace": object.namespace, "name": object.name, "uid": object.uid,
-    }))
-}
-
-fn format_time(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let timestamp = i64::try_from(seconds)
-        .ok()
-        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    timestamp.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+/// Whether an event is sent again: if no answer came, unless the host itself refuses to send it.
+fn is_retried(failed: &Failed) -> bool {
+    let Failed { error, is_answer } = failed;
+    !is_answer && error.status >= 500 && error.reason != HostReason::Fenced.as_str()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::AtomicU32;
 
-    #[test]
-    fn the_options_of_an_event_go_into_its_object() {
-        let document = br#"{"action": "Binding", "annotations": {"a": "b"},
-                            "related": {"kind": "v1/Node", "name": "n"}}"#;
-        let about = ObjectReference {
-            kind: "v1/Pod".into(),
-            namespace: "demo".into(),
-            name: "web".into(),
-            uid: "1".into(),
-        };
-        let event = |options| Event {
-            about: about.clone(),
+    use flyball_cache::Connection;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::fake_server::{Log, Reply, serve};
+    use crate::api::fence::Fence;
+
+    fn event(name: &str, reason: &str) -> Event {
+        Event {
+            about: ObjectReference {
+                kind: "v1/Pod".into(),
+                namespace: "demo".into(),
+                name: name.into(),
+                uid: "1".into(),
+            },
             event_type: "Normal".into(),
-            reason: "Scheduled".into(),
+            reason: reason.into(),
             message: "m".into(),
-            options,
-            at: SystemTime::UNIX_EPOCH,
-        };
-        let object = |options| {
-            let correlated = Correlator::default()
-                .correlate(event(options), Instant::now())
-                .unwrap();
-            object(&correlated, "demo", "web.1", "scheduler").unwrap()
-        };
-        let with = object(EventOptions::parse(document).unwrap());
-        assert_eq!(with["action"], "Binding");
-        assert_eq!(with["metadata"]["annotations"], json!({"a": "b"}));
-        assert_eq!(
-            with["related"],
-            json!({"apiVersion": "v1", "kind": "Node", "namespace": "", "name": "n", "uid": ""})
-        );
-        let without = object(EventOptions::default());
-        assert!(without.get("action").is_none() && without.get("related").is_none());
-        assert!(without["metadata"].get("annotations").is_none());
+            options: EventOptions::default(),
+            at: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        }
     }
 
-    #[test]
-    fn times_are_written_in_whole_seconds() {
-        assert_eq!(
-            format_time(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_900)),
-            "2023-11-14T22:13:20Z"
+    /// Sends events through a recorder until all are sent or dropped.
+    async fn send(connection: Connection, fence: Fence, events: Vec<Event>) {
+        let client = ApiClient::new(connection, None, "test", Arc::new(fence));
+        let recorder = Recorder::start(client, "plugin".into(), "component".into());
+        events.into_iter().for_each(|event| recorder.emit(event));
+        recorder.drain(Duration::from_secs(1000)).await;
+    }
+
+    fn created(log: &Log) -> Vec<String> {
+        let reason = |body: Value| body["reason"].as_str().unwrap_or_default().to_owned();
+        let requests = log.take_requests().into_iter();
+        requests.map(|request| reason(request.body)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_makes_the_server_fail_does_not_hold_up_others() {
+        for status in [400, 409, 500, 503, 504] {
+            let (connection, log) = serve(move |request| match &request.body["reason"] {
+                reason if reason == "Bad" => Reply::refusal(status, "Timeout"),
+                _ => Reply::Json(201, json!({})),
+            });
+            let begun = Instant::now();
+            let events = vec![event("web", "Bad"), event("web", "Good")];
+            send(connection, Fence::open(), events).await;
+            assert_eq!(created(&log), ["Bad", "Good"], "{status}");
+            assert!(begun.elapsed() < Duration::from_secs(1), "{status}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_without_an_answer_is_sent_twelve_times() {
+        let (connection, log) = serve(|request| match &request.body["reason"] {
+            reason if reason == "Lost" => Reply::Nothing,
+            _ => Reply::Json(201, json!({})),
+        });
+        let events = vec![event("web", "Lost"), event("web", "Good")];
+        send(connection, Fence::open(), events).await;
+        let created = created(&log);
+        assert_eq!(created.len(), 13);
+        assert_eq!(created.last().map(String::as_str), Some("Good"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_while_another_process_leads() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let begun = Instant::now();
+        send(connection, Fence::closed(), vec![event("web", "A")]).await;
+        assert!(log.take().is_empty());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeated_event_is_patched_and_created_again_once_it_has_expired() {
+        let patches = AtomicU32::new(0);
+        let (connection, log) = serve(move |request| match request.method.as_str() {
+            "PATCH" if patches.fetch_add(1, Ordering::Relaxed) == 1 => {
+                Reply::refusal(404, "NotFound")
+            }
+            _ => Reply::Json(201, json!({})),
+        });
+        let later = |seconds| Event {
+            at: SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),
+            ..event("web", "A")
+        };
+        send(
+            connection,
+            Fence::open(),
+            vec![later(1), later(2), later(3)],
+        )
+        .await;
+        let requests = log.take_requests();
+        let sent: Vec<(&str, &str)> = requests
+            .iter()
+            .map(|request| (request.method.as_str(), request.path.as_str()))
+            .collect();
+        let (all, one) = (
+            "/api/v1/namespaces/demo/events",
+            "/api/v1/namespaces/demo/events/web.3b9aca00",
         );
+        assert_eq!(
+            sent,
+            [("POST", all), ("PATCH", one), ("PATCH", one), ("POST", all)]
+        );
+        assert_eq!(
+            requests[1].body,
+            json!({"count": 2, "lastTimestamp": "1970-01-01T00:00:02Z", "message": "m"})
+        );
+        let again = &requests[3].body;
+        assert_eq!(again["metadata"]["name"], "web.3b9aca00");
+        assert_eq!(again["count"], 3);
+        assert_eq!(again["firstTimestamp"], "1970-01-01T00:00:01Z");
+        assert_eq!(again["lastTimestamp"], "1970-01-01T00:00:03Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_combined_event_has_no_more_fields_than_that_of_client_go() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let annotated = |number: u32| {
+            let mut event = event("web", "A");
+            event.message = format!("m{number}");
+            event.options.annotations = [("a".to_owned(), "b".to_owned())].into();
+            event.options.resource_version = "7".into();
+            event
+        };
+        send(connection, Fence::open(), (0..10).map(annotated).collect()).await;
+        let requests = log.take_requests();
+        let (separate, combined) = (&requests[0].body, &requests[9].body);
+        assert_eq!(separate["metadata"]["annotations"], json!({"a": "b"}));
+        assert_eq!(separate["reportingComponent"], "component");
+        assert!(combined["metadata"].get("annotations").is_none());
+        assert!(combined.get("reportingComponent").is_none());
+        assert_eq!(combined["source"]["component"], "component");
+        assert_eq!(combined["involvedObject"]["resourceVersion"], "7");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_of_an_unknown_type_is_dropped() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let mut odd = event("web", "A");
+        odd.event_type = "Odd".into();
+        send(connection, Fence::open(), vec![odd]).await;
+        assert!(log.take().is_empty());
     }
 }

@@ -70,9 +70,10 @@ pub(crate) struct Elector {
 }
 
 impl Elector {
-    /// An elector that sends its requests with `client`, whose fence must be open.
+    /// An elector that sends its requests with `client`, and events with `recorder`. The fences of both must be open.
     pub(crate) fn new(
         client: ApiClient,
+        recorder: Recorder,
         election: LeaderElection,
         holder_identity: &str,
         fence: Arc<Fence>,
@@ -91,11 +92,6 @@ impl Elector {
             &["name"],
         )?;
         master_status.with_label_values(&[&election.name]).set(0.0);
-        let recorder = Recorder::start(
-            client.clone(),
-            "leader-election".into(),
-            election.name.clone(),
-        );
         Ok(Self {
             client,
             election,
@@ -338,15 +334,27 @@ impl Elector {
         format!("{}/{}", self.collection(), self.election.name)
     }
 
+    /// Emits an event about the lease as this process last read it.
     fn emit(&self, what: &str) {
+        let metadata = self
+            .observed
+            .as_ref()
+            .map(|observed| &observed.lease["metadata"]);
+        let of_lease = |field: &str| {
+            let text = metadata.and_then(|metadata| metadata[field].as_str());
+            text.unwrap_or_default().to_owned()
+        };
         let about = flyball_plugin::ObjectReference {
             kind: "coordination.k8s.io/v1/Lease".into(),
             namespace: self.election.namespace.clone(),
             name: self.election.name.clone(),
-            uid: String::new(),
+            uid: of_lease("uid"),
         };
         self.recorder.emit(Event {
-            options: EventOptions::default(),
+            options: EventOptions {
+                resource_version: of_lease("resourceVersion"),
+                ..EventOptions::default()
+            },
             about,
             event_type: "Normal".into(),
             reason: "LeaderElection".into(),

@@ -16,6 +16,9 @@ use crate::policy::LimitPolicy;
 const LOG_LINES: (f64, u32) = (100.0, 1000);
 /// Events per second and at once of a dropped-in plugin.
 const EVENTS: (f64, u32) = (10.0, 200);
+/// The longest message of an event in bytes: of a built-in, and of a dropped-in plugin. The API's `v1` has no limit of its
+/// own, and kube-controller-manager passes on whatever a webhook says. The rest is cut off.
+const EVENT_MESSAGE: (usize, usize) = (32 << 10, 1 << 10);
 /// The keys in all queues of a dropped-in plugin together up to which its guest may add more.
 const QUEUED_KEYS: u32 = 100_000;
 /// The bytes that each of so many keys may have on average.
@@ -27,6 +30,8 @@ pub(crate) struct HostLimits {
     plugin: Arc<str>,
     pub(crate) log_lines: RateGate,
     pub(crate) events: RateGate,
+    /// The longest message of an event in bytes.
+    pub(crate) event_message: usize,
     pub(crate) quarantine: Quarantine,
     pub(crate) route: RouteLoad,
     /// Stops writes that have not started.
@@ -85,6 +90,11 @@ impl HostLimits {
                 LOG_LINES,
             ),
             events: gate(policy.events_per_second, policy.events_burst, EVENTS),
+            event_message: if is_builtin {
+                EVENT_MESSAGE.0
+            } else {
+                EVENT_MESSAGE.1
+            },
             quarantine: Quarantine::default(),
             stop,
             route: RouteLoad::default(),

@@ -18,6 +18,7 @@ use crate::api::client::ApiClient;
 use crate::api::cluster::Cluster;
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
+use crate::api::user_agent;
 use crate::limits::host_limits::HostLimits;
 use crate::limits::plugin_metrics::PluginMetrics;
 use crate::limits::quarantine::State;
@@ -287,6 +288,15 @@ impl Starter {
                 if identity(&before.version.grant) == Some(account.clone()) =>
             {
                 before.tasks.context().writer.client().clone()
+            }
+            (account, _) if grant.is_builtin => {
+                let client = user_agent::client(name, account.as_ref(), grant.account.as_ref());
+                match account {
+                    Some((namespace, account)) => {
+                        self.cluster.kcm_client_as(&namespace, &account, &client)
+                    }
+                    None => self.cluster.kcm_client(&client, self.cluster.fence.clone()),
+                }
             }
             (Some((namespace, account)), _) => self.cluster.client_as(&namespace, &account, name),
             (None, _) => self.cluster.client(name, self.cluster.fence.clone()),

@@ -21,8 +21,6 @@ use crate::runtime::memo::MemoCall;
 use crate::runtime::telemetry::{clip, log_guest};
 use crate::writer::{Journal, Touched};
 
-/// The longest message of an event in bytes, which is the API's limit. The rest is cut off.
-const EVENT_MESSAGE: usize = 1024;
 /// The longest of an event's other texts in bytes. They are names.
 const EVENT_NAME: usize = 256;
 /// The pause before a consistent read is retried.
@@ -266,7 +264,7 @@ impl Imports for GuestCall {
             },
             event_type: name(event_type),
             reason: name(reason),
-            message: clip(message, EVENT_MESSAGE).into(),
+            message: clip(message, self.context.limits.event_message).into(),
             options: self.context.telemetry.recorder.options(options),
             at: self.clock_now(),
         };

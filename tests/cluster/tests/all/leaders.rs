@@ -429,18 +429,15 @@ fn turns(audit: &[Value]) -> Vec<String> {
 }
 
 /// The time at which the server received this write, and the identity of the host, from the user
-/// agent `flyball/1.0 (IDENTITY) PLUGIN`. `None` if the event is not a controller's write.
+/// agent, which ends with `flyball/1.0 (IDENTITY)`. `None` if the event is not a controller's write.
 fn write(event: &Value) -> Option<(&str, &str)> {
     let is_write = matches!(
         event["verb"].as_str()?,
         "create" | "update" | "patch" | "delete" | "deletecollection"
     );
-    let (_, agent) = event["userAgent"]
-        .as_str()?
-        .strip_prefix("flyball/")?
-        .split_once(" (")?;
-    let (identity, plugin) = agent.split_once(") ")?;
+    let (controller, host) = event["userAgent"].as_str()?.split_once(" flyball/")?;
+    let identity = host.strip_suffix(')')?.split_once(" (")?.1;
     let counts =
-        is_write && event["stage"] == "ResponseComplete" && plugin.ends_with("-controller");
+        is_write && event["stage"] == "ResponseComplete" && controller.ends_with("-controller");
     counts.then_some((event["requestReceivedTimestamp"].as_str()?, identity))
 }

@@ -18,6 +18,7 @@ const fn s(seconds: u64) -> Duration {
 struct Cluster {
     lease: Arc<Mutex<Value>>,
     is_unreachable: Arc<Mutex<bool>>,
+    events: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Cluster {
@@ -27,6 +28,7 @@ impl Cluster {
             return Reply::Nothing;
         }
         if !request.path.starts_with(LEASES) {
+            self.events.lock().push(request.body.clone());
             return Reply::Json(201, json!({}));
         }
         let mut lease = self.lease.lock();
@@ -44,6 +46,7 @@ impl Cluster {
                 let version = version(&lease) + 1;
                 *lease = request.body.clone();
                 lease["metadata"]["resourceVersion"] = version.to_string().into();
+                lease["metadata"]["uid"] = "of the lease".into();
             }
         }
         Reply::Json(200, lease.clone())
@@ -102,8 +105,9 @@ impl Process {
         };
         let (fence, start) = (Arc::new(Fence::closed()), Instant::now());
         let metrics = Metrics::new();
-        let mut elector =
-            Elector::new(client, election, "a", fence.clone(), &metrics).expect("new metrics");
+        let recorder = Recorder::start(client.clone(), "election".into(), "source".into());
+        let elector = Elector::new(client, recorder, election, "a", fence.clone(), &metrics);
+        let mut elector = elector.expect("new metrics");
         elector.clock = Arc::new(move || start.elapsed());
         let (leading, released) = (watch::Sender::new(false), CancellationToken::new());
         Self {
@@ -224,4 +228,23 @@ async fn a_released_lease_is_given_up_and_no_write_starts_any_more() {
     ended.expect("it was not lost");
     assert_eq!(cluster.spec("holderIdentity"), "");
     assert_eq!(process.admitted(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_refers_to_the_lease_as_it_was_last_read() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    process.released.cancel();
+    let ended = (&mut process.elected).await.expect("it does not panic");
+    ended.expect("it was not lost");
+    let events = cluster.events.lock();
+    let messages: Vec<&Value> = events.iter().map(|event| &event["message"]).collect();
+    assert_eq!(messages, ["a became leader", "a stopped leading"]);
+    let about = &events[0]["involvedObject"];
+    assert_eq!(
+        (&about["uid"], &about["resourceVersion"]),
+        (&json!("of the lease"), &json!("1"))
+    );
+    assert_eq!(events[0]["source"]["component"], "source");
 }
