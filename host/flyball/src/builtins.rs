@@ -166,6 +166,8 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "token-cleaner-controller",
         include_str!("../policies/token-cleaner-controller.toml"),
+    ),
+    (
         "taint-eviction-controller",
         include_str!("../policies/taint-eviction-controller.toml"),
     ),

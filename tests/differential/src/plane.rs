@@ -201,6 +201,8 @@ const BOOTSTRAP: Plane = Plane {
     ],
     is_busy: false,
     flags: &[],
+};
+
 /// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
 /// soon fall silent. Each scenario has a zone of its own.
 const NODES: Plane = Plane {
