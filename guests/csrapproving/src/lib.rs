@@ -1,7 +1,7 @@
 //! certificatesigningrequest-approving-controller: approves the client certificates that kubelets request.
 //!
-//! [`recognize`] tells which requests are a kubelet's. Such a request is approved if RBAC permits its user to create the
-//! subresource `selfnodeclient` or `nodeclient` of CertificateSigningRequests, which a SubjectAccessReview tells.
+//! [`recognize`] finds the requests of kubelets. Such a request is approved if its user may create the subresource
+//! `selfnodeclient` or `nodeclient` of CertificateSigningRequests. The controller creates a SubjectAccessReview to find out.
 
 pub mod recognize;
 pub mod request;

@@ -1,6 +1,6 @@
 //! certificatesigningrequest-cleaner-controller: deletes CertificateSigningRequests that nobody needs any more.
 //!
-//! Once an hour [`Cleaner`] checks all requests. [`age::reason`] tells which are deleted.
+//! Once an hour [`Cleaner`] checks all requests. [`age::reason`] decides which are deleted.
 
 pub mod age;
 
