@@ -88,6 +88,8 @@ struct State {
     deleted: Vec<ObjectReference>,
     description: Option<Description>,
     faults: Vec<Fault>,
+    /// The responses to the next creates of a kind whose objects are not stored.
+    answers: Vec<(String, Value)>,
     writes: Vec<Written>,
     live_reads: Vec<String>,
     events: Vec<Event>,
@@ -151,6 +153,7 @@ impl Default for Cluster {
             deleted: Vec::new(),
             description: None,
             faults: Vec::new(),
+            answers: Vec::new(),
             writes: Vec::new(),
             live_reads: Vec::new(),
             events: Vec::new(),

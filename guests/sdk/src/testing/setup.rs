@@ -145,6 +145,13 @@ impl Cluster {
         self.state.borrow_mut().faults.push(fault);
     }
 
+    /// Returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its status.
+    /// Several answers are returned in order.
+    pub fn answer(&self, kind: &str, answer: Value) {
+        let answers = &mut self.state.borrow_mut().answers;
+        answers.push((kind.into(), answer));
+    }
+
     /// Limits writes and live reads to `calls` per window of the cluster's clock. Further ones fail with 429 and the
     /// time until the next window.
     pub fn limit_rate(&self, calls: usize, window: Duration) {
