@@ -20,6 +20,9 @@ pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 /// The controller that fills token Secrets, if the host has a key to sign tokens with.
 pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
 
+/// The controller that signs requests for certificates, if the host has authorities for its signers.
+pub(crate) const CERTIFICATES: &str = "certificatesigningrequest-signing-controller";
+
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
 /// File stems that are not a name of the controller, with the canonical name of the controller.
@@ -49,6 +52,10 @@ const FILES: &[(&str, &str)] = &[
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
+    (
+        CERTIFICATES,
+        include_str!("../policies/certificatesigningrequest-signing-controller.toml"),
+    ),
     (
         "clusterrole-aggregation-controller",
         include_str!("../policies/clusterrole-aggregation-controller.toml"),

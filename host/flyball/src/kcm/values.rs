@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 
-use crate::builtins::TOKENS;
+use crate::builtins::{CERTIFICATES, TOKENS};
 use crate::config::RunConfig;
 use crate::kcm::controllers::KNOWN;
 use crate::kcm::time_zone;
@@ -27,12 +27,14 @@ pub(crate) fn values(
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
     let quota_sync = config.quota_sync_period.as_millis();
+    let signing = config.cluster_signing_duration.as_millis();
     let root_ca = root_ca(config, cluster)?;
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
         (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
+        (CERTIFICATES, "duration", format!("{signing}ms")),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
         (
             POD_GARBAGE_COLLECTOR,
@@ -163,6 +165,16 @@ mod tests {
             (&["--resource-quota-sync-period=0"], "0ms"),
         ] {
             assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
+        }
+    }
+
+    #[test]
+    fn the_duration_of_certificates_comes_from_its_flag() {
+        for (args, duration) in [
+            (&[][..], "31536000000ms"),
+            (&["--cluster-signing-duration=90m"], "5400000ms"),
+        ] {
+            assert_eq!(read(args).unwrap()[CERTIFICATES]["duration"], duration);
         }
     }
 
