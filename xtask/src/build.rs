@@ -34,6 +34,14 @@ const BUILT_INS: &[&str] = &[
     "podgc",
     "resourcequota",
     "csrsigning",
+    "ttl",
+    "servicecidr",
+    "csrapproving",
+    "csrcleaner",
+    "bootstrapsigner",
+    "tokencleaner",
+    "podcertificatecleaner",
+    "storageversiongc",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::certificate::CertificateTemplate;
 use crate::controller::Key;
 use crate::describe::feature_gate_key;
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::event::Event;
 use crate::imports::{Imports, ObjectReference};
 use crate::list::List;
@@ -19,6 +19,9 @@ use crate::services::{Memo, Metrics, Queue};
 use crate::time::Time;
 use crate::view::View;
 use crate::write::{Answer, BatchBuilder, PatchType, Write};
+
+/// The number of writes in a batch of [`Host::delete_all`].
+const DELETED_AT_ONCE: usize = 100;
 
 /// The host. [`export!`](crate::export) creates it in the sandbox, and [`testing::Cluster`](crate::testing::Cluster) in
 /// tests.
@@ -210,6 +213,27 @@ impl<'a> Host<'a> {
     /// As [`write`](Self::write); `Conflict` if the name belongs to another object.
     pub fn delete(&self, kind: &str, meta: &Meta) -> Result<Answer, ApiError> {
         self.write(Write::delete_exactly(kind, meta))
+    }
+
+    /// Deletes objects as [`delete`](Self::delete) does, 100 at a time. An object that was deleted or replaced since it
+    /// was read is left alone. A failure does not keep the others.
+    ///
+    /// # Errors
+    /// The joined failures, each with the object's key.
+    pub fn delete_all(&self, kind: &str, metas: &[Meta]) -> Result<(), Error> {
+        let mut failures = Vec::new();
+        for some in metas.chunks(DELETED_AT_ONCE) {
+            let writes = some.iter().map(|meta| Write::delete_exactly(kind, meta));
+            let results = self.batch().extend(writes).run();
+            for (meta, result) in some.iter().zip(results) {
+                let result = match result {
+                    Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
+                    _ => Ok(()),
+                };
+                failures.extend(result.doing(|| format!("deleting {}", meta.key())).err());
+            }
+        }
+        Error::join(failures).map_or(Ok(()), Err)
     }
 }
 

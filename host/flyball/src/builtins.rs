@@ -48,6 +48,15 @@ const FILES: &[(&str, &str)] = &[
         "persistentvolumeclaim-protection-controller",
     ),
     ("ttlafterfinished", "ttl-after-finished-controller"),
+    ("servicecidr", "service-cidr-controller"),
+    (
+        "podcertificatecleaner",
+        "podcertificaterequest-cleaner-controller",
+    ),
+    (
+        "storageversiongc",
+        "storageversion-garbage-collector-controller",
+    ),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -55,6 +64,16 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         CERTIFICATES,
         include_str!("../policies/certificatesigningrequest-signing-controller.toml"),
+        "bootstrap-signer-controller",
+        include_str!("../policies/bootstrap-signer-controller.toml"),
+    ),
+    (
+        "certificatesigningrequest-approving-controller",
+        include_str!("../policies/certificatesigningrequest-approving-controller.toml"),
+    ),
+    (
+        "certificatesigningrequest-cleaner-controller",
+        include_str!("../policies/certificatesigningrequest-cleaner-controller.toml"),
     ),
     (
         "clusterrole-aggregation-controller",
@@ -109,6 +128,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/pod-garbage-collector-controller.toml"),
     ),
     (
+        "podcertificaterequest-cleaner-controller",
+        include_str!("../policies/podcertificaterequest-cleaner-controller.toml"),
+    ),
+    (
         "replicaset-controller",
         include_str!("../policies/replicaset-controller.toml"),
     ),
@@ -125,6 +148,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
     ),
     (
+        "service-cidr-controller",
+        include_str!("../policies/service-cidr-controller.toml"),
+    ),
+    (
         "serviceaccount-controller",
         include_str!("../policies/serviceaccount-controller.toml"),
     ),
@@ -133,8 +160,20 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/serviceaccount-token-controller.toml"),
     ),
     (
+        "storageversion-garbage-collector-controller",
+        include_str!("../policies/storageversion-garbage-collector-controller.toml"),
+    ),
+    (
+        "token-cleaner-controller",
+        include_str!("../policies/token-cleaner-controller.toml"),
+    ),
+    (
         "ttl-after-finished-controller",
         include_str!("../policies/ttl-after-finished-controller.toml"),
+    ),
+    (
+        "ttl-controller",
+        include_str!("../policies/ttl-controller.toml"),
     ),
     (
         "volumeattributesclass-protection-controller",

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig};
+use crate::kcm::controllers::GATES;
 use crate::logging::Recent;
 use crate::{logging, manager};
 
@@ -181,6 +182,19 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
             controller = GARBAGE_COLLECTOR,
             "the controller does not run: --enable-garbage-collector=false"
         );
+    }
+    for (controller, gates) in GATES {
+        let off = gates
+            .iter()
+            .find(|gate| !config.feature_gates.enables(gate));
+        if let Some(gate) = off
+            && resolution.disable(controller)
+        {
+            tracing::info!(
+                controller,
+                "the controller does not run: the feature gate {gate} is off"
+            );
+        }
     }
     let lacks_key = !has_key && resolution.disable(TOKENS);
     if lacks_key {

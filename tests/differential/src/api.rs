@@ -37,9 +37,19 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apiservices",
     ),
     (
+        "CertificateSigningRequest",
+        "apis/certificates.k8s.io/v1",
+        "certificatesigningrequests",
+    ),
+    (
         "ClusterRole",
         "apis/rbac.authorization.k8s.io/v1",
         "clusterroles",
+    ),
+    (
+        "ClusterRoleBinding",
+        "apis/rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
     ),
     (
         "CustomResourceDefinition",
@@ -47,6 +57,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "customresourcedefinitions",
     ),
     ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
+    ("IPAddress", "apis/networking.k8s.io/v1", "ipaddresses"),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
     ("PersistentVolume", "api/v1", "persistentvolumes"),
@@ -55,6 +66,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/scheduling.k8s.io/v1",
         "priorityclasses",
     ),
+    ("ServiceCIDR", "apis/networking.k8s.io/v1", "servicecidrs"),
     (
         "VolumeAttributesClass",
         "apis/storage.k8s.io/v1",
@@ -174,6 +186,29 @@ pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<
     .await
 }
 
+/// Creates an object as [`create`] does, as another user.
+///
+/// # Errors
+/// The creation failed.
+pub async fn create_as(
+    client: &Client,
+    user: &str,
+    groups: &[String],
+    namespace: &str,
+    object: &Value,
+) -> Result<()> {
+    let path = path(&kind_of(object)?, namespace)?;
+    let mut request = request("POST", &path).header("Impersonate-User", user);
+    for group in groups {
+        request = request.header("Impersonate-Group", group);
+    }
+    let body = object.to_string().into_bytes();
+    let created: Result<Value, _> = client.request(request.body(body)?).await;
+    created
+        .map(drop)
+        .with_context(|| format!("POST {path} as {user} failed"))
+}
+
 /// Changes an object by a merge patch.
 ///
 /// # Errors
@@ -189,18 +224,19 @@ pub async fn patch(
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
-/// Changes the status of an object by a merge patch of the object.
+/// Changes a subresource of an object by a merge patch of the object.
 ///
 /// # Errors
 /// The patch failed.
-pub async fn patch_status(
+pub async fn patch_on(
     client: &Client,
     kind: &str,
     namespace: &str,
     name: &str,
+    subresource: &str,
     patch: &Value,
 ) -> Result<()> {
-    let path = format!("{}/{name}/status", path(kind, namespace)?);
+    let path = format!("{}/{name}/{subresource}", path(kind, namespace)?);
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
@@ -249,23 +285,36 @@ pub async fn send(
     path: &str,
     body: Option<&Value>,
 ) -> Result<Value> {
-    let content = if method == "PATCH" {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
     let body = body.map(Value::to_string).unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, content);
-    let request = request
+    let request = request(method, path)
         .body(body.into_bytes())
         .with_context(|| format!("can't build the request {method} {path}"))?;
     client
         .request(request)
         .await
         .with_context(|| format!("{method} {path} failed"))
+}
+
+fn request(method: &str, path: &str) -> http::request::Builder {
+    let content = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, content)
+}
+
+/// Whether a request failed because the user lacks a permission.
+pub fn is_forbidden(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 403)
+}
+
+/// Whether a request failed because the object exists.
+pub fn is_already_there(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.reason == "AlreadyExists")
 }
 
 /// Turns a 404 into `None`.

@@ -26,6 +26,9 @@ static PLANES: &[Plane] = &[
     HOUSEKEEPING,
     PODS,
     QUOTAS,
+    CLUSTER,
+    CERTIFICATES,
+    BOOTSTRAP,
 ];
 
 /// The plane of the controllers that create pods.
@@ -148,6 +151,51 @@ const QUOTAS: Plane = Plane {
         "resourcequota-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
+    ],
+    is_busy: false,
+    flags: &[],
+};
+
+/// The plane of the controllers of nodes and of ranges of addresses.
+const CLUSTER: Plane = Plane {
+    folders: &["service-cidr", "ttl"],
+    controllers: &[
+        "root-ca-certificate-publisher-controller",
+        "service-cidr-controller",
+        "serviceaccount-controller",
+        "ttl-controller",
+    ],
+    is_busy: false,
+    flags: &[],
+};
+
+/// The plane of the controllers of certificates. The cleaner checks requests when it starts, and an
+/// hour later.
+const CERTIFICATES: Plane = Plane {
+    folders: &[
+        "certificatesigningrequest-approving",
+        "certificatesigningrequest-cleaner",
+    ],
+    controllers: &[
+        "certificatesigningrequest-approving-controller",
+        "certificatesigningrequest-cleaner-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    // Stock's cleaner does not wait for its cache: without a delay, it finds no requests when it
+    // starts.
+    flags: &["--controller-start-interval=2s"],
+};
+
+/// The plane of bootstrap tokens.
+const BOOTSTRAP: Plane = Plane {
+    folders: &["bootstrap-signer", "token-cleaner"],
+    controllers: &[
+        "bootstrap-signer-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "token-cleaner-controller",
     ],
     is_busy: false,
     flags: &[],

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use flyball_cluster_tests::{Cluster, until};
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ const OBSERVED: [&str; 5] = [
 ];
 /// The placeholder of an object's UID: the text before and after the object's kind and name.
 const UID: (&str, &str) = ("{uid ", "}");
+/// The placeholder of a time: the text before and after how far it is in the future, such as `5s`.
+const IN: (&str, &str) = ("{in ", "}");
 /// Any value except null in a `wait`.
 const ANY: &str = "*";
 
@@ -61,22 +64,34 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
     let client = &cluster.client;
     match step {
         Step::Create(object) => {
-            create(
-                client,
-                namespace,
-                &with_uids(client, namespace, object).await?,
+            create(client, namespace, &filled(client, namespace, object).await?).await
+        }
+        Step::CreateAs(user, groups, object) => {
+            let object = filled(client, namespace, object).await?;
+            // The API server learns of a new permission a little later.
+            until(
+                &format!("{user} may create it"),
+                async || match api::create_as(client, user, groups, namespace, &object).await {
+                    Err(error) if api::is_forbidden(&error) => Ok(Err(format!("{error:#}"))),
+                    created => created.map(Ok),
+                },
             )
             .await
         }
+        Step::Ensure(object) => match api::create(client, namespace, object).await {
+            Err(error) if !api::is_already_there(&error) => Err(error),
+            _ => Ok(()),
+        },
         Step::Patch(which, patch) => {
-            let patch = with_uids(client, namespace, patch).await?;
+            let patch = filled(client, namespace, patch).await?;
             let found = find(client, namespace, which).await?;
             api::patch(client, &which.kind, &found.namespace, &found.name, &patch).await
         }
         Step::PatchStatus(which, patch) => {
-            let patch = with_uids(client, namespace, patch).await?;
-            let found = find(client, namespace, which).await?;
-            api::patch_status(client, &which.kind, &found.namespace, &found.name, &patch).await
+            patch_on(client, namespace, which, "status", patch).await
+        }
+        Step::PatchSubresource(which, subresource, patch) => {
+            patch_on(client, namespace, which, subresource, patch).await
         }
         Step::Backdate(which, time) => backdate(cluster, namespace, which, time).await,
         Step::Delete(which) => {
@@ -131,6 +146,21 @@ async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> 
     .await
 }
 
+/// Changes a subresource by a merge patch.
+async fn patch_on(
+    client: &Client,
+    namespace: &str,
+    which: &Which,
+    subresource: &str,
+    patch: &Value,
+) -> Result<()> {
+    let patch = filled(client, namespace, patch).await?;
+    let Found {
+        namespace, name, ..
+    } = find(client, namespace, which).await?;
+    api::patch_on(client, &which.kind, &namespace, &name, subresource, &patch).await
+}
+
 async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str) -> Result<()> {
     let (objects, found) = (
         list(&cluster.client, namespace, which).await?,
@@ -145,13 +175,12 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
     object["metadata"]["creationTimestamp"] = time.into();
     let plural = api::path(&which.kind, "")?;
     let plural = plural.rsplit('/').next().unwrap_or_default();
-    cluster
-        .plane
-        .put_into_etcd(
-            &format!("/registry/{plural}/{}/{}", found.namespace, found.name),
-            &object,
-        )
-        .await?;
+    let slash = if found.namespace.is_empty() { "" } else { "/" };
+    let key = format!(
+        "/registry/{plural}/{}{slash}{}",
+        found.namespace, found.name
+    );
+    cluster.plane.put_into_etcd(&key, &object).await?;
     let expected = BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.into())]);
     wait(&cluster.client, namespace, which, &expected).await
 }
@@ -243,21 +272,33 @@ fn absent(object: Option<Value>) -> Result<(), String> {
     })
 }
 
-/// Replaces the placeholders of UIDs in an object.
-async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
+/// Replaces the placeholders of UIDs and times in an object.
+async fn filled(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
     let mut text = object.to_string();
-    while let Some(start) = text.find(UID.0) {
-        let (before, rest) = (text[..start].to_owned(), &text[start + UID.0.len()..]);
-        let (which, after) = rest
-            .split_once(UID.1)
-            .with_context(|| format!("the placeholder of a UID is not closed in: {rest}"))?;
+    while let Some((before, which, after)) = placeholder(&text, UID)? {
         let which = Which::try_from(which.to_owned()).map_err(anyhow::Error::msg)?;
-        text = format!(
-            "{before}{}{after}",
-            find(client, namespace, &which).await?.uid
-        );
+        let uid = find(client, namespace, &which).await?.uid;
+        text = format!("{before}{uid}{after}");
+    }
+    while let Some((before, span, after)) = placeholder(&text, IN)? {
+        let span: SignedDuration = span
+            .parse()
+            .with_context(|| format!("{span} is not a duration"))?;
+        let time = (Timestamp::now() + span).strftime("%Y-%m-%dT%H:%M:%SZ");
+        text = format!("{before}{time}{after}");
     }
     Ok(serde_json::from_str(&text)?)
+}
+
+/// The text before, in and after the first placeholder.
+fn placeholder<'a>(text: &'a str, of: (&str, &str)) -> Result<Option<(&'a str, &'a str, &'a str)>> {
+    let Some((before, rest)) = text.split_once(of.0) else {
+        return Ok(None);
+    };
+    let (inner, after) = rest
+        .split_once(of.1)
+        .with_context(|| format!("the placeholder `{}` is not closed in: {rest}", of.0))?;
+    Ok(Some((before, inner, after)))
 }
 
 /// The value at a path such as `status.conditions[Progressing].reason`. The brackets have the `type`

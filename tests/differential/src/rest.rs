@@ -77,7 +77,7 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
             .iter()
             .filter_map(|compared| match compared {
                 Compared::Kind(kind) => Some(kind.as_str()),
-                Compared::Object(..) => None,
+                Compared::Object { .. } => None,
             });
         for kind in COMPARED.into_iter().chain(more) {
             let mut listed = api::list(client, kind, &namespace).await?;
@@ -90,11 +90,17 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
         events.extend(api::list(client, "Event", &namespace).await?);
     }
     for compared in &scenario.compare {
-        let Compared::Object(kind, name) = compared else {
+        let Compared::Object {
+            kind,
+            namespace,
+            name,
+        } = compared
+        else {
             continue;
         };
-        objects.extend(api::get(client, kind, "", name).await?);
-        let elsewhere = api::list(client, "Event", DEFAULT_NAMESPACE)
+        let namespace = namespace.as_deref();
+        objects.extend(api::get(client, kind, namespace.unwrap_or_default(), name).await?);
+        let elsewhere = api::list(client, "Event", namespace.unwrap_or(DEFAULT_NAMESPACE))
             .await?
             .into_iter();
         let about = |event: &Value| {

@@ -53,12 +53,18 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) enum Step {
     /// Creates an object, in the scenario's namespace unless it names another. In its strings,
-    /// `{uid ConfigMap/owner}` is replaced by the UID of an object.
+    /// `{uid ConfigMap/owner}` is replaced by the UID of an object, and `{in 5s}` by a time.
     Create(Value),
-    /// Changes an object by a merge patch, in which UIDs are replaced too.
+    /// Creates an object as this user in these groups.
+    CreateAs(String, Vec<String>, Value),
+    /// Creates an object that several scenarios share, unless it exists.
+    Ensure(Value),
+    /// Changes an object by a merge patch, with replacements as in `Create`.
     Patch(Which, Value),
-    /// Changes an object's status by a merge patch of the object, in which UIDs are replaced too.
+    /// Changes an object's status by a merge patch of the object, with replacements as in `Create`.
     PatchStatus(Which, Value),
+    /// The same for another subresource.
+    PatchSubresource(Which, String, Value),
     /// Sets an object's creation time. This writes to etcd, since the API server refuses it.
     Backdate(Which, String),
     /// Deletes an object and waits until it is deleted. A new object of the same name may exist.
@@ -91,13 +97,19 @@ pub(crate) enum Name {
     Index(usize),
 }
 
-/// Objects to compare: all objects of a namespaced kind in the scenario's namespaces, or one
-/// cluster-scoped object, such as `ClusterRole/reader`.
+/// Objects to compare: all objects of a namespaced kind in the scenario's namespaces; or one
+/// object, which is cluster-scoped, such as `ClusterRole/reader`, or in a namespace that is not the
+/// scenario's, such as `Secret/kube-system/token`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Compared {
     Kind(String),
-    Object(String, String),
+    /// A cluster-scoped object has no namespace.
+    Object {
+        kind: String,
+        namespace: Option<String>,
+        name: String,
+    },
 }
 
 impl TryFrom<String> for Which {
@@ -144,18 +156,24 @@ impl TryFrom<String> for Compared {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (kind, name) = text
-            .split_once('/')
-            .map_or((text.as_str(), None), |(kind, name)| (kind, Some(name)));
+        let parts: Vec<&str> = text.split('/').collect();
+        let kind = parts[0];
         api::path(kind, "").map_err(|error| error.to_string())?;
-        match (name, api::is_namespaced(kind)) {
-            (None, true) => Ok(Self::Kind(text)),
-            (Some(name), false) => Ok(Self::Object(kind.to_owned(), name.to_owned())),
-            (None, false) => Err(format!(
+        let object = |namespace: Option<&str>, name: &str| Self::Object {
+            kind: kind.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        };
+        match (&parts[1..], api::is_namespaced(kind)) {
+            ([], true) => Ok(Self::Kind(text)),
+            ([name], false) => Ok(object(None, name)),
+            ([namespace, name], true) => Ok(object(Some(namespace), name)),
+            (_, false) => Err(format!(
                 "{kind} is cluster-scoped, so its objects must be compared by name: {kind}/NAME"
             )),
-            (Some(_), true) => Err(format!(
-                "{kind} is namespaced, so all its objects are compared: write {kind}"
+            (_, true) => Err(format!(
+                "{kind} is namespaced: write {kind} to compare all its objects, or {kind}/NAMESPACE/NAME for one in \
+                 another namespace"
             )),
         }
     }
@@ -228,7 +246,7 @@ impl Scenario {
     pub(crate) fn compared_namespaces(&self) -> Vec<String> {
         let mut namespaces = self.all_namespaces();
         for compared in &self.compare {
-            if let Compared::Object(kind, name) = compared
+            if let Compared::Object { kind, name, .. } = compared
                 && kind == "Namespace"
                 && !namespaces.contains(name)
             {
@@ -299,7 +317,8 @@ mod tests {
         assert!(
             of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME")
         );
-        assert!(of("compare", json!(["Secret/x"])).contains("all its objects are compared"));
+        assert!(of("compare", json!(["Secret/x"])).contains("or Secret/NAMESPACE/NAME"));
+        assert!(of("compare", json!(["ClusterRole/a/b"])).contains("compared by name"));
         assert!(
             of("steps", json!([{"gone": "Sprocket/x"}])).contains("the kind Sprocket is unknown")
         );

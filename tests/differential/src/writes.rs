@@ -34,17 +34,23 @@ impl Writes {
     }
 
     /// Counts the writes of a scenario up to its end: those in its namespaces, and those to the
-    /// cluster-scoped objects that it compares. The number of writes after its end depends on how long
+    /// single objects that it compares. The number of writes after its end depends on how long
     /// other scenarios take.
     pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
         let namespaces = scenario.compared_namespaces();
         let is_of_it = |event: &Value| {
             let object = &event["objectRef"];
-            let is_compared = |compared: &Compared| matches!(compared, Compared::Object(_, name) if object["name"] == *name);
-            match object["namespace"].as_str() {
-                Some(namespace) => namespaces.iter().any(|own| own == namespace),
-                None => scenario.compare.iter().any(is_compared),
-            }
+            let in_namespace = object["namespace"].as_str();
+            let is_compared = |compared: &Compared| match compared {
+                Compared::Kind(_) => false,
+                Compared::Object {
+                    namespace, name, ..
+                } => namespace.as_deref() == in_namespace && object["name"] == *name,
+            };
+            scenario.compare.iter().any(is_compared)
+                || namespaces
+                    .iter()
+                    .any(|own| Some(own.as_str()) == in_namespace)
         };
         let is_in_time = |event: &Value| {
             let time: Option<Timestamp> = event["stageTimestamp"]

@@ -37,6 +37,19 @@ pub(crate) fn find(name: &str) -> Option<&'static Known> {
         .find(|known| known.name == name || known.aliases.contains(&name))
 }
 
+/// The feature gates of the controllers that [`Start::Gated`] names and that Flyball has. A controller runs only if all of its
+/// gates are on.
+pub(crate) const GATES: &[(&str, &[&str])] = &[
+    (
+        "podcertificaterequest-cleaner-controller",
+        &["PodCertificateRequest"],
+    ),
+    (
+        "storageversion-garbage-collector-controller",
+        &["APIServerIdentity", "StorageVersionAPI"],
+    ),
+];
+
 pub(crate) const KNOWN: &[Known] = &[
     known(
         "bootstrap-signer-controller",
@@ -254,6 +267,18 @@ mod tests {
             assert_eq!(disabled == "true", known.start == Start::Disabled, "{name}");
             assert_eq!(cloud == "true", known.start == Start::Cloud, "{name}");
             assert!(known.start != Start::Gated || !gates.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_gates_equal_kube_controller_managers() {
+        for &(name, gates) in GATES {
+            let mut lines = GOLDEN.lines().map(|line| line.split('\t'));
+            let mut line = lines
+                .find(|line| line.clone().next() == Some(name))
+                .expect("it is in the table");
+            assert_eq!(line.next_back(), Some(gates.join(",").as_str()));
+            assert_eq!(find(name).map(|known| known.start), Some(Start::Gated));
         }
     }
 

@@ -66,6 +66,12 @@ impl FeatureGates {
         })
     }
 
+    /// Whether a gate is on. Unknown ones are off.
+    pub(crate) fn enables(&self, name: &str) -> bool {
+        let default = || table().any(|gate| gate.name == name && gate.default);
+        self.changed.get(name).copied().unwrap_or_else(default)
+    }
+
     /// The configuration of each controller: `feature-gates.NAME` is `true` or `false`. The gates that keep their default are
     /// left out, because a description declares it.
     pub(crate) fn config(&self) -> impl Iterator<Item = (String, String)> {
@@ -127,6 +133,22 @@ mod tests {
                 "feature-gates.HPAScaleToZero=true",
                 "feature-gates.PodDeletionCost=false"
             ]
+        );
+    }
+
+    #[test]
+    fn a_gate_is_on_by_default_or_because_it_is_named() {
+        let gates = gates(&[("PodDeletionCost", false), ("HPAScaleToZero", true)]).unwrap();
+        let on = [
+            "PodDeletionCost",
+            "HPAScaleToZero",
+            "APIServerIdentity",
+            "StorageVersionAPI",
+            "NoSuchGate",
+        ];
+        assert_eq!(
+            on.map(|gate| gates.enables(gate)),
+            [false, true, true, false, false]
         );
     }
 

@@ -1,0 +1,110 @@
+//! certificatesigningrequest-approving-controller: approves the client certificates that kubelets request.
+//!
+//! [`recognize`] tells which requests are a kubelet's. Such a request is approved if RBAC permits its user to create the
+//! subresource `selfnodeclient` or `nodeclient` of CertificateSigningRequests, which a SubjectAccessReview tells.
+
+pub mod recognize;
+pub mod request;
+
+use flyball_sdk::describe::{Queue, queue};
+use flyball_sdk::prelude::*;
+
+use recognize::Recognized;
+use request::{Csr, Requested};
+
+const REVIEW: &str = "authorization.k8s.io/v1/SubjectAccessReview";
+/// The backoff after the first failure.
+const BASE_DELAY_MS: u32 = 200;
+
+/// The controller. Keys name CertificateSigningRequests.
+pub struct Approver;
+
+export!(Approver);
+
+impl Controller for Approver {
+    fn describe() -> Description {
+        describe(
+            "certificatesigningrequest-approving-controller",
+            env!("CARGO_PKG_VERSION"),
+        )
+        // The whole object, from which the host builds the approval.
+        .watch(
+            watch::<Csr>()
+                .fields(&["."])
+                .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
+        )
+        .queue_with(Queue {
+            base_delay_ms: BASE_DELAY_MS,
+            ..queue("certificate")
+        })
+        .allow(REVIEW, ["create"])
+        .allow_on(Csr::KIND, "approval", ["update"])
+        .concurrency(5)
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        let Some(csr) = host.get_key::<Csr>(&request.key)? else {
+            return Ok(Outcome::Done);
+        };
+        if csr.is_decided() {
+            return Ok(Outcome::Done);
+        }
+        let requested = Requested::parse(&csr.request)
+            .map_err(|error| Error::failed(format!("can't parse {}: {error}", csr.meta.name)))?;
+        let recognized = recognize::all(&csr, &requested);
+        for one in &recognized {
+            if is_permitted(host, &csr, one)? {
+                approve(host, &csr, one)?;
+                return Ok(Outcome::Done);
+            }
+        }
+        if recognized.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        // The permission may be granted later.
+        let names: Vec<_> = recognized.iter().map(|one| one.subresource).collect();
+        Err(Error::failed(format!(
+            "{} is a request for {}, but its user {:?} has no permission for that",
+            csr.meta.name,
+            names.join(" and "),
+            csr.username
+        )))
+    }
+}
+
+/// Whether RBAC permits the user of a request to get what was recognized.
+fn is_permitted(host: &Host, csr: &Csr, recognized: &Recognized) -> Result<bool, Error> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": csr.username,
+            "uid": csr.uid,
+            "groups": csr.groups,
+            "extra": csr.extra,
+            "resourceAttributes": {
+                "group": "certificates.k8s.io",
+                "version": "*",
+                "resource": "certificatesigningrequests",
+                "subresource": recognized.subresource,
+                "verb": "create",
+            },
+        },
+    });
+    let write = Write::create(REVIEW, "", &review).returning(&["status.allowed"]);
+    let answer: Value = host.write(write)?.parse()?;
+    Ok(answer["status"]["allowed"] == true)
+}
+
+/// Adds the condition `Approved`.
+fn approve(host: &Host, csr: &Csr, recognized: &Recognized) -> Result<(), Error> {
+    let mut conditions = csr.conditions.clone();
+    conditions.push(
+        json!({"type": "Approved", "status": "True", "reason": "AutoApproved",
+                           "message": recognized.message}),
+    );
+    let change = json!({"status": {"conditions": conditions}});
+    host.write(Write::update(Csr::KIND, &csr.meta, &change).on("approval"))
+        .doing(|| format!("approving {}", csr.meta.name))?;
+    Ok(())
+}
