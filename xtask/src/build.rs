@@ -34,6 +34,7 @@ const BUILT_INS: &[&str] = &[
     "podgc",
     "resourcequota",
     "csrsigning",
+    "clustertrustbundle",
     "ttl",
     "servicecidr",
     "csrapproving",

@@ -91,8 +91,7 @@ fn a_changed_kubeconfig_is_signed_again() {
 
 #[test]
 fn signatures_of_deleted_and_expired_tokens_are_removed() {
-    let data =
-        json!({"kubeconfig": "payload", "jws-kubeconfig-abc123": SIGNATURE, "jws-kubeconfig-gone00": "x"});
+    let data = json!({"kubeconfig": "payload", "jws-kubeconfig-abc123": SIGNATURE, "jws-kubeconfig-gone00": "x"});
     let expired = token("abc123", &[("expiration", "2020-01-01T00:00:00Z")]);
     let cluster = Cluster::with([cluster_info(data), expired]);
     assert_eq!(signed(&cluster), json!({"kubeconfig": "payload"}));

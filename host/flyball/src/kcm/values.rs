@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 
-use crate::builtins::{CERTIFICATES, TOKENS};
+use crate::builtins::{CERTIFICATES, TOKENS, TRUST_BUNDLES};
 use crate::config::RunConfig;
 use crate::kcm::controllers::KNOWN;
 use crate::kcm::time_zone;
@@ -33,6 +33,7 @@ pub(crate) fn values(
     let from_flags = [
         (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
+        (TRUST_BUNDLES, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
         (CERTIFICATES, "duration", format!("{signing}ms")),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
@@ -111,7 +112,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("of the file\n{PEM}")).unwrap();
         let given = read(&[&format!("--root-ca-file={}", file.path().display())]).unwrap();
-        for controller in [ROOT_CA_PUBLISHER, TOKENS] {
+        for controller in [ROOT_CA_PUBLISHER, TRUST_BUNDLES, TOKENS] {
             assert_eq!(of_connection[controller]["root-ca"], PEM);
             assert_eq!(given[controller]["root-ca"], format!("of the file\n{PEM}"));
         }
