@@ -33,6 +33,8 @@ const BUILT_INS: &[&str] = &[
     "clusterroleaggregation",
     "podgc",
     "resourcequota",
+    "csrsigning",
+    "clustertrustbundle",
     "ttl",
     "servicecidr",
     "csrapproving",

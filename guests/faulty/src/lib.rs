@@ -380,6 +380,18 @@ fn ungranted() -> Vec<String> {
             "verify-jwt",
             host::signer::verify_jwt("service-account", "a.b.c").map(drop),
         ),
+        line(
+            "certificate-authority",
+            host::signer::certificate_authority("example.com/a").map(drop),
+        ),
+        line(
+            "sign-certificate",
+            host::signer::sign_certificate(
+                "example.com/a",
+                &script::template(&flyball_sdk::serde_json::Value::Null),
+            )
+            .map(drop),
+        ),
         line("raw", read(|batch| batch.raw("/api/v1/secrets")).map(drop)),
         line("kinds", host::discovery::kinds().map(drop)),
         line(

@@ -104,12 +104,53 @@ fn run_one(call: &Value) -> String {
             host::discovery::kinds().map(|served| served.kinds.len().to_string().into_bytes()),
         ),
         "sign" => shown(host::signer::sign_jwt(&text(arguments), b"{}").map(String::into_bytes)),
+        "certificate" => shown(host::signer::sign_certificate(
+            &text(&arguments["signer"]),
+            &template(arguments),
+        )),
         "memory" => {
             let bytes = vec![1_u8; arguments.as_u64().unwrap_or(0) as usize];
             format!("{} bytes", std::hint::black_box(bytes).len())
         }
         "fail" => panic!("{}", text(arguments)),
         other => format!("there is no call {other}"),
+    }
+}
+
+/// A template of a certificate: a common name `user`, organizations `groups`, and `names`, each `times` times.
+pub(crate) fn template(arguments: &Value) -> host::signer::CertificateTemplate {
+    use host::signer::{Attribute, CertificateTemplate, KeyUsages, SubjectKey};
+    let attribute = |oid: &str, value: String| Attribute {
+        oid: oid.into(),
+        value,
+    };
+    let groups = texts(&arguments["groups"]);
+    let user = attribute("2.5.4.3", text(&arguments["user"]));
+    let groups = groups.into_iter().map(|group| attribute("2.5.4.10", group));
+    let times = arguments["times"].as_u64().unwrap_or(1) as usize;
+    let names = texts(&arguments["names"]);
+    CertificateTemplate {
+        key: SubjectKey::Request(text(&arguments["request"]).into_bytes()),
+        subject: vec![groups.chain([user]).collect()],
+        dns_names: names
+            .iter()
+            .cycle()
+            .take(names.len() * times)
+            .cloned()
+            .collect(),
+        email_addresses: Vec::new(),
+        ip_addresses: Vec::new(),
+        uris: Vec::new(),
+        key_usages: KeyUsages::all(),
+        extended_key_usages: Vec::new(),
+        not_before: host::types::Time {
+            seconds: 0,
+            nanoseconds: 0,
+        },
+        not_after: host::types::Time {
+            seconds: u32::MAX,
+            nanoseconds: 0,
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use flyball_types::{ApiError, Query, Reference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::certificate::CertificateTemplate;
 use crate::controller::Key;
 use crate::describe::feature_gate_key;
 use crate::error::{Context, Error};
@@ -301,6 +302,30 @@ impl Host<'_> {
         let claims = self.imports.signer_verify_jwt(key, token)?;
         flyball_types::read(&claims)
             .map_err(|error| Error::Malformed("the claims of a token".into(), error))
+    }
+}
+
+/// Certificates by authorities of the host, which the operator names for signers. Needs the import `signer`.
+impl Host<'_> {
+    /// Returns the certificates of a signer's authority in DER. The first one is of the key that signs.
+    ///
+    /// # Errors
+    /// The plugin may not use the signer, or the host holds no authority for it (`NotFound`).
+    pub fn certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError> {
+        self.imports.signer_certificate_authority(signer)
+    }
+
+    /// Returns a certificate in DER, signed by a signer's authority.
+    ///
+    /// # Errors
+    /// As [`certificate_authority`](Self::certificate_authority); the plugin may not sign for this subject (`Denied`); or the
+    /// template is malformed, or its key did not sign the request (`Invalid`).
+    pub fn sign_certificate(
+        &self,
+        signer: &str,
+        template: &CertificateTemplate,
+    ) -> Result<Vec<u8>, ApiError> {
+        self.imports.signer_sign_certificate(signer, template)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 
+use crate::certificate::CertificateTemplate;
 use crate::log::Level;
 use crate::time::Time;
 use crate::write::Batch;
@@ -70,6 +71,14 @@ pub trait Imports {
 
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError>;
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError>;
+    /// Returns certificates in DER.
+    fn signer_certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError>;
+    /// Returns a certificate in DER.
+    fn signer_sign_certificate(
+        &self,
+        signer: &str,
+        template: &CertificateTemplate,
+    ) -> Result<Vec<u8>, ApiError>;
 }
 
 /// A page of a query's result.

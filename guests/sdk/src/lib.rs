@@ -86,6 +86,7 @@
 extern crate self as flyball_sdk;
 
 pub mod base64;
+pub mod certificate;
 pub mod claim;
 pub mod condition;
 pub mod controller;

@@ -62,6 +62,7 @@ use std::collections::{BTreeMap, HashMap};
 use flyball_types::{ApiError, Catalogue, Kind, Projection, Query};
 use serde_json::Value;
 
+use crate::certificate::CertificateTemplate;
 use crate::controller::{Controller, Delta, DeltaType, Outcome, Request};
 use crate::describe::{Description, Permission};
 use crate::error::Error;
@@ -101,6 +102,10 @@ struct State {
     keys: Vec<String>,
     /// The tokens signed so far.
     signed: Vec<Signed>,
+    /// The signers with an authority.
+    authorities: Vec<String>,
+    /// The certificates signed so far: the signer, and what it signed.
+    certificates: Vec<(String, CertificateTemplate)>,
     memo: Memo,
     rate_limit: Option<RateLimit>,
     raw: HashMap<String, Value>,
@@ -163,6 +168,8 @@ impl Default for Cluster {
             config: BTreeMap::new(),
             keys: Vec::new(),
             signed: Vec::new(),
+            authorities: Vec::new(),
+            certificates: Vec::new(),
             memo: Memo::default(),
             rate_limit: None,
             raw: HashMap::new(),
@@ -267,6 +274,11 @@ impl Cluster {
     /// Returns all tokens signed so far.
     pub fn signed(&self) -> Vec<Signed> {
         self.state.borrow().signed.clone()
+    }
+
+    /// Returns the signers and the templates of all certificates signed so far.
+    pub fn certificates(&self) -> Vec<(String, CertificateTemplate)> {
+        self.state.borrow().certificates.clone()
     }
 
     /// Returns all metric operations since the last call: operation, name, labels and value.

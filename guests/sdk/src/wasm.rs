@@ -2,6 +2,7 @@
 
 use flyball_types::{ApiError, Catalogue, Effect, EventOptions, Projection, Query};
 
+use crate::certificate::{Attribute, CertificateTemplate, SubjectKey};
 use crate::controller::{Controller, Delta, DeltaType, Key, Outcome, Request, RoutedKey};
 use crate::host::{Host, millis};
 use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
@@ -255,6 +256,18 @@ impl Imports for Sandbox {
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
         wit::signer::verify_jwt(key, token).map_err(lift)
     }
+
+    fn signer_certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError> {
+        wit::signer::certificate_authority(signer).map_err(lift)
+    }
+
+    fn signer_sign_certificate(
+        &self,
+        signer: &str,
+        template: &CertificateTemplate,
+    ) -> Result<Vec<u8>, ApiError> {
+        wit::signer::sign_certificate(signer, &lower_template(template)).map_err(lift)
+    }
 }
 
 impl Cursor for wit::lister::Cursor {
@@ -392,6 +405,33 @@ fn named(object: &ObjectReference) -> wit::types::ObjectReference {
         namespace,
         name,
         uid,
+    }
+}
+
+fn lower_template(template: &CertificateTemplate) -> wit::signer::CertificateTemplate {
+    let attribute = |attribute: &Attribute| wit::signer::Attribute {
+        oid: attribute.oid.clone(),
+        value: attribute.value.clone(),
+    };
+    let name = |attributes: &Vec<Attribute>| attributes.iter().map(attribute).collect();
+    let time = |time: Time| wit::types::Time {
+        seconds: time.seconds.clamp(0, u32::MAX.into()) as u32,
+        nanoseconds: 0,
+    };
+    wit::signer::CertificateTemplate {
+        key: match &template.key {
+            SubjectKey::PublicKey(der) => wit::signer::SubjectKey::PublicKey(der.clone()),
+            SubjectKey::Request(der) => wit::signer::SubjectKey::Request(der.clone()),
+        },
+        subject: template.subject.iter().map(name).collect(),
+        dns_names: template.dns_names.clone(),
+        email_addresses: template.email_addresses.clone(),
+        ip_addresses: template.ip_addresses.clone(),
+        uris: template.uris.clone(),
+        key_usages: wit::signer::KeyUsages::from_bits_truncate(template.key_usages.bits()),
+        extended_key_usages: template.extended_key_usages.clone(),
+        not_before: time(template.not_before),
+        not_after: time(template.not_after),
     }
 }
 

@@ -20,6 +20,12 @@ pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 /// The controller that fills token Secrets, if the host has a key to sign tokens with.
 pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
 
+/// The controller that publishes the CA bundle of the API server as a ClusterTrustBundle.
+pub(crate) const TRUST_BUNDLES: &str =
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller";
+/// The controller that signs requests for certificates, if the host has authorities for its signers.
+pub(crate) const CERTIFICATES: &str = "certificatesigningrequest-signing-controller";
+
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
 /// File stems that are not a name of the controller, with the canonical name of the controller.
@@ -47,6 +53,7 @@ const FILES: &[(&str, &str)] = &[
     ("tainteviction", "taint-eviction-controller"),
     ("ttlafterfinished", "ttl-after-finished-controller"),
     ("servicecidr", "service-cidr-controller"),
+    ("clustertrustbundle", TRUST_BUNDLES),
     (
         "podcertificatecleaner",
         "podcertificaterequest-cleaner-controller",
@@ -59,6 +66,16 @@ const FILES: &[(&str, &str)] = &[
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
+    (
+        TRUST_BUNDLES,
+        include_str!(
+            "../policies/kube-apiserver-serving-clustertrustbundle-publisher-controller.toml"
+        ),
+    ),
+    (
+        CERTIFICATES,
+        include_str!("../policies/certificatesigningrequest-signing-controller.toml"),
+    ),
     (
         "bootstrap-signer-controller",
         include_str!("../policies/bootstrap-signer-controller.toml"),

@@ -54,6 +54,14 @@ const OWN: &[Flag] = &[
         Yes("Grant all that a plugin asks for if the policy does not mention it"),
     ),
     flag(
+        "certificate-authority",
+        Texts,
+        "[]",
+        Yes(
+            "Authority that signs certificates for plugins, as <signer>=<certificate file>:<key file>, with a signer such as example.com/name; may be repeated",
+        ),
+    ),
+    flag(
         "plugin-config",
         Text,
         "",

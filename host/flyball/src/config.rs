@@ -46,6 +46,12 @@ pub(crate) struct RunConfig {
     pub(crate) root_ca_file: Option<PathBuf>,
     /// The key that signs tokens of service accounts.
     pub(crate) service_account_key_file: Option<PathBuf>,
+    /// The authorities of kube-controller-manager's signers.
+    pub(crate) cluster_signing: Authorities,
+    /// The authorities of other signers.
+    pub(crate) authorities: Authorities,
+    /// How long certificates of kube-controller-manager's signers are valid at most.
+    pub(crate) cluster_signing_duration: Duration,
     /// How long a legacy token may be unused before it is marked invalid.
     pub(crate) token_clean_up_period: Duration,
     /// How many ended pods are kept; 0 or less for all.
@@ -102,6 +108,18 @@ pub(crate) struct NodeLifecycle {
     pub(crate) large_cluster_size_threshold: i64,
     /// The fraction of nodes that are not ready that makes a zone unhealthy.
     pub(crate) unhealthy_zone_threshold: f64,
+}
+
+/// The authorities that sign certificates, by signer.
+pub(crate) type Authorities = BTreeMap<String, AuthorityFiles>;
+
+/// The files of an authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuthorityFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// The flags that name the files, for errors.
+    pub(crate) flags: String,
 }
 
 /// The connection to the API server.

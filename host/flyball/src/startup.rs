@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, TOKENS};
+use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig};
 use crate::kcm::controllers::GATES;
@@ -201,6 +201,12 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
         tracing::info!(
             controller = TOKENS,
             "the controller does not run: --service-account-private-key-file is missing"
+        );
+    }
+    if config.cluster_signing.is_empty() && resolution.disable(CERTIFICATES) {
+        tracing::info!(
+            controller = CERTIFICATES,
+            "the controller does not run: --cluster-signing-cert-file and --cluster-signing-key-file are missing"
         );
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";

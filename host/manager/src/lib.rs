@@ -7,7 +7,7 @@
 //! | [`policy`] | what the operator grants, and whether a plugin may run |
 //! | `limits` | rate limits, host limits, quarantine |
 //! | `api` | the API server: connections, requests and their credentials, fence, lease, events, access reviews |
-//! | `signer` | keys that sign for plugins |
+//! | `signer` | keys and certificate authorities that sign for plugins |
 //! | `reads` | reads by guests |
 //! | `writer` | writes by guests |
 //! | `runtime` | one plugin at work: router, queues, workers, calls, memo, history |
@@ -38,4 +38,4 @@ pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
 pub use plugins::{PluginOptions, Sources, Telemetry};
 pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Performance, Reconciled};
-pub use signer::{KeyError, Signer};
+pub use signer::{AuthorityError, KeyError, Signer};

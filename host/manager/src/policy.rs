@@ -14,10 +14,13 @@
 //! [plugins.issuer]
 //! imports = ["signer"]
 //! signer-keys = ["service-account"]
+//! [[plugins.issuer.certificates]]
+//! signers = ["example.com/server"]
 //! ```
 
 pub(crate) mod access;
 pub(crate) mod approve;
+mod certificates;
 mod decide;
 mod file;
 pub(crate) mod grant;
@@ -32,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use self::grant::PluginFile;
 
+pub use self::certificates::CertificateRule;
 pub(crate) use self::decide::{Visible, deny_hidden};
 pub use self::file::PolicyError;
 pub use self::http_hosts::HttpHost;
@@ -77,6 +81,9 @@ pub struct PluginPolicy {
     /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin gets
     /// one by asking. Whoever gets one must be named by `digest` or `source`.
     pub signer_keys: BTreeSet<String>,
+    /// Certificates that `signer` signs for it with the host's authorities. A certificate is signed if any rule allows it. As
+    /// for keys, no plugin gets one by asking, and whoever gets one must be named by `digest` or `source`.
+    pub certificates: Vec<CertificateRule>,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
     /// Number of keys that it reconciles at once. By default, what it asks for.

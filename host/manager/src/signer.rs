@@ -1,23 +1,33 @@
-//! Signs tokens for guests with keys that the host holds by name. A guest receives a token, never a key.
+//! Signs tokens and certificates for guests with keys that the host holds by name. A guest receives a token or a certificate,
+//! never a key.
 //!
 //! Tokens are JSON Web Tokens in compact form, as kube-apiserver expects them of service accounts: `alg` is the key's only
-//! algorithm, `kid` the hash of its public half.
+//! algorithm, `kid` the hash of its public half. Certificates are signed by the authority of a signer: see [`certificate`].
 
+mod authority;
+mod certificate;
 mod key;
+mod request;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
-use flyball_types::{ApiError, Effect};
+use flyball_plugin::{CertificateTemplate, Metered};
+use flyball_types::{ApiError, Effect, printable};
 use ring::error::Unspecified;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use self::authority::Authority;
+pub use self::authority::AuthorityError;
 pub use self::key::KeyError;
 use self::key::{PrivateKey, PublicKey};
 use crate::policy::PluginPolicy;
@@ -25,16 +35,20 @@ use crate::policy::PluginPolicy;
 /// The longest claims and the longest token in bytes. Those of Kubernetes have 2 KiB.
 const MAX_TOKEN: usize = 64 << 10;
 
-/// The host's keys, by name.
+/// The host's keys and authorities, by name.
 #[derive(Default)]
 pub struct Signer {
     keys: BTreeMap<String, Key>,
+    authorities: BTreeMap<String, Authority>,
 }
 
-/// The keys that one plugin may use.
+/// The keys and authorities that one plugin may use. Its functions compute for milliseconds, and those of authorities read
+/// files: they are called on threads that may block.
 pub(crate) struct SigningKeys {
     signer: Arc<Signer>,
     policy: Arc<PluginPolicy>,
+    /// One signature at a time.
+    turns: Arc<Semaphore>,
 }
 
 /// The keys of one name.
@@ -65,15 +79,51 @@ impl Signer {
         Ok(())
     }
 
+    /// Adds the authority of a signer, from files in PEM with one certificate and its private key. They are read again at each
+    /// use. Blocks.
+    ///
+    /// # Errors
+    /// The files hold no authority that can sign.
+    pub fn add_authority(
+        &mut self,
+        signer: &str,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<(), AuthorityError> {
+        let authority = Authority::open(certificate, key)?;
+        self.authorities.insert(signer.into(), authority);
+        Ok(())
+    }
+
     fn key(&self, name: &str) -> Result<&Key, ApiError> {
         let missing = || ApiError::not_found(format!("the host holds no key named `{name}`"));
         self.keys.get(name).ok_or_else(missing)
+    }
+
+    fn authority(&self, signer: &str) -> Result<&Authority, ApiError> {
+        let missing = || {
+            let signer = printable(signer);
+            ApiError::not_found(format!(
+                "the host holds no authority for the signer `{signer}`"
+            ))
+        };
+        self.authorities.get(signer).ok_or_else(missing)
     }
 }
 
 impl SigningKeys {
     pub(crate) fn new(signer: Arc<Signer>, policy: Arc<PluginPolicy>) -> Self {
-        Self { signer, policy }
+        Self {
+            signer,
+            policy,
+            turns: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Waits until no other signature of the plugin is computed. The next one waits until the permit is dropped.
+    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
+        let turn = self.turns.clone().acquire_owned().await;
+        turn.expect("the semaphore is never closed")
     }
 
     /// Returns a token with these claims, which are a JSON object.
@@ -93,19 +143,53 @@ impl SigningKeys {
     }
 
     /// Returns the claims of a token that this key signed. The guest checks whether the token has expired.
-    pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Bytes, ApiError> {
+    pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Vec<u8>, ApiError> {
         let key = self.key(name)?;
         check_size("token", token.len())?;
         let claims = key.claims(token);
         let other =
             || ApiError::unauthorized(format!("the token was not signed by the key `{name}`"));
-        claims.map(Bytes::from).ok_or_else(other)
+        claims.ok_or_else(other)
+    }
+
+    /// Returns the certificates of a signer's authority in DER.
+    pub(crate) fn certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError> {
+        let authority = self.authority(signer)?;
+        Ok(vec![authority.issuer().certificate.clone()])
+    }
+
+    /// Returns a certificate in DER that a signer's authority signed.
+    pub(crate) fn sign_certificate(
+        &self,
+        signer: &str,
+        template: &CertificateTemplate,
+    ) -> Result<Vec<u8>, ApiError> {
+        self.policy.check_subject(signer, &template.subject)?;
+        let authority = self.authority(signer)?;
+        certificate::issue(&authority.issuer(), template, SystemTime::now())
     }
 
     /// Checks the grant before the key's existence, so that a plugin without the grant cannot learn which keys exist.
     fn key(&self, name: &str) -> Result<&Key, ApiError> {
         self.policy.check_key(name)?;
         self.signer.key(name)
+    }
+
+    /// As [`key`](Self::key).
+    fn authority(&self, signer: &str) -> Result<&Authority, ApiError> {
+        self.policy.check_signer(signer)?;
+        self.signer.authority(signer)
+    }
+}
+
+/// Does work, and measures the CPU time that it takes this thread.
+pub(crate) fn metered<T>(work: impl FnOnce() -> Result<T, ApiError>) -> Metered<T> {
+    let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+    let started = now();
+    let result = work();
+    Metered {
+        result,
+        cpu_time: now().saturating_sub(started),
     }
 }
 
@@ -157,7 +241,8 @@ impl Key {
 /// Prints the names alone.
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.keys.keys()).finish()
+        let names = self.keys.keys().chain(self.authorities.keys());
+        f.debug_set().entries(names).finish()
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The check that each import passes, and the file that calls it; or why it needs none.
-const IMPORTS: [(&str, Check); 26] = [
+const IMPORTS: [(&str, Check); 28] = [
     (
         "lister_get",
         Check::In("self.listers.readable(", "src/reads/cached.rs", "get"),
@@ -56,6 +56,14 @@ const IMPORTS: [(&str, Check); 26] = [
     (
         "signer_verify_jwt",
         Check::In("self.key(", "src/signer.rs", "verify_jwt"),
+    ),
+    (
+        "signer_certificate_authority",
+        Check::In("self.authority(", "src/signer.rs", "certificate_authority"),
+    ),
+    (
+        "signer_sign_certificate",
+        Check::In(".check_subject(", "src/signer.rs", "sign_certificate"),
     ),
     (
         "queue_add",

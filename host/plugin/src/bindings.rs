@@ -7,6 +7,7 @@ wasmtime::component::bindgen!({
     imports: {
         "flyball:controller/discovery": async | trappable,
         "flyball:controller/reader.[method]batch.run": async | trappable,
+        "flyball:controller/signer": async | trappable,
         "flyball:controller/writer.[method]batch.run": async | trappable,
         default: trappable,
     },

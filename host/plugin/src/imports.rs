@@ -5,7 +5,7 @@
 //! interface and its function in the world.
 
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_types::{ApiError, Catalogue, Projection, Query};
@@ -83,8 +83,16 @@ pub trait Imports: Send + Sync + 'static {
     ) -> Result<u32, ApiError>;
     fn memo_remove(&self, key: &str);
 
-    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError>;
-    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError>;
+    fn signer_sign_jwt(&self, key: String, claims: Vec<u8>) -> BoxFuture<'_, Metered<String>>;
+    fn signer_verify_jwt(&self, key: String, token: String) -> BoxFuture<'_, Metered<Vec<u8>>>;
+    /// Returns the certificates of the signer's authority in DER.
+    fn signer_certificate_authority(&self, signer: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>>;
+    /// Returns a certificate in DER.
+    fn signer_sign_certificate(
+        &self,
+        signer: String,
+        template: CertificateTemplate,
+    ) -> BoxFuture<'_, Metered<Vec<u8>>>;
 
     /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. By default no server
     /// is granted.
@@ -105,6 +113,40 @@ pub struct HttpGrant {
 }
 
 pub type CheckAddresses = dyn FnOnce(Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ApiError> + Send;
+
+/// The result of work that the host did for a call on a thread of its own. The call is charged for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metered<T> {
+    pub result: Result<T, ApiError>,
+    pub cpu_time: Duration,
+}
+
+/// What a certificate says, as the guest gave it: nothing is checked yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateTemplate {
+    pub key: SubjectKey,
+    /// The subject's relative names, each with its attributes: an object identifier and a value.
+    pub subject: Vec<Vec<(String, String)>>,
+    pub dns_names: Vec<String>,
+    pub email_addresses: Vec<String>,
+    pub ip_addresses: Vec<String>,
+    pub uris: Vec<String>,
+    /// The bits of X.509's `KeyUsage`: bit 0 is `digitalSignature`.
+    pub key_usages: u16,
+    /// Object identifiers.
+    pub extended_key_usages: Vec<String>,
+    pub not_before: SystemTime,
+    pub not_after: SystemTime,
+}
+
+/// The key that a certificate is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectKey {
+    /// A `SubjectPublicKeyInfo` in DER.
+    PublicKey(Vec<u8>),
+    /// A PKCS#10 request in DER, whose signature is checked.
+    Request(Vec<u8>),
+}
 
 /// One page of the result of a query.
 pub struct Page {

@@ -45,8 +45,8 @@ pub use error::{CallError, CallFailure, CompileLimit, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
 pub use imports::{
-    Batch, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference,
-    Operation, Page, Read, Target, Write,
+    Batch, CertificateTemplate, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry,
+    Metered, ObjectReference, Operation, Page, Read, SubjectKey, Target, Write,
 };
 pub use limits::{Limits, MemoryOwner};
 pub use meter::check_cpu_time;

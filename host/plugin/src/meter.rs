@@ -111,6 +111,12 @@ impl Meter {
         work()
     }
 
+    /// Charges the call for CPU time of the host's threads.
+    pub(crate) fn charge(&self, used: Duration) {
+        self.spent.fetch_add(nanos(used), Relaxed);
+        self.share.charge(used);
+    }
+
     /// Returns how long the call has waited for the plugin's CPU quota or because of it, with the current wait.
     pub(crate) fn waited(&self) -> Duration {
         let waiting = match self.waiting_since.load(Relaxed) {

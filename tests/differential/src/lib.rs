@@ -8,6 +8,7 @@
 //! controllers are stored as a [`Golden`], with which [`compare_all`] compares those under Flyball.
 
 pub mod api;
+mod certificates;
 mod compare;
 pub mod golden;
 pub mod normalise;
@@ -102,6 +103,11 @@ impl Subject {
                 cluster.plane.service_account_key_file(),
             );
             flags.push(format!("--root-ca-file={}", ca.display()));
+            flags.push(format!("--cluster-signing-cert-file={}", ca.display()));
+            flags.push(format!(
+                "--cluster-signing-key-file={}",
+                cluster.plane.ca_key_file().display()
+            ));
             flags.push(format!(
                 "--service-account-private-key-file={}",
                 key.display()

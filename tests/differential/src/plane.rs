@@ -19,6 +19,7 @@ pub struct Plane {
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
 static PLANES: &[Plane] = &[
+    SIGNING,
     WORKLOADS,
     NAMESPACES,
     GARBAGE,
@@ -238,6 +239,18 @@ const TAINTS: Plane = Plane {
         "--node-monitor-grace-period=1h",
         "--node-startup-grace-period=1h",
     ],
+};
+
+/// The plane of the signer of certificates. On a plane with the approver, it would sign what that approves.
+const SIGNING: Plane = Plane {
+    folders: &["certificatesigningrequest-signing"],
+    controllers: &[
+        "certificatesigningrequest-signing-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    flags: &[],
 };
 
 impl Plane {

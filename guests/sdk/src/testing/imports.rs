@@ -5,6 +5,7 @@ use std::time::Duration;
 use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 use serde_json::Value;
 
+use crate::certificate::CertificateTemplate;
 use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
 use crate::log::Level;
 use crate::time::Time;
@@ -241,11 +242,56 @@ impl Imports for Cluster {
             .map(|signed| signed.claims.to_string().into_bytes())
             .ok_or_else(other)
     }
+
+    fn signer_certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError> {
+        let state = &mut *self.state.borrow_mut();
+        state.fail_if_due("authority", signer)?;
+        state.admit_authority(signer)?;
+        Ok(vec![format!("the authority of {signer}").into_bytes()])
+    }
+
+    fn signer_sign_certificate(
+        &self,
+        signer: &str,
+        template: &CertificateTemplate,
+    ) -> Result<Vec<u8>, ApiError> {
+        let state = &mut *self.state.borrow_mut();
+        state.fail_if_due("sign", signer)?;
+        state.admit_authority(signer)?;
+        let certificate = format!("certificate {}", state.certificates.len());
+        state.certificates.push((signer.into(), template.clone()));
+        Ok(certificate.into_bytes())
+    }
 }
 
 impl State {
     /// Whether the plugin requests the signer and the key exists.
     fn admit_key(&self, key: &str) -> Result<(), ApiError> {
+        self.admit_signer()?;
+        let missing = || ApiError::not_found(format!("the host has no key named `{key}`"));
+        self.keys
+            .iter()
+            .any(|known| known == key)
+            .then_some(())
+            .ok_or_else(missing)
+    }
+
+    /// Whether the plugin requests the signer and the authority exists.
+    fn admit_authority(&self, signer: &str) -> Result<(), ApiError> {
+        self.admit_signer()?;
+        let missing = || {
+            ApiError::not_found(format!(
+                "the host has no authority for the signer `{signer}`"
+            ))
+        };
+        self.authorities
+            .iter()
+            .any(|known| known == signer)
+            .then_some(())
+            .ok_or_else(missing)
+    }
+
+    fn admit_signer(&self) -> Result<(), ApiError> {
         if self
             .description
             .as_ref()
@@ -255,11 +301,6 @@ impl State {
                 "the plugin does not ask for the import `signer`",
             ));
         }
-        let missing = || ApiError::not_found(format!("the host has no key named `{key}`"));
-        self.keys
-            .iter()
-            .any(|known| known == key)
-            .then_some(())
-            .ok_or_else(missing)
+        Ok(())
     }
 }

@@ -184,6 +184,12 @@ impl Cluster {
         self.state.borrow_mut().lister = Some(Box::new(lister));
     }
 
+    /// Adds an authority for this signer. It and its certificates are placeholders, such as `certificate 0`. The verbs
+    /// `authority` and `sign` of [`fail`](Self::fail), with the signer as the kind, fail its calls.
+    pub fn add_authority(&self, signer: &str) {
+        self.state.borrow_mut().authorities.push(signer.into());
+    }
+
     /// Adds a signing key with this name. Its tokens are unique placeholders, not real JWTs.
     pub fn add_key(&self, name: &str) {
         self.state.borrow_mut().keys.push(name.into());

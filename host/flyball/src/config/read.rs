@@ -3,6 +3,7 @@
 mod flags;
 mod leader_election;
 mod serving;
+mod signing;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -120,6 +121,9 @@ impl RunConfig {
             enable_garbage_collector: flags.bool("enable-garbage-collector"),
             root_ca_file: flags.path("root-ca-file"),
             service_account_key_file: flags.path("service-account-private-key-file"),
+            cluster_signing: flags.cluster_signing()?,
+            authorities: flags.other_authorities()?,
+            cluster_signing_duration: flags.duration("cluster-signing-duration")?,
             token_clean_up_period: flags
                 .duration("legacy-service-account-token-clean-up-period")?,
             terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),

@@ -2,6 +2,8 @@
 //!
 //! `testdata/kcm-1.36-controllers.txt` is generated from kube-controller-manager's own code.
 
+use crate::builtins::TRUST_BUNDLES;
+
 /// A controller of kube-controller-manager.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -40,6 +42,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Known> {
 /// The feature gates of the controllers that [`Start::Gated`] names and that Flyball has. A controller runs only if all of its
 /// gates are on.
 pub(crate) const GATES: &[(&str, &[&str])] = &[
+    (TRUST_BUNDLES, &["ClusterTrustBundle"]),
     (
         "podcertificaterequest-cleaner-controller",
         &["PodCertificateRequest"],

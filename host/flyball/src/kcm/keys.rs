@@ -1,5 +1,5 @@
-//! The private keys that kube-controller-manager's flags name. The host loads them and signs for guests; guests never
-//! see the keys.
+//! The private keys that flags name, and the authorities that sign certificates. The host loads them and signs for guests;
+//! guests never see the keys.
 
 use anyhow::Context;
 use flyball_manager::Signer;
@@ -12,10 +12,10 @@ const SERVICE_ACCOUNT: &str = "service-account";
 /// Maximum size of a key's file, in bytes.
 const MAX_KEY: usize = 64 * 1024;
 
-/// Loads the keys from the files that flags name.
+/// Loads the keys and the authorities from the files that flags name.
 ///
 /// # Errors
-/// Fails if a file can't be read or contains no key that can sign.
+/// Fails if a file can't be read or contains no key that can sign, or if a certificate does not fit its key.
 pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     if let Some(file) = &config.service_account_key_file {
@@ -24,6 +24,11 @@ pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
             .context("can't read it")
             .with_context(flag)?;
         signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)?;
+    }
+    for (name, files) in config.cluster_signing.iter().chain(&config.authorities) {
+        signer
+            .add_authority(name, &files.certificate, &files.key)
+            .with_context(|| files.flags.clone())?;
     }
     Ok(signer)
 }
@@ -46,6 +51,35 @@ mod tests {
         );
         let signer = read(&[&format!("--service-account-private-key-file={file}")]).unwrap();
         assert_eq!(format!("{signer:?}"), r#"{"service-account"}"#);
+    }
+
+    #[test]
+    fn flags_add_authorities_which_name_their_flags_if_they_are_unusable() {
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../manager/testdata");
+        let own = format!(
+            "--certificate-authority=example.com/a={data}/authorities/rsa.crt:{data}/keys/rsa.pem"
+        );
+        assert_eq!(
+            format!("{:?}", read(&[&own]).unwrap()),
+            r#"{"example.com/a"}"#
+        );
+        let flags = |key: &str| {
+            [
+                format!("--cluster-signing-cert-file={data}/authorities/p256.crt"),
+                format!("--cluster-signing-key-file={data}/keys/{key}"),
+            ]
+        };
+        let [certificate, key] = flags("p256.pem");
+        let signer = format!("{:?}", read(&[&certificate, &key]).unwrap());
+        assert!(signer.contains("kubernetes.io/kubelet-serving"), "{signer}");
+        let [certificate, key] = flags("rsa.pem");
+        let error = format!("{:#}", read(&[&certificate, &key]).unwrap_err());
+        assert!(
+            error.starts_with(
+                "--cluster-signing-cert-file and --cluster-signing-key-file: the key in"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::builtins::TOKENS;
+use crate::builtins::{CERTIFICATES, TOKENS, TRUST_BUNDLES};
 use crate::config::{NodeLifecycle, RunConfig};
 use crate::kcm::controllers::KNOWN;
 use crate::kcm::time_zone;
@@ -29,12 +29,15 @@ pub(crate) fn values(
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
     let quota_sync = config.quota_sync_period.as_millis();
+    let signing = config.cluster_signing_duration.as_millis();
     let root_ca = root_ca(config, cluster)?;
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
         (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
+        (TRUST_BUNDLES, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
+        (CERTIFICATES, "duration", format!("{signing}ms")),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
         (
             POD_GARBAGE_COLLECTOR,
@@ -135,7 +138,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("of the file\n{PEM}")).unwrap();
         let given = read(&[&format!("--root-ca-file={}", file.path().display())]).unwrap();
-        for controller in [ROOT_CA_PUBLISHER, TOKENS] {
+        for controller in [ROOT_CA_PUBLISHER, TRUST_BUNDLES, TOKENS] {
             assert_eq!(of_connection[controller]["root-ca"], PEM);
             assert_eq!(given[controller]["root-ca"], format!("of the file\n{PEM}"));
         }
@@ -209,6 +212,16 @@ mod tests {
         let flags = ["--node-monitor-period=1s", "--node-eviction-rate=2.5"];
         assert_eq!(of(&flags, "monitor-period"), "1000ms");
         assert_eq!(of(&flags, "eviction-rate"), "2.5");
+    }
+
+    #[test]
+    fn the_duration_of_certificates_comes_from_its_flag() {
+        for (args, duration) in [
+            (&[][..], "31536000000ms"),
+            (&["--cluster-signing-duration=90m"], "5400000ms"),
+        ] {
+            assert_eq!(read(args).unwrap()[CERTIFICATES]["duration"], duration);
+        }
     }
 
     #[test]

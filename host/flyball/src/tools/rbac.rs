@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Manifests, output};
-use needs::{Needs, Rules};
+use needs::{Needs, Rules, SIGNER_VERBS};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -168,20 +168,23 @@ fn to_value(object: &impl Serialize) -> Value {
 
 /// The rules of a role. Resources of a group with the same verbs share a rule.
 fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
-    let mut joined: BTreeMap<(&str, Vec<&str>), Vec<&str>> = BTreeMap::new();
-    for ((group, resource), verbs) in rules {
+    let mut joined: BTreeMap<(&str, Vec<&str>, &[String]), Vec<&str>> = BTreeMap::new();
+    for (of, verbs) in rules {
         let verbs = VERBS
             .into_iter()
+            .chain(SIGNER_VERBS)
             .filter(|verb| verbs.contains(verb))
             .collect();
-        joined.entry((group, verbs)).or_default().push(resource);
+        let rule = (of.group.as_str(), verbs, of.names.as_slice());
+        joined.entry(rule).or_default().push(&of.resource);
     }
     let strings = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
     joined
         .into_iter()
-        .map(|((group, verbs), resources)| PolicyRule {
+        .map(|((group, verbs, names), resources)| PolicyRule {
             api_groups: Some(vec![group.to_owned()]),
             resources: Some(strings(resources)),
+            resource_names: (!names.is_empty()).then(|| names.to_vec()),
             verbs: strings(verbs),
             ..PolicyRule::default()
         })
@@ -308,6 +311,48 @@ mod tests {
         ] {
             assert!(notes.contains(missing), "{notes}");
         }
+    }
+
+    #[test]
+    fn writes_of_certificates_need_verbs_on_signers() {
+        let document = r#"{
+            "format": 1, "name": "a", "queues": [{"name": "q"}], "permissions": [
+                {"kind": "certificates.k8s.io/v1/CertificateSigningRequest", "subresource": "status", "verbs": ["update"]},
+                {"kind": "certificates.k8s.io/v1/CertificateSigningRequest", "subresource": "approval", "verbs": ["update"]},
+                {"kind": "certificates.k8s.io/v1beta1/ClusterTrustBundle", "verbs": ["create"]}
+            ]
+        }"#;
+        let on_signers = |policy: Option<&str>| {
+            let (everywhere, _, notes) = needs(document, policy);
+            let rules = everywhere.as_array().expect("rules").clone();
+            let is_on_signers = |rule: &Value| rule["resources"] == json!(["signers"]);
+            (
+                rules.into_iter().filter(is_on_signers).collect::<Vec<_>>(),
+                notes,
+            )
+        };
+        let group = "certificates.k8s.io";
+        let (rules, notes) = on_signers(None);
+        assert_eq!(
+            rules,
+            [rule(group, &["signers"], &["approve", "attest", "sign"])]
+        );
+        assert!(
+            notes.iter().any(|note| note.contains("`resourceNames`")),
+            "{notes:?}"
+        );
+        let policy = r#"
+            [plugins.a]
+            imports = ["signer"]
+            certificates = [{ signers = ["example.com/b", "example.com/a"] }]
+            [[plugins.a.allow]]
+            kinds = ["certificates.k8s.io/v1/CertificateSigningRequest"]
+            subresource = "status"
+            verbs = ["update"]
+        "#;
+        let mut named = rule(group, &["signers"], &["sign"]);
+        named["resourceNames"] = json!(["example.com/a", "example.com/b"]);
+        assert_eq!(on_signers(Some(policy)).0, [named]);
     }
 
     #[test]

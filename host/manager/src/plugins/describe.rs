@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Charge, Held, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+    Batch, CertificateTemplate, Charge, Held, Imports, LogLevel, MemoEntry, Metered,
+    ObjectReference, Page, Read,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -15,6 +16,7 @@ use futures::future::BoxFuture;
 
 use crate::limits::rate::RateGate;
 use crate::runtime::telemetry::log_guest;
+use crate::signer::metered;
 
 /// The imports of a `describe` call.
 pub(crate) struct DescribeImports {
@@ -28,6 +30,10 @@ pub(crate) struct DescribeImports {
 
 fn denied() -> ApiError {
     ApiError::denied("`describe` has no import but `log` and `config`")
+}
+
+fn refused<T: Send + 'static>() -> BoxFuture<'static, Metered<T>> {
+    std::future::ready(metered(|| Err(denied()))).boxed()
 }
 
 impl Imports for DescribeImports {
@@ -126,11 +132,23 @@ impl Imports for DescribeImports {
 
     fn memo_remove(&self, _: &str) {}
 
-    fn signer_sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
-        Err(denied())
+    fn signer_sign_jwt(&self, _: String, _: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
+        refused()
     }
 
-    fn signer_verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
-        Err(denied())
+    fn signer_verify_jwt(&self, _: String, _: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        refused()
+    }
+
+    fn signer_certificate_authority(&self, _: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
+        refused()
+    }
+
+    fn signer_sign_certificate(
+        &self,
+        _: String,
+        _: CertificateTemplate,
+    ) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        refused()
     }
 }

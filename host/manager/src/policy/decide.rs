@@ -48,6 +48,10 @@ impl PluginPolicy {
         self.imports.is_superset(&other.imports)
             && self.http_hosts.is_superset(&other.http_hosts)
             && self.signer_keys.is_superset(&other.signer_keys)
+            && other.certificates.iter().all(|rule| {
+                let mut own = self.certificates.iter();
+                own.any(|own| own.covers(rule))
+            })
             && other.allow.iter().all(|rule| self.covers_rule(rule))
     }
 

@@ -164,6 +164,12 @@ impl PluginPolicy {
         if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
             return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
         }
+        if !self.certificates.is_empty() && !self.imports.contains("signer") {
+            return Err("`certificates` does nothing without `imports = [\"signer\"]`".into());
+        }
+        for rule in &self.certificates {
+            rule.validate()?;
+        }
         if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
             return Err(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
         }
@@ -259,6 +265,18 @@ mod tests {
             (
                 "[plugins.a]\nsigner-keys = [\"a\"]",
                 "does nothing without `imports = [\"signer\"]`",
+            ),
+            (
+                "[[plugins.a.certificates]]\nsigners = [\"example.com/a\"]",
+                "`certificates` does nothing without `imports = [\"signer\"]`",
+            ),
+            (
+                "[plugins.a]\nimports = [\"signer\"]\n[[plugins.a.certificates]]\nsigners = [\"a\"]",
+                "`a` is not the name of a signer",
+            ),
+            (
+                "[plugins.a]\nimports = [\"signer\"]\n[[plugins.a.certificates]]\nsigners = []",
+                "names no `signers`",
             ),
             (
                 "[plugins.a.limits]\ncpu = \"fast\"",

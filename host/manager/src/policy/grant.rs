@@ -110,9 +110,9 @@ pub(crate) enum Refusal {
         granted: String,
         found: String,
     },
-    /// The policy gives signing keys to whatever file has the plugin's name.
+    /// The policy gives signing keys, or authorities that sign certificates, to whatever file has the plugin's name.
     #[error(
-        "pending: the policy gives `{name}` signing keys, and must say which file gets them: add `digest = \"sha256:{digest}\"`, \
+        "pending: the policy gives `{name}` keys to sign with, and must say which file gets them: add `digest = \"sha256:{digest}\"`, \
          or a `source`"
     )]
     UnboundKeys { name: String, digest: String },
@@ -383,7 +383,8 @@ impl Grants {
                 name,
             });
         }
-        if !policy.signer_keys.is_empty() && policy.digest.is_none() && policy.source.is_none() {
+        let may_sign = !policy.signer_keys.is_empty() || !policy.certificates.is_empty();
+        if may_sign && policy.digest.is_none() && policy.source.is_none() {
             return Err(Refusal::UnboundKeys {
                 name,
                 digest: file.digest.to_owned(),
@@ -731,6 +732,14 @@ mod tests {
             refused.contains(&format!("`digest = \"sha256:{DIGEST}\"`").replace('`', "")),
             "{refused}"
         );
+        assert!(grant(&format!("digest = \"sha256:{DIGEST}\"\n")).is_ok());
+        let signers = "[plugins.hello]\nimports = [\"signer\"]\n\
+                       certificates = [{ signers = [\"example.com/a\"] }]\n";
+        let grant = |bound: &str| {
+            let text = format!("{signers}{bound}{WATCHES}");
+            grants(&text).dropped_in(&plugin(CREATES), FILE, None)
+        };
+        assert!(matches!(grant(""), Err(Refusal::UnboundKeys { .. })));
         assert!(grant(&format!("digest = \"sha256:{DIGEST}\"\n")).is_ok());
     }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+    Batch, CertificateTemplate, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry, Metered,
+    ObjectReference, Page, Read,
 };
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
 use futures::FutureExt;
@@ -16,9 +17,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::api::events::Event;
 use crate::reads::live::catalogue;
-use crate::runtime::context::PluginContext;
+use crate::runtime::context::{PluginContext, Settings};
 use crate::runtime::memo::MemoCall;
 use crate::runtime::telemetry::{clip, log_guest};
+use crate::signer::{SigningKeys, metered};
 use crate::writer::{Journal, Touched};
 
 /// The longest of an event's other texts in bytes. They are names.
@@ -99,6 +101,39 @@ impl GuestCall {
             return Err(ApiError::stopped());
         }
         Ok(())
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.context.settings
+    }
+
+    /// Runs work with the plugin's signing keys on a thread that may block, one at a time for each plugin. It does nothing if a
+    /// check failed, and goes on if the guest is stopped.
+    fn signing<T: Send + 'static>(
+        &self,
+        checked: Result<(), ApiError>,
+        work: impl FnOnce(&SigningKeys) -> Result<T, ApiError> + Send + 'static,
+    ) -> BoxFuture<'static, Metered<T>> {
+        let context = self.context.clone();
+        let failed =
+            |error| ApiError::internal(Effect::None, format!("the host failed to sign: {error}"));
+        async move {
+            let mut done = match checked {
+                Err(error) => metered(|| Err(error)),
+                Ok(()) => {
+                    let (turn, keys) = (context.signing_keys.turn().await, context.clone());
+                    let work = move || {
+                        let _turn = turn;
+                        metered(|| work(&keys.signing_keys))
+                    };
+                    let running = context.runtime.spawn_blocking(work).await;
+                    running.unwrap_or_else(|error| metered(|| Err(failed(error))))
+                }
+            };
+            done.result = context.telemetry.incidents.seen(done.result);
+            done
+        }
+        .boxed()
     }
 
     /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when the
@@ -383,18 +418,33 @@ impl Imports for GuestCall {
         })
     }
 
-    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
-        self.check_running()?;
-        self.context
-            .telemetry
-            .incidents
-            .seen(self.context.signing_keys.sign_jwt(key, claims))
+    fn signer_sign_jwt(&self, key: String, claims: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
+        let checked = self
+            .check_running()
+            .and_then(|()| self.settings().policy.check_key(&key));
+        self.signing(checked, move |keys| keys.sign_jwt(&key, &claims))
     }
 
-    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
-        self.context
-            .telemetry
-            .incidents
-            .seen(self.context.signing_keys.verify_jwt(key, token))
+    fn signer_verify_jwt(&self, key: String, token: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        let checked = self.settings().policy.check_key(&key);
+        self.signing(checked, move |keys| keys.verify_jwt(&key, &token))
+    }
+
+    fn signer_certificate_authority(&self, signer: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
+        let checked = self.settings().policy.check_signer(&signer);
+        self.signing(checked, move |keys| keys.certificate_authority(&signer))
+    }
+
+    fn signer_sign_certificate(
+        &self,
+        signer: String,
+        template: CertificateTemplate,
+    ) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        let checked = self
+            .check_running()
+            .and_then(|()| self.settings().policy.check_signer(&signer));
+        self.signing(checked, move |keys| {
+            keys.sign_certificate(&signer, &template)
+        })
     }
 }

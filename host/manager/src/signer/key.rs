@@ -1,11 +1,13 @@
 //! Reads keys from PEM files, in the forms that kube-controller-manager and kube-apiserver read: private keys in PKCS#1,
-//! SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only.
+//! SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only, and none of P-521, with which
+//! `p521` signs.
 
 use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use p521::ecdsa::signature::{Signer as _, Verifier as _};
+use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef, UintRef};
 use pkcs8::der::{self, Decode, Encode};
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
@@ -27,19 +29,19 @@ pub enum KeyError {
     /// The host has no way to ask for a passphrase.
     #[error("its private key is encrypted: give it without a passphrase")]
     Encrypted,
-    /// ring does not implement the curve.
-    #[error(
-        "its private key is of the curve P-521, which is not supported: use P-256, P-384 or RSA"
-    )]
-    Curve,
     #[error("its private key is not valid DER: {0}")]
     Malformed(der::Error),
     /// The key is inconsistent, or too weak.
     #[error(
         "its private key can't be used ({0}): RSA needs 2048 to 4096 bits and an exponent of at least 65537, EC the curve \
-         P-256 or P-384 and the public key beside the private one"
+         P-256, P-384 or P-521 and the public key beside the private one"
     )]
     Rejected(KeyRejected),
+    /// A key of P-521 is inconsistent.
+    #[error(
+        "its private key of the curve P-521 is not valid, or does not fit the public key beside it"
+    )]
+    Inconsistent,
 }
 
 /// The one algorithm that a key signs with.
@@ -48,15 +50,24 @@ enum Algorithm {
     Rs256,
     Es256,
     Es384,
+    Es512,
 }
 
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384];
+const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::Rs256,
+    Algorithm::Es256,
+    Algorithm::Es384,
+    Algorithm::Es512,
+];
 
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
+
+/// The length of a private key of P-521 in bytes.
+const P521_BYTES: usize = 66;
 
 /// A key that signs.
 pub(super) struct PrivateKey {
@@ -67,6 +78,7 @@ pub(super) struct PrivateKey {
 enum Pair {
     Rsa(Box<RsaKeyPair>),
     Ec(Box<EcdsaKeyPair>),
+    P521(Box<p521::ecdsa::SigningKey>),
 }
 
 /// A key that verifies signatures of its private half.
@@ -119,7 +131,12 @@ impl PrivateKey {
                 .map_err(KeyError::Rejected),
             EC_PUBLIC_KEY => {
                 let curve = info.algorithm.parameters_oid();
-                Self::from_ec_pkcs8(Algorithm::of_curve(curve.ok())?, der)
+                match Algorithm::of_curve(curve.ok())? {
+                    Algorithm::Es512 => EcPrivateKey::from_der(info.private_key.as_bytes())
+                        .map_err(KeyError::Malformed)
+                        .and_then(|key| Self::p521(&key)),
+                    curve => Self::from_ec_pkcs8(curve, der),
+                }
             }
             _ => Err(KeyError::Missing),
         }
@@ -129,8 +146,12 @@ impl PrivateKey {
         let key = EcPrivateKey::from_der(der).map_err(KeyError::Malformed)?;
         let curve = key
             .parameters
+            .as_ref()
             .and_then(|parameters| parameters.named_curve());
         let curve = Algorithm::of_curve(curve)?;
+        if curve == Algorithm::Es512 {
+            return Self::p521(&key);
+        }
         let pkcs8 = OctetStringRef::new(der)
             .and_then(|key| PrivateKeyInfoRef::new(curve.identifier(), key).to_der())
             .map_err(KeyError::Malformed)?;
@@ -159,8 +180,43 @@ impl PrivateKey {
         }
     }
 
+    fn p521(key: &EcPrivateKey<'_>) -> Result<Self, KeyError> {
+        // Some encoders leave out leading zeros.
+        let missing = P521_BYTES
+            .checked_sub(key.private_key.len())
+            .ok_or(KeyError::Inconsistent)?;
+        let scalar = [&vec![0; missing][..], key.private_key].concat();
+        let pair = p521::ecdsa::SigningKey::from_slice(&scalar);
+        let pair = pair.map_err(|_| KeyError::Inconsistent)?;
+        let point = pair.verifying_key().to_sec1_point(false);
+        if key
+            .public_key
+            .is_some_and(|given| given != point.as_bytes())
+        {
+            return Err(KeyError::Inconsistent);
+        }
+        Ok(Self {
+            public: PublicKey::new(Algorithm::Es512, point.as_bytes()),
+            pair: Pair::P521(Box::new(pair)),
+        })
+    }
+
     pub(super) fn public(&self) -> &PublicKey {
         &self.public
+    }
+
+    /// Returns the signature of a message in the form of X.509. Its algorithm is that of
+    /// [`PublicKey::signature_algorithm`].
+    pub(super) fn sign_der(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
+        let signature = self.sign(message)?;
+        if matches!(self.pair, Pair::Rsa(_)) {
+            return Ok(signature);
+        }
+        let (r, s) = signature.split_at(signature.len() / 2);
+        let integers = UintRef::new(r).and_then(|r| Ok(vec![r, UintRef::new(s)?]));
+        integers
+            .and_then(|pair| pair.to_der())
+            .map_err(|_| Unspecified)
     }
 
     /// Returns the signature of a message in the form of JSON Web Signatures. Fails if the system has no randomness.
@@ -177,6 +233,11 @@ impl PrivateKey {
                 Ok(signature)
             }
             Pair::Ec(pair) => Ok(pair.sign(&*RANDOM, message)?.as_ref().to_vec()),
+            Pair::P521(pair) => {
+                let signature: p521::ecdsa::Signature =
+                    pair.try_sign(message).map_err(|_| Unspecified)?;
+                Ok(signature.to_bytes().to_vec())
+            }
         }
     }
 }
@@ -210,11 +271,42 @@ impl PublicKey {
         &self.id
     }
 
+    /// The `SubjectPublicKeyInfo` in DER.
+    pub(super) fn pkix(&self) -> Vec<u8> {
+        pkix(self.algorithm, &self.bytes)
+    }
+
+    /// The `subjectPublicKey`, without its algorithm.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The algorithm that X.509 signatures of the private half have.
+    pub(super) fn signature_algorithm(&self) -> AlgorithmIdentifierRef<'static> {
+        let (oid, parameters) = match self.algorithm {
+            Algorithm::Rs256 => ("1.2.840.113549.1.1.11", Some(AnyRef::NULL)),
+            Algorithm::Es256 => ("1.2.840.10045.4.3.2", None),
+            Algorithm::Es384 => ("1.2.840.10045.4.3.3", None),
+            Algorithm::Es512 => ("1.2.840.10045.4.3.4", None),
+        };
+        AlgorithmIdentifierRef {
+            oid: ObjectIdentifier::new_unwrap(oid),
+            parameters,
+        }
+    }
+
     /// Whether the private half made this signature of the message.
     pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.bytes)
-            .verify(message, signature)
-            .is_ok()
+        match self.algorithm.verification() {
+            Some(algorithm) => signature::UnparsedPublicKey::new(algorithm, &self.bytes)
+                .verify(message, signature)
+                .is_ok(),
+            None => {
+                let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(&self.bytes);
+                let signature = p521::ecdsa::Signature::from_slice(signature);
+                matches!((key, signature), (Ok(key), Ok(signature)) if key.verify(message, &signature).is_ok())
+            }
+        }
     }
 }
 
@@ -238,6 +330,7 @@ impl Algorithm {
             Self::Rs256 => "RS256",
             Self::Es256 => "ES256",
             Self::Es384 => "ES384",
+            Self::Es512 => "ES512",
         }
     }
 
@@ -246,7 +339,7 @@ impl Algorithm {
         match curve {
             Some(P256) => Ok(Self::Es256),
             Some(P384) => Ok(Self::Es384),
-            Some(P521) => Err(KeyError::Curve),
+            Some(P521) => Ok(Self::Es512),
             _ => Err(KeyError::Missing),
         }
     }
@@ -257,6 +350,7 @@ impl Algorithm {
             Self::Rs256 => (RSA_ENCRYPTION, AnyRef::NULL),
             Self::Es256 => (EC_PUBLIC_KEY, AnyRef::from(&P256)),
             Self::Es384 => (EC_PUBLIC_KEY, AnyRef::from(&P384)),
+            Self::Es512 => (EC_PUBLIC_KEY, AnyRef::from(&P521)),
         };
         AlgorithmIdentifierRef {
             oid,
@@ -264,7 +358,7 @@ impl Algorithm {
         }
     }
 
-    /// How the keys of a curve sign.
+    /// How ring signs with the keys of a curve.
     fn signing(self) -> &'static EcdsaSigningAlgorithm {
         match self {
             Self::Es384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
@@ -272,11 +366,13 @@ impl Algorithm {
         }
     }
 
-    fn verification(self) -> &'static dyn VerificationAlgorithm {
+    /// How ring verifies; none for P-521, which it does not implement.
+    fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
         match self {
-            Self::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
-            Self::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
-            Self::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
+            Self::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),
+            Self::Es256 => Some(&signature::ECDSA_P256_SHA256_FIXED),
+            Self::Es384 => Some(&signature::ECDSA_P384_SHA384_FIXED),
+            Self::Es512 => None,
         }
     }
 }

@@ -19,6 +19,7 @@ const CLAIMS: &[u8] =
 const RSA_ID: &str = "vkkPi48BYhTQ7mL-C-6dDJcUH_gmT9Zq5cg4z3hYU2Y";
 const P256_ID: &str = "Thp6gYakTyVEiVA_xII8wrbBIhD-PeBQYQLlCnIZ7_M";
 const P384_ID: &str = "5HsezhN2y4y78YzRBNcUhNsW7Us2R8TLbRXgEIuSdmw";
+const P521_ID: &str = "kllUgqDsp57cEC9Be9i36wFZj-9Ono-PvfUXYWfCOCw";
 
 fn keys(pem: &[u8]) -> Signer {
     let mut keys = Signer::default();
@@ -70,6 +71,7 @@ fn a_token_of_openssl_is_verified() {
     for (pem, token) in [
         (&file!("rsa.pem")[..], &file!("rsa.jwt")[..]),
         (file!("p384.pem"), file!("p384.jwt")),
+        (file!("p521.pem"), file!("p521.jwt")),
     ] {
         let token = std::str::from_utf8(token).unwrap().trim();
         assert_eq!(signer(pem).verify_jwt("a", token).unwrap(), CLAIMS);
@@ -95,6 +97,8 @@ fn a_token_says_its_algorithm_and_the_id_of_its_key() {
         (file!("p256.pem"), "ES256", P256_ID),
         (file!("p256-pkcs8.pem"), "ES256", P256_ID),
         (file!("p384.pem"), "ES384", P384_ID),
+        (file!("p521.pem"), "ES512", P521_ID),
+        (file!("p521-pkcs8.pem"), "ES512", P521_ID),
     ] {
         let signer = signer(pem);
         let token = signer.sign_jwt("a", CLAIMS).unwrap();
@@ -121,8 +125,29 @@ fn a_signature_of_a_curve_is_valid_by_the_public_key_in_the_file() {
     check(file!("p384.pem"), &ECDSA_P384_SHA384_FIXED, 97);
 }
 
+/// Its public half is at the end of the file.
+#[test]
+fn a_key_of_p521_with_another_public_key_beside_it_is_refused() {
+    let mut der = pem::parse(file!("p521.pem")).unwrap().contents().to_vec();
+    *der.last_mut().unwrap() ^= 1;
+    let changed = pem::encode(&pem::Pem::new("EC PRIVATE KEY", der));
+    assert!(refused(changed.as_bytes()).contains("does not fit"));
+}
+
 #[test]
 fn what_the_key_did_not_sign_is_not_verified() {
+    for pem in [&file!("rsa.pem")[..], file!("p521.pem")] {
+        let signer = signer(pem);
+        let token = signer.sign_jwt("a", CLAIMS).unwrap();
+        let (signed, _) = token.rsplit_once('.').unwrap();
+        let other = signer.sign_jwt("a", b"{}").unwrap();
+        let (_, signature) = other.rsplit_once('.').unwrap();
+        assert!(
+            signer
+                .verify_jwt("a", &format!("{signed}.{signature}"))
+                .is_err()
+        );
+    }
     let signer = signer(file!("rsa.pem"));
     let token = signer.sign_jwt("a", CLAIMS).unwrap();
     let (header, rest) = token.split_once('.').unwrap();
@@ -229,7 +254,6 @@ fn a_file_without_a_key_that_can_sign_is_refused_with_the_reason() {
         (file!("ed25519.pem"), "holds no RSA or EC private key"),
         (file!("encrypted.pem"), "is encrypted"),
         (file!("rsa-encrypted.pem"), "is encrypted"),
-        (file!("p521.pem"), "P-521, which is not supported"),
         (file!("rsa-1024.pem"), "(TooSmall)"),
         (broken, "(InvalidEncoding)"),
         (

@@ -8,6 +8,7 @@ pub(crate) mod lister;
 mod queue;
 pub(crate) mod reader;
 mod services;
+mod signer;
 mod staged;
 mod wasi;
 pub(crate) mod writer;

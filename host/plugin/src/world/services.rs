@@ -1,10 +1,10 @@
-//! The small services: `clock`, `random`, `log`, `metrics`, `config`, `memo` and `signer`. None of them waits.
+//! The small services: `clock`, `random`, `log`, `metrics`, `config` and `memo`. None of them waits.
 
 use std::time::UNIX_EPOCH;
 
 use super::{State, owned, trap};
 use crate::bindings::flyball::controller::types::Time;
-use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random, signer};
+use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random};
 use crate::imports::LogLevel;
 
 /// Maximum number of random bytes that one import returns. Names and jitter need few.
@@ -125,30 +125,5 @@ impl memo::Host for State {
     fn remove(&mut self, key: String) -> wasmtime::Result<()> {
         self.imports()?.memo_remove(&key);
         Ok(())
-    }
-}
-
-impl signer::Host for State {
-    fn sign_jwt(
-        &mut self,
-        key: String,
-        claims: Vec<u8>,
-    ) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self
-            .imports()?
-            .signer_sign_jwt(&key, &claims)
-            .map_err(signer::Error::from))
-    }
-
-    fn verify_jwt(
-        &mut self,
-        key: String,
-        token: String,
-    ) -> wasmtime::Result<Result<Vec<u8>, signer::Error>> {
-        Ok(self
-            .imports()?
-            .signer_verify_jwt(&key, &token)
-            .map(owned)
-            .map_err(signer::Error::from))
     }
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel,
-    MemoEntry, ObjectReference, Page, Plugin, Read,
+    Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports,
+    Limits, LogLevel, MemoEntry, Metered, ObjectReference, Page, Plugin, Read,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -321,11 +321,31 @@ impl Imports for Fake {
         }
     }
 
-    fn signer_sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
-        Err(ApiError::denied("no"))
+    fn signer_sign_jwt(&self, _: String, _: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
+        refused()
     }
 
-    fn signer_verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
-        Err(ApiError::denied("no"))
+    fn signer_verify_jwt(&self, _: String, _: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        refused()
     }
+
+    fn signer_certificate_authority(&self, _: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
+        refused()
+    }
+
+    fn signer_sign_certificate(
+        &self,
+        _: String,
+        _: CertificateTemplate,
+    ) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        refused()
+    }
+}
+
+fn refused<T: Send + 'static>() -> BoxFuture<'static, Metered<T>> {
+    let refused = Metered {
+        result: Err(ApiError::denied("no")),
+        cpu_time: Duration::ZERO,
+    };
+    Box::pin(std::future::ready(refused))
 }

@@ -44,7 +44,8 @@ const REPORTED: [(&str, &str); 14] = [
     ),
     (
         "ungranted",
-        "sign-jwt: Denied; verify-jwt: Denied; raw: Denied; kinds: Denied; secrets: Denied; \
+        "sign-jwt: Denied; verify-jwt: Denied; certificate-authority: Denied; \
+         sign-certificate: Denied; raw: Denied; kinds: Denied; secrets: Denied; \
          live-secrets: Denied",
     ),
     ("http", "no response from a: ErrorCode::HttpRequestDenied"),

@@ -122,6 +122,23 @@ pub(crate) const CASES: &[Case] = &[
         ..ESCALATION
     },
     Case {
+        name: "certificate-without-a-signer",
+        policy: "[plugins.faulty]\nimports = [\"signer\"]",
+        description: r#""imports": ["signer"]"#,
+        script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["system:masters"]}}]"#,
+        expects: &[
+            "Denied: the policy does not let this plugin use the signer `kubernetes.io/legacy-unknown`",
+        ],
+        ..ESCALATION
+    },
+    Case {
+        name: "signer-for-any-file",
+        policy: "[plugins.faulty]\nimports = [\"signer\"]\ncertificates = [{ signers = [\"kubernetes.io/legacy-unknown\"] }]",
+        description: r#""imports": ["signer"]"#,
+        expects: &["must say which file gets them"],
+        ..ESCALATION
+    },
+    Case {
         name: "file-instead-of-a-package",
         policy: "[plugins.faulty]\nsource = \"oci://127.0.0.1:1/faulty@sha256:0000000000000000000000000000000000000000000000000000000000000000\"",
         expects: &["applies only to the package oci://127.0.0.1:1/faulty"],

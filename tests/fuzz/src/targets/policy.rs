@@ -21,6 +21,9 @@ pub(super) const POLICY: Target = Target {
             "memory = \"18446744073709551615Ki\"",
             "signer-keys = [\"a\"]",
             "imports = [\"signer\"]",
+            "[[plugins.a.certificates]]",
+            "signers = [\"a/b\"]",
+            "organizations = [\"*\"]",
             "inf",
             "nan",
             "{ times = -1 }",
@@ -81,6 +84,11 @@ fn policy(input: &[u8]) -> Verdict {
             return Err(format!(
                 "the plugin {name} may use a key that is not granted"
             ));
+        }
+    }
+    for (name, rules) in &policy.plugins {
+        if rules.signers().next().is_some() && !rules.imports.contains("signer") {
+            return Err(format!("the plugin {name} may sign without the import"));
         }
     }
     let rules: usize = policy

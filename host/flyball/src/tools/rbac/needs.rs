@@ -8,11 +8,26 @@ use flyball_types::description::{Description, VERBS};
 
 use crate::tools::plural;
 
+/// The group of certificates and their signers.
+const CERTIFICATES: &str = "certificates.k8s.io";
+
+/// Verbs on signers. They are not verbs on objects.
+pub(super) const SIGNER_VERBS: [&str; 3] = ["approve", "attest", "sign"];
+
 /// Verbs that cached reads need: a SubjectAccessReview confirms them.
 const CACHED: [&str; 3] = ["get", "list", "watch"];
 
-/// Verbs by group and resource.
-pub(super) type Rules = BTreeMap<(String, String), BTreeSet<&'static str>>;
+/// Verbs by what they apply to.
+pub(super) type Rules = BTreeMap<Resources, BTreeSet<&'static str>>;
+
+/// A resource of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Resources {
+    pub(super) group: String,
+    pub(super) resource: String,
+    /// The names of the objects; empty for all.
+    pub(super) names: Vec<String>,
+}
 
 /// The rules that an account needs.
 #[derive(Debug, Default)]
@@ -59,8 +74,59 @@ impl Needs {
         if policy.imports.contains("raw") && description.imports.contains("raw") {
             needs.note("It sends GET requests to paths of its own (`raw`): add the paths that it documents as `nonResourceURLs`.");
         }
+        needs.add_signers(description, policy);
         needs.add_events(policy);
         needs
+    }
+
+    /// Adds the verbs on signers that the API server asks for beside those on the objects: `sign` for certificates in the status
+    /// of CertificateSigningRequests, `approve` for their approval, `attest` for ClusterTrustBundles. The policy names only the
+    /// signers whose authorities the host holds.
+    fn add_signers(&mut self, description: &Description, policy: &PluginPolicy) {
+        for permission in &description.permissions {
+            let KindPattern::One(kind) = &permission.kind else {
+                continue;
+            };
+            let verb = match (kind.kind.as_str(), permission.subresource.as_str()) {
+                ("CertificateSigningRequest", "status") => "sign",
+                ("CertificateSigningRequest", "approval") => "approve",
+                ("ClusterTrustBundle", "") => "attest",
+                _ => continue,
+            };
+            let is_write =
+                |verb: &&String| matches!(verb.as_str(), "create" | "update" | "patch" | "*");
+            let is_granted = |verb: &String| {
+                let ask = Ask {
+                    kind: Some(kind),
+                    subresource: &permission.subresource,
+                    verb,
+                    namespace: "",
+                };
+                policy.allow.iter().any(|rule| allows(rule, &ask))
+            };
+            if kind.group != CERTIFICATES
+                || !permission.verbs.iter().filter(is_write).any(is_granted)
+            {
+                continue;
+            }
+            let mut names: Vec<String> = policy.signers().map(str::to_owned).collect();
+            if verb != "sign" {
+                names.clear();
+            }
+            names.sort();
+            names.dedup();
+            if names.is_empty() {
+                self.note(format!(
+                    "It may {verb} for all signers: add `resourceNames` to the rule on `signers` to name some."
+                ));
+            }
+            let signers = Resources {
+                group: CERTIFICATES.into(),
+                resource: "signers".into(),
+                names,
+            };
+            self.everywhere.entry(signers).or_default().insert(verb);
+        }
     }
 
     /// Adds events about objects, which the host records in their namespaces: everywhere, or where the plugin may do something.
@@ -72,7 +138,12 @@ impl Needs {
         };
         for rules in places {
             for group in ["", "events.k8s.io"] {
-                let verbs = rules.entry((group.into(), "events".into())).or_default();
+                let events = Resources {
+                    group: group.into(),
+                    resource: "events".into(),
+                    names: Vec::new(),
+                };
+                let verbs = rules.entry(events).or_default();
                 verbs.extend(["create", "patch"]);
             }
         }
@@ -149,7 +220,11 @@ impl Needs {
                 }
             },
         };
-        let key = (group, resource);
+        let key = Resources {
+            group,
+            resource,
+            names: Vec::new(),
+        };
         if namespaces.is_empty() && ask.namespace.is_empty() {
             self.everywhere.entry(key).or_default().extend(verbs);
             return true;

@@ -1,0 +1,190 @@
+//! certificatesigningrequest-signing-controller: signs approved CertificateSigningRequests of four signers of Kubernetes.
+//!
+//! A request is signed once it is approved, and neither denied nor failed. Each signer has rules for subjects, alternative names
+//! and usages ([`signers`]); a request that breaks them gets the condition `Failed`. The host holds the authority of each signer
+//! and signs: no key is in the guest. Requests of signers for which it holds no authority are left alone.
+//!
+//! [`request`] reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how long a
+//! certificate is valid.
+
+pub mod request;
+pub mod signers;
+pub mod usages;
+pub mod validity;
+
+use std::time::Duration;
+
+use flyball_sdk::base64;
+use flyball_sdk::certificate::{CertificateTemplate, SubjectKey};
+use flyball_sdk::describe::{Queue, queue};
+use flyball_sdk::{duration, prelude::*};
+
+use request::Requested;
+use signers::SIGNERS;
+
+/// The configuration key of the longest time that a certificate is valid.
+pub const DURATION: &str = "duration";
+
+/// The backoff after the first failure.
+const BASE_DELAY_MS: u32 = 200;
+/// kube-controller-manager reconciles so many requests of each signer at once.
+const CONCURRENCY_OF_SIGNER: u32 = 5;
+/// The reason of the condition `Failed`.
+const VALIDATION_FAILURE: &str = "SignerValidationFailure";
+
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "certificates.k8s.io/v1/CertificateSigningRequest")]
+struct SigningRequest {
+    #[view(path = "metadata", fields("name"))]
+    meta: Meta,
+    #[view(path = "spec.signerName")]
+    signer: String,
+    /// A PKCS#10 document in PEM, in base64.
+    #[view(path = "spec.request")]
+    request: String,
+    #[view(path = "spec.usages")]
+    usages: Vec<String>,
+    #[view(path = "spec.expirationSeconds")]
+    expiration_seconds: Option<i64>,
+    #[view(path = "status.conditions")]
+    conditions: Vec<Condition>,
+    #[view(path = "status.certificate")]
+    certificate: String,
+}
+
+/// The controller. Keys name CertificateSigningRequests.
+pub struct Signing;
+
+export!(Signing);
+
+impl Controller for Signing {
+    fn describe() -> Description {
+        describe(
+            "certificatesigningrequest-signing-controller",
+            env!("CARGO_PKG_VERSION"),
+        )
+        .watch(
+            watch::<SigningRequest>()
+                // For the update of the status.
+                .fields(&["metadata"])
+                .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
+        )
+        .queue_with(Queue {
+            base_delay_ms: BASE_DELAY_MS,
+            ..queue("certificate")
+        })
+        .allow_on(SigningRequest::KIND, "status", ["update"])
+        .import("signer")
+        .config(
+            DURATION,
+            Some("8760h0m0s"),
+            "How long a certificate is valid at most. A request may ask for less.",
+        )
+        .concurrency(SIGNERS.len() as u32 * CONCURRENCY_OF_SIGNER)
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        if let Some(csr) = host.get_key::<SigningRequest>(&request.key)?
+            && csr.is_due()
+            && has_authority(host, &csr.signer)?
+        {
+            let requested = Requested::parse(&csr.request)
+                .map_err(|error| Error::failed(format!("can't parse the request: {error}")))?;
+            match signers::validate(&csr.signer, &requested, &csr.usages) {
+                Err(reason) => refuse(host, &csr, &reason)?,
+                Ok(()) => sign(host, &csr, &requested)?,
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl SigningRequest {
+    /// Whether it is approved, neither denied nor failed, and not signed yet. Only `Failed` must be true: as in
+    /// kube-controller-manager, the existence of the other conditions counts, and an empty status is true.
+    fn is_due(&self) -> bool {
+        let has = |name| self.conditions.iter().any(|one| one.condition_type == name);
+        let mut failures = self.conditions.iter();
+        let has_failed = failures.any(|one| {
+            one.condition_type == "Failed" && matches!(one.status.as_str(), "" | "True")
+        });
+        self.certificate.is_empty()
+            && has("Approved")
+            && !has("Denied")
+            && !has_failed
+            && SIGNERS.contains(&self.signer.as_str())
+    }
+}
+
+/// Whether the host holds the authority of a signer.
+fn has_authority(host: &Host, signer: &str) -> Result<bool, Error> {
+    let authority = host.certificate_authority(signer).found()?;
+    Ok(authority.is_some())
+}
+
+/// Signs a request, and writes the certificate into its status.
+fn sign(host: &Host, csr: &SigningRequest, requested: &Requested) -> Result<(), Error> {
+    let template = template(csr, requested, host.now(), longest(host)?)?;
+    let certificate = host
+        .sign_certificate(&csr.signer, &template)
+        .doing(|| format!("signing {}", csr.meta.name))?;
+    let line_feeds = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    let pem = pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate), line_feeds);
+    let status = json!({
+        "conditions": csr.conditions,
+        "certificate": base64::encode(pem.as_bytes()),
+    });
+    update_status(host, csr, &status)
+}
+
+/// Marks a request as failed, for a reason that no retry changes.
+fn refuse(host: &Host, csr: &SigningRequest, reason: &str) -> Result<(), Error> {
+    let mut conditions = csr.conditions.clone();
+    conditions.push(Condition {
+        last_update_time: Some(host.now()),
+        ..Condition::new("Failed", "True", VALIDATION_FAILURE, reason)
+    });
+    update_status(host, csr, &json!({"conditions": conditions}))
+}
+
+fn update_status(host: &Host, csr: &SigningRequest, status: &Value) -> Result<(), Error> {
+    host.update_status(SigningRequest::KIND, &csr.meta, status)
+        .doing(|| format!("updating the status of {}", csr.meta.name))?;
+    Ok(())
+}
+
+/// What is signed: the names of the request, and the usages and the validity of the object. Other extensions that the request
+/// asks for are left out.
+fn template(
+    csr: &SigningRequest,
+    requested: &Requested,
+    now: Time,
+    longest: Duration,
+) -> Result<CertificateTemplate, Error> {
+    let (key_usages, extended_key_usages) =
+        usages::translate(&csr.usages).map_err(Error::failed)?;
+    let (not_before, not_after) =
+        validity::of(now, validity::duration(csr.expiration_seconds, longest));
+    Ok(CertificateTemplate {
+        key: SubjectKey::Request(requested.der.clone()),
+        subject: requested.subject.relative_names(),
+        dns_names: requested.dns_names.clone(),
+        email_addresses: requested.email_addresses.clone(),
+        ip_addresses: requested.ip_addresses.clone(),
+        uris: requested.uris.clone(),
+        key_usages,
+        extended_key_usages,
+        not_before,
+        not_after,
+    })
+}
+
+/// The longest time that a certificate is valid.
+fn longest(host: &Host) -> Result<Duration, Error> {
+    let text = host.config(DURATION).unwrap_or_default();
+    duration::parse(&text)
+        .map_err(|error| Error::terminal(format!("invalid duration `{text}`: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Decides which certificates `signer` signs for a plugin.
+
+use std::collections::BTreeSet;
+
+use flyball_types::{ApiError, printable};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::PluginPolicy;
+
+/// The object identifier of a common name. Kubernetes takes a client's user name from it.
+const COMMON_NAME: &str = "2.5.4.3";
+/// The object identifier of an organization. Kubernetes takes a client's groups from them.
+const ORGANIZATION: &str = "2.5.4.10";
+/// The prefix of Kubernetes' own users and groups, such as `system:masters`, which may do everything.
+const RESERVED: &str = "system:";
+
+/// The certificates that may be signed. Each list holds names, or prefixes that end with `*`. Without a list, any name may be
+/// signed that does not begin with `system:`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CertificateRule {
+    /// Names of signers, as in `example.com/server`.
+    pub signers: BTreeSet<String>,
+    /// Common names of subjects: users, if the certificate is a client's.
+    #[serde(default)]
+    pub common_names: Option<BTreeSet<String>>,
+    /// Organizations of subjects: groups, if the certificate is a client's.
+    #[serde(default)]
+    pub organizations: Option<BTreeSet<String>>,
+}
+
+impl PluginPolicy {
+    /// Fails with `Denied` if the plugin may not use the authority of a signer, whether the host holds one or not.
+    pub(crate) fn check_signer(&self, signer: &str) -> Result<(), ApiError> {
+        self.check_import("signer")?;
+        if self.rules_of(signer).next().is_some() {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use the signer `{}`",
+            printable(signer)
+        )))
+    }
+
+    /// Fails with `Denied` if a signer may not sign a certificate with this subject for the plugin. The subject's relative names
+    /// consist of attributes: an object identifier and a value.
+    pub(crate) fn check_subject(
+        &self,
+        signer: &str,
+        subject: &[Vec<(String, String)>],
+    ) -> Result<(), ApiError> {
+        self.check_signer(signer)?;
+        let mut denied = None;
+        for rule in self.rules_of(signer) {
+            let mut attributes = subject.iter().flatten();
+            match attributes.find(|(oid, value)| !rule.allows(oid, value)) {
+                Some((_, value)) => denied = Some(value),
+                None => return Ok(()),
+            }
+        }
+        let subject = denied.map_or("", String::as_str);
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin sign certificates of `{}` as the signer `{}`",
+            printable(subject),
+            printable(signer)
+        )))
+    }
+
+    /// The names of the signers that it may use.
+    pub fn signers(&self) -> impl Iterator<Item = &str> {
+        let rules = self.certificates.iter();
+        rules.flat_map(|rule| rule.signers.iter().map(String::as_str))
+    }
+
+    fn rules_of<'a>(&'a self, signer: &'a str) -> impl Iterator<Item = &'a CertificateRule> {
+        self.certificates
+            .iter()
+            .filter(move |rule| rule.signers.contains(signer))
+    }
+}
+
+impl CertificateRule {
+    /// Whether a subject may have this attribute.
+    fn allows(&self, oid: &str, value: &str) -> bool {
+        let names = match oid {
+            COMMON_NAME => &self.common_names,
+            ORGANIZATION => &self.organizations,
+            _ => return true,
+        };
+        match names {
+            Some(names) => names.iter().any(|name| matches(name, value)),
+            None => !value.starts_with(RESERVED),
+        }
+    }
+
+    /// Whether it allows all that the other allows. No is not certain.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.signers.is_superset(&other.signers)
+            && covers_names(&self.common_names, &other.common_names)
+            && covers_names(&self.organizations, &other.organizations)
+    }
+
+    /// Fails with a sentence about what is not valid.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.signers.is_empty() {
+            return Err("a rule of `certificates` names no `signers`".into());
+        }
+        let is_name = |signer: &&String| {
+            signer
+                .split_once('/')
+                .is_some_and(|(domain, path)| !domain.is_empty() && !path.is_empty())
+        };
+        match self.signers.iter().find(|signer| !is_name(signer)) {
+            Some(signer) => Err(format!(
+                "`{signer}` is not the name of a signer: write `example.com/name`"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a value is a name, or begins with a prefix that ends with `*`.
+fn matches(name: &str, value: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(prefix) => value.starts_with(prefix),
+        None => value == name,
+    }
+}
+
+fn covers_names(names: &Option<BTreeSet<String>>, others: &Option<BTreeSet<String>>) -> bool {
+    match (names, others) {
+        (Some(names), Some(others)) => {
+            let is_covered = |other: &String| names.iter().any(|name| matches(name, other));
+            others.iter().all(is_covered)
+        }
+        (Some(names), None) => names.contains("*"),
+        (None, Some(others)) => others.is_empty(),
+        (None, None) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    fn policy(rules: &str) -> PluginPolicy {
+        let text = format!("[plugins.a]\nimports = [\"signer\"]\n{rules}");
+        let policy = Policy::parse(Path::new("policy.toml"), &text).expect("it is valid");
+        policy.plugins["a"].clone()
+    }
+
+    fn rule(fields: &str) -> PluginPolicy {
+        policy(&format!(
+            "[[plugins.a.certificates]]\nsigners = [\"example.com/a\"]\n{fields}"
+        ))
+    }
+
+    fn subject(user: &str, groups: &[&str]) -> Vec<Vec<(String, String)>> {
+        let organization = |group: &&str| (ORGANIZATION.to_owned(), (*group).to_owned());
+        vec![
+            groups.iter().map(organization).collect(),
+            vec![(COMMON_NAME.to_owned(), user.to_owned())],
+        ]
+    }
+
+    fn allows(policy: &PluginPolicy, user: &str, groups: &[&str]) -> bool {
+        let checked = policy.check_subject("example.com/a", &subject(user, groups));
+        checked.is_ok()
+    }
+
+    #[test]
+    fn names_of_kubernetes_itself_must_be_granted() {
+        let usual = rule("");
+        assert!(allows(&usual, "jane", &["dev", "ops"]));
+        assert!(allows(&usual, "", &[]));
+        assert!(!allows(&usual, "jane", &["dev", "system:masters"]));
+        assert!(!allows(&usual, "system:kube-scheduler", &[]));
+        assert!(allows(
+            &rule("organizations = [\"*\"]"),
+            "jane",
+            &["system:masters"]
+        ));
+        let nodes = rule("common-names = [\"system:node:*\"]\norganizations = [\"system:nodes\"]");
+        assert!(allows(&nodes, "system:node:a", &["system:nodes"]));
+        assert!(!allows(&nodes, "system:node:a", &["system:nodes", "dev"]));
+        assert!(!allows(&nodes, "system:nodes", &["system:nodes"]));
+        assert!(!allows(&rule("common-names = []"), "jane", &[]));
+    }
+
+    #[test]
+    fn one_rule_must_allow_the_whole_subject() {
+        let two = policy(
+            "[[plugins.a.certificates]]\nsigners = [\"example.com/a\"]\ncommon-names = [\"a\"]\n\
+             [[plugins.a.certificates]]\nsigners = [\"example.com/a\"]\norganizations = [\"system:b\"]",
+        );
+        assert!(allows(&two, "a", &["dev"]) && allows(&two, "c", &["system:b"]));
+        assert!(allows(&two, "a", &["system:b"]) && !allows(&two, "system:a", &["dev"]));
+    }
+
+    #[test]
+    fn a_signer_that_is_not_named_is_denied_on_one_line() {
+        let policy = rule("");
+        for signer in ["example.com/b", "x\n\u{1b}[2J"] {
+            let denied = policy.check_signer(signer).unwrap_err();
+            assert_eq!(denied.reason, "Denied");
+            assert!(!denied.message.contains(char::is_control));
+            assert!(policy.check_subject(signer, &[]).is_err());
+        }
+        let bad = policy.check_subject("example.com/a", &subject("system:\n", &[]));
+        assert!(!bad.unwrap_err().message.contains(char::is_control));
+        let no_import = PluginPolicy {
+            imports: BTreeSet::new(),
+            ..policy
+        };
+        assert!(no_import.check_signer("example.com/a").is_err());
+    }
+
+    #[test]
+    fn a_rule_covers_one_that_allows_no_more() {
+        for (wide, narrow) in [
+            ("organizations = [\"*\"]", ""),
+            ("organizations = [\"*\"]", "organizations = [\"a\"]"),
+            (
+                "organizations = [\"a*\"]",
+                "organizations = [\"ab\", \"ac*\"]",
+            ),
+            ("", "common-names = []"),
+        ] {
+            let (wide, narrow) = (rule(wide), rule(narrow));
+            assert!(wide.covers(&narrow) && !narrow.covers(&wide));
+        }
+        assert!(rule("").covers(&rule("")) && rule("").covers(&PluginPolicy::default()));
+        assert!(!PluginPolicy::default().covers(&rule("")));
+    }
+}
