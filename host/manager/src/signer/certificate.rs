@@ -228,15 +228,12 @@ fn extensions(
 }
 
 fn alternative_names(template: &CertificateTemplate) -> Result<Vec<GeneralName>, ApiError> {
-    let kinds: [(&[String], fn(Ia5String) -> GeneralName); 2] = [
-        (&template.dns_names, GeneralName::DnsName),
-        (&template.email_addresses, GeneralName::Rfc822Name),
-    ];
     let mut names = Vec::new();
-    for (texts, kind) in kinds {
-        for text in texts {
-            names.push(kind(ascii(text)?));
-        }
+    for text in &template.dns_names {
+        names.push(GeneralName::DnsName(ascii(text)?));
+    }
+    for text in &template.email_addresses {
+        names.push(GeneralName::Rfc822Name(ascii(text)?));
     }
     for text in &template.ip_addresses {
         let address: IpAddr = text.parse().map_err(|_| {
