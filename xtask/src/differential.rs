@@ -1,11 +1,12 @@
 //! `cargo xtask differential`: plays scenarios under Flyball and compares the resulting objects,
-//! events and numbers of writes with goldens. `--bless` writes the goldens from runs of the stock
+//! events, fields' managers, metrics and numbers of writes with goldens. `--bless` writes the goldens from runs of the stock
 //! kube-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 use flyball_controlplane::Assets;
+use flyball_differential::metrics::{self, Series};
 use flyball_differential::{Golden, Outcome, Scenario, Subject, compare_all, play_all};
 use tokio::runtime::Runtime;
 
@@ -73,10 +74,16 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
     );
     let runtime = runtime()?;
     let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    // A series that is in one run may be missing in another, because it appears with its first value.
+    let mut metrics: BTreeMap<&str, Series> = BTreeMap::new();
     let mut failed = Vec::new();
     for run in 1..=RUNS {
         say(&format!("playing under stock, {run} of {RUNS}"));
-        for (name, outcome) in runtime.block_on(play_all(Subject::Stock, scenarios))? {
+        let played = runtime.block_on(play_all(Subject::Stock, scenarios))?;
+        for (plane, series) in played.metrics {
+            metrics.entry(plane).or_default().extend(series);
+        }
+        for (name, outcome) in played.outcomes {
             match outcome {
                 Ok(outcome) => runs.entry(name).or_default().push(outcome),
                 Err(error) => failed.push(format!("{name}: {error:#}")),
@@ -89,8 +96,8 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
         );
     }
     println!(
-        "{:<60} {:>8} {:>8} {:>14}",
-        "scenario", "objects", "events", "writes"
+        "{:<60} {:>8} {:>8} {:>8} {:>14}",
+        "scenario", "objects", "events", "managers", "writes"
     );
     for (name, runs) in runs {
         let Some(golden) = Golden::of(&runs) else {
@@ -99,7 +106,11 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
         golden.write(&name)?;
         let (objects, events) = (golden.objects.len(), golden.events.len());
         let writes = format!("{:?}", golden.writes);
-        println!("{name:<60} {objects:>8} {events:>8} {writes:>14}");
+        let managers = golden.managers.len();
+        println!("{name:<60} {objects:>8} {events:>8} {managers:>8} {writes:>14}");
+    }
+    for (plane, series) in metrics {
+        metrics::write(plane, &series)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flyball_sdk::prelude::*;
 
+use crate::FIELD_MANAGER;
 use crate::node::{self, LEASE, LEASES, Node};
 use crate::settings::Settings;
 
@@ -51,9 +52,10 @@ fn nodes(
 
 /// Creates nodes. They get their leases once they are in the cache.
 fn register(host: &Host, settings: &Settings, missing: &[u32], now: Time) -> Vec<Error> {
-    let creations = missing
-        .iter()
-        .map(|&index| Write::create(Node::KIND, "", &node::object(settings, index, now)));
+    let creations = missing.iter().map(|&index| {
+        Write::create(Node::KIND, "", &node::object(settings, index, now))
+            .field_manager(FIELD_MANAGER)
+    });
     let results = host.batch().extend(creations).run().into_iter();
     results
         .filter_map(Result::err)
@@ -115,13 +117,8 @@ fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Ti
 fn untaint(settings: &Settings, node: &Node) -> Option<Write> {
     let left = node::without_not_ready(&node.taints).filter(|_| settings.remove_not_ready_taint)?;
     let patch = json!({"metadata": {"resourceVersion": node.meta.resource_version}, "spec": {"taints": left}});
-    Some(Write::patch(
-        Node::KIND,
-        "",
-        &node.meta.name,
-        PatchType::Merge,
-        &patch,
-    ))
+    let patch = Write::patch(Node::KIND, "", &node.meta.name, PatchType::Merge, &patch);
+    Some(patch.field_manager(FIELD_MANAGER))
 }
 
 /// Returns the patch of a stale status.
@@ -136,5 +133,6 @@ fn refresh(settings: &Settings, index: u32, node: &Node, now: Time) -> Option<Wr
             &patch,
         )
         .on("status")
+        .field_manager(FIELD_MANAGER)
     })
 }

@@ -31,6 +31,8 @@ pub const PODS: &str = "pods";
 pub const NODES: &str = "nodes";
 /// The index of pods by IP address.
 const BY_ADDRESS: &str = "pod-ip";
+/// The manager of the fields of pods and nodes that it writes. Without it, that would be the host's.
+const FIELD_MANAGER: &str = "fake-kubelet";
 
 pub struct FakeKubelet;
 
@@ -133,6 +135,7 @@ fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
             &patch,
         )
         .on("status")
+        .field_manager(FIELD_MANAGER)
     });
     let delete = plan
         .delete

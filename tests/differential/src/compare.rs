@@ -1,38 +1,45 @@
 //! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a table
 //! with a row for each scenario.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context, Result, anyhow};
 
 use crate::golden::Differences;
-use crate::{Golden, Outcome, Scenario, Subject, play_all};
+use crate::metrics::{self, Series};
+use crate::plane::Plane;
+use crate::{Golden, Outcome, Played, Scenario, Subject, fidelity, play_all};
 
 /// The result of a comparison.
 #[derive(Debug)]
 pub struct Report {
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
+    /// The differences of the metrics from stock's, by plane, of the planes that were played whole.
+    pub(crate) metrics: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// The result for one scenario.
 #[derive(Debug)]
-struct Row {
-    scenario: String,
+pub(crate) struct Row {
+    pub(crate) scenario: String,
+    /// The name of its plane.
+    pub(crate) plane: &'static str,
     /// Why the number of writes varies, if the scenario may be repeated because of its writes.
-    repeat_writes: Option<String>,
+    pub(crate) repeat_writes: Option<String>,
     /// The reasons of known differences from stock.
-    known: Vec<String>,
+    pub(crate) known: Vec<String>,
     /// The number of writes of each play. A second play is a repetition.
-    writes: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
     /// The comparison of the last play, or the error of the play.
-    result: Result<Compared>,
+    pub(crate) result: Result<Compared>,
 }
 
 #[derive(Debug)]
-struct Compared {
+pub(crate) struct Compared {
     /// The maximum number of writes in a run of stock.
-    limit: usize,
-    differences: Differences,
+    pub(crate) limit: usize,
+    pub(crate) differences: Differences,
 }
 
 /// Plays scenarios and compares them. If the only difference is that a scenario took more writes than
@@ -41,7 +48,10 @@ struct Compared {
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.
 pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
-    let mut outcomes = play_all(Subject::Flyball, scenarios).await?;
+    let Played {
+        mut outcomes,
+        metrics,
+    } = play_all(Subject::Flyball, scenarios).await?;
     let mut rows: Vec<Row> = scenarios
         .iter()
         .map(|scenario| Row::new(scenario, outcomes.remove(&scenario.name)))
@@ -53,14 +63,31 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         .map(|(scenario, _)| scenario.clone())
         .collect();
     if !repeated.is_empty() {
-        let mut outcomes = play_all(Subject::Flyball, &repeated).await?;
+        let mut outcomes = play_all(Subject::Flyball, &repeated).await?.outcomes;
         for (scenario, row) in scenarios.iter().zip(&mut rows) {
             if row.is_to_be_repeated() {
                 row.add(scenario, outcomes.remove(&scenario.name));
             }
         }
     }
-    Ok(Report { rows })
+    let metrics = metrics.into_iter().map(|(plane, ours)| {
+        let stock = metrics::read(plane)?;
+        Ok((plane, compare_metrics(stock.as_ref(), &ours)))
+    });
+    Ok(Report {
+        rows,
+        metrics: metrics.collect::<Result<_>>()?,
+    })
+}
+
+/// The differences of a plane's metrics from stock's.
+fn compare_metrics(stock: Option<&Series>, ours: &Series) -> Vec<String> {
+    let Some(stock) = stock else {
+        return vec!["there is no golden: write it with `cargo xtask differential --bless`".into()];
+    };
+    let missing = stock.difference(ours).map(|one| format!("missing: {one}"));
+    let surplus = ours.difference(stock).map(|one| format!("too many: {one}"));
+    missing.chain(surplus).collect()
 }
 
 impl Report {
@@ -102,6 +129,7 @@ impl Row {
     fn new(scenario: &Scenario, outcome: Option<Result<Outcome>>) -> Self {
         let mut row = Self {
             scenario: scenario.name.clone(),
+            plane: scenario.plane().map_or("", Plane::name),
             repeat_writes: scenario.repeat_writes.clone(),
             known: scenario.known.values().cloned().collect(),
             writes: Vec::new(),
@@ -126,18 +154,20 @@ impl Row {
             let Differences {
                 objects,
                 events,
+                managers,
                 writes,
                 ..
             } = &compared.differences;
-            writes.is_some() && objects.is_empty() && events.is_empty()
+            let others = [objects, events, managers];
+            writes.is_some() && others.into_iter().all(Vec::is_empty)
         };
         self.repeat_writes.is_some() && self.result.as_ref().is_ok_and(only_took_more_writes)
     }
 
     /// The cells of the table, without the name.
-    fn cells(&self) -> [String; 4] {
+    fn cells(&self) -> [String; 5] {
         let Ok(Compared { limit, differences }) = &self.result else {
-            return ["-", "-", "-", ""].map(str::to_owned);
+            return ["-", "-", "-", "-", ""].map(str::to_owned);
         };
         let verdict = |differs: bool| if differs { "DIFFER" } else { "equal" };
         let objects = if differences.objects.is_empty() && !differences.known.is_empty() {
@@ -150,6 +180,7 @@ impl Row {
         [
             objects.to_owned(),
             verdict(!differences.events.is_empty()).to_owned(),
+            verdict(!differences.managers.is_empty()).to_owned(),
             format!("{} / {limit}", writes.join(", then ")),
             repeated.to_owned(),
         ]
@@ -158,13 +189,21 @@ impl Row {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, [objects, events, writes, repeated]: [&str; 4]| {
-            let cells = format!("{name:<60} {objects:>8} {events:>8} {writes:>22}  {repeated}");
+        let mut line = |name: &str, [objects, events, managers, writes, repeated]: [&str; 5]| {
+            let cells = format!(
+                "{name:<60} {objects:>8} {events:>8} {managers:>8} {writes:>22}  {repeated}"
+            );
             writeln!(f, "{}", cells.trim_end())
         };
         line(
             "scenario",
-            ["objects", "events", "writes: ours / stock's", ""],
+            [
+                "objects",
+                "events",
+                "managers",
+                "writes: ours / stock's",
+                "",
+            ],
         )?;
         for row in &self.rows {
             let cells = row.cells();
@@ -173,6 +212,13 @@ impl fmt::Display for Report {
         for row in self.rows.iter().filter(|row| row.writes.len() > 1) {
             let reason = row.repeat_writes.as_deref().unwrap_or_default();
             writeln!(f, "repeated: {}: {reason}", row.scenario)?;
+        }
+        write!(f, "\n{}", fidelity::Table::of(self))?;
+        // They are reported and do not fail: which series exist depends on what happened.
+        for (plane, differences) in &self.metrics {
+            for text in differences {
+                writeln!(f, "metrics of the plane of {plane}: {text}")?;
+            }
         }
         Ok(())
     }
@@ -192,6 +238,7 @@ mod tests {
     fn row(repeat_writes: Option<&str>, differences: Differences) -> Row {
         Row {
             scenario: "job/one".into(),
+            plane: "cronjob",
             repeat_writes: repeat_writes.map(str::to_owned),
             known: Vec::new(),
             writes: vec![7],
@@ -200,6 +247,30 @@ mod tests {
                 differences,
             }),
         }
+    }
+
+    fn report(rows: Vec<Row>) -> Report {
+        Report {
+            rows,
+            metrics: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn metrics_differ_if_a_series_is_missing_or_there_is_no_golden() {
+        let series = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Series>()
+        };
+        let stock = series(&["a", "b"]);
+        assert!(compare_metrics(Some(&stock), &stock).is_empty());
+        assert_eq!(
+            compare_metrics(Some(&stock), &series(&["b", "c"])),
+            ["missing: a", "too many: c"]
+        );
+        assert_eq!(compare_metrics(None, &stock).len(), 1);
     }
 
     fn too_many_writes() -> Differences {
@@ -225,10 +296,10 @@ mod tests {
     fn the_table_shows_each_play_of_a_repeated_scenario_and_the_reason() {
         let mut row = row(Some("retries depend on timing"), Differences::default());
         row.writes.push(5);
-        let table = Report { rows: vec![row] }.to_string();
+        let table = report(vec![row]).to_string();
         let lines: Vec<&str> = table.lines().skip(1).collect();
         assert!(
-            lines[0].ends_with("equal    equal          7, then 5 / 5  repeated"),
+            lines[0].ends_with("equal    equal    equal          7, then 5 / 5  repeated"),
             "{table}"
         );
         assert_eq!(lines[1], "repeated: job/one: retries depend on timing");
@@ -240,9 +311,8 @@ mod tests {
             result: Err(anyhow!("the scenario was not played")),
             ..row(None, Differences::default())
         };
-        let report = Report { rows: vec![row] };
         assert_eq!(
-            report.differences(),
+            report(vec![row]).differences(),
             ["job/one: the scenario was not played"]
         );
     }

@@ -22,6 +22,10 @@ pub struct Golden {
     pub events: Vec<BTreeSet<String>>,
     /// The distinct lists of objects of the runs.
     pub objects: Vec<Vec<Value>>,
+    /// The distinct sets of fields' managers of the runs. A golden that was written before they were compared has none, and
+    /// differs.
+    #[serde(default)]
+    pub managers: Vec<BTreeSet<String>>,
 }
 
 /// The differences of an outcome from those of stock.
@@ -34,6 +38,8 @@ pub struct Differences {
     pub known: Vec<String>,
     /// Differences of the events from the nearest run of stock.
     pub events: Vec<String>,
+    /// Differences of the fields' managers from the nearest run of stock.
+    pub managers: Vec<String>,
     /// Set if there are more writes than in any run of stock.
     pub writes: Option<String>,
 }
@@ -47,6 +53,7 @@ impl Golden {
             writes: runs.iter().map(|run| run.writes.total()).collect(),
             events: Vec::new(),
             objects: Vec::new(),
+            managers: Vec::new(),
         };
         for run in runs {
             if !golden.events.contains(&run.events) {
@@ -54,6 +61,9 @@ impl Golden {
             }
             if !golden.objects.contains(&run.objects) {
                 golden.objects.push(run.objects.clone());
+            }
+            if !golden.managers.contains(&run.managers) {
+                golden.managers.push(run.managers.clone());
             }
         }
         Some(golden)
@@ -122,19 +132,11 @@ impl Golden {
                 .filter(is_missing)
                 .map(|path| format!("{path} is declared to differ, but is equal")),
         );
-        let events = self.events.iter().map(|events| {
-            let missing = events
-                .difference(&outcome.events)
-                .map(|event| format!("missing: {event}"));
-            missing
-                .chain(
-                    outcome
-                        .events
-                        .difference(events)
-                        .map(|event| format!("too many: {event}")),
-                )
-                .collect()
-        });
+        let managers = if self.managers.is_empty() {
+            vec!["the golden has none: write it with `cargo xtask differential --bless`".to_owned()]
+        } else {
+            nearest(&self.managers, &outcome.managers)
+        };
         let (ours, most) = (outcome.writes.total(), self.limit());
         let writes = format!(
             "{ours} writes ({}), but stock needed at most {most} ({})",
@@ -143,7 +145,8 @@ impl Golden {
         Differences {
             objects,
             known: known_objects,
-            events: events.min_by_key(Vec::len).unwrap_or_default(),
+            events: nearest(&self.events, &outcome.events),
+            managers,
             writes: (ours > most).then_some(writes),
         }
     }
@@ -154,8 +157,20 @@ impl Differences {
     pub fn all(&self) -> Vec<String> {
         let objects = self.objects.iter().map(|text| format!("objects: {text}"));
         let events = self.events.iter().map(|text| format!("events: {text}"));
-        objects.chain(events).chain(self.writes.clone()).collect()
+        let managers = self.managers.iter().map(|text| format!("managers: {text}"));
+        let sets = objects.chain(events).chain(managers);
+        sets.chain(self.writes.clone()).collect()
     }
+}
+
+/// The differences of a set from the one of stock's that is nearest.
+fn nearest(stock: &[BTreeSet<String>], ours: &BTreeSet<String>) -> Vec<String> {
+    let differences = stock.iter().map(|stock| {
+        let missing = stock.difference(ours).map(|one| format!("missing: {one}"));
+        let surplus = ours.difference(stock).map(|one| format!("too many: {one}"));
+        missing.chain(surplus).collect()
+    });
+    differences.min_by_key(Vec::len).unwrap_or_default()
 }
 
 fn path(scenario: &str) -> PathBuf {
@@ -217,6 +232,7 @@ mod tests {
                 json!({"kind": "Job", "metadata": {"name": "a"}, "status": {"replicas": replicas}}),
             ],
             events: [event.to_owned()].into(),
+            managers: ["manager".to_owned()].into(),
             writes: Writes([("create pods".to_owned(), writes)].into()),
         }
     }
@@ -269,6 +285,25 @@ mod tests {
         assert_eq!(
             all,
             ["objects: Job/a.status.replicas is declared to differ, but is equal"]
+        );
+    }
+
+    #[test]
+    fn the_managers_of_the_fields_are_compared_and_a_golden_must_have_them() {
+        let mut golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
+        let mut ours = outcome(1, "A", 3);
+        ours.managers = ["another".to_owned()].into();
+        let all = golden.compare(&ours, &BTreeMap::new()).all();
+        assert_eq!(
+            all,
+            ["managers: missing: manager", "managers: too many: another"]
+        );
+        golden.managers.clear();
+        let all = golden.compare(&ours, &BTreeMap::new()).all();
+        assert_eq!(all.len(), 1);
+        assert!(
+            all[0].starts_with("managers: the golden has none"),
+            "{all:?}"
         );
     }
 }

@@ -10,7 +10,10 @@
 pub mod api;
 mod certificates;
 mod compare;
+mod fidelity;
 pub mod golden;
+pub mod managers;
+pub mod metrics;
 pub mod normalise;
 pub mod plane;
 mod play;
@@ -31,6 +34,7 @@ use serde_json::Value;
 
 pub use self::compare::{Report, compare_all};
 pub use self::golden::Golden;
+use self::metrics::Series;
 pub use self::plane::Plane;
 pub use self::scenario::Scenario;
 use self::writes::Writes;
@@ -56,6 +60,8 @@ pub struct Outcome {
     pub objects: Vec<Value>,
     /// The controllers' events: component, type, kind of the object and reason.
     pub events: BTreeSet<String>,
+    /// The managers of the objects' fields: see [`managers`].
+    pub managers: BTreeSet<String>,
     pub writes: Writes,
 }
 
@@ -123,15 +129,21 @@ impl Subject {
     }
 }
 
+/// The results of all scenarios that were played.
+#[derive(Debug, Default)]
+pub struct Played {
+    /// The outcome or the error of each scenario, by its name.
+    pub outcomes: BTreeMap<String, Result<Outcome>>,
+    /// The metrics of the planes all of whose scenarios were played, by the plane's name.
+    pub metrics: BTreeMap<&'static str, Series>,
+}
+
 /// Plays scenarios on fresh control planes. Scenarios of the same plane are played concurrently, and
-/// each one that must be alone on a separate control plane. Returns the outcome or the error of each.
+/// each one that must be alone on a separate control plane.
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.
-pub async fn play_all(
-    subject: Subject,
-    scenarios: &[Scenario],
-) -> Result<BTreeMap<String, Result<Outcome>>> {
+pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<Played> {
     let mut sets: Vec<(&Plane, Vec<Scenario>)> = Vec::new();
     for scenario in scenarios {
         let plane = scenario.plane()?;
@@ -146,25 +158,23 @@ pub async fn play_all(
     // The largest set first.
     sets.sort_by_key(|(_, set)| std::cmp::Reverse(set.len()));
     let (busy, idle): (Vec<_>, Vec<_>) = sets.into_iter().partition(|(plane, _)| plane.is_busy);
-    let mut all = BTreeMap::new();
+    let mut all = Played::default();
     for (sets, at_once) in [(busy, 1), (idle, PLANES_AT_ONCE)] {
         let played = futures::stream::iter(
             sets.iter()
                 .map(|(plane, set)| play_set(subject, plane, set)),
         );
         let played: Vec<_> = played.buffer_unordered(at_once).collect().await;
-        for outcomes in played {
-            all.extend(outcomes?);
+        for played in played {
+            let Played { outcomes, metrics } = played?;
+            all.outcomes.extend(outcomes);
+            all.metrics.extend(metrics);
         }
     }
     Ok(all)
 }
 
-async fn play_set(
-    subject: Subject,
-    plane: &Plane,
-    scenarios: &[Scenario],
-) -> Result<BTreeMap<String, Result<Outcome>>> {
+async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Result<Played> {
     let begun = Instant::now();
     let mut cluster = Cluster::start(Options {
         audit: true,
@@ -172,8 +182,16 @@ async fn play_set(
     })
     .await?;
     prepare(&cluster, scenarios).await?;
-    let mut controllers = subject.start(&cluster, plane, 200, 300)?;
+    let (port, serving) = cluster.serving();
+    let flags = plane.flags.iter().copied();
+    let flags: Vec<&str> = flags.chain(serving.iter().map(String::as_str)).collect();
+    let names = plane.controllers();
+    let mut controllers = subject.start_with(&cluster, "controllers", &names, 200, 300, &flags)?;
     let outcomes = play_on(&cluster, scenarios).await?;
+    let mut metrics = BTreeMap::new();
+    if !scenarios.iter().any(|scenario| scenario.alone) && plane.is_played_whole(scenarios)? {
+        metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
+    }
     controllers.stop().await?;
     if outcomes.values().any(Result::is_err) {
         cluster.plane.keep_logs();
@@ -188,7 +206,7 @@ async fn play_set(
             begun.elapsed().as_secs()
         );
     }
-    Ok(outcomes)
+    Ok(Played { outcomes, metrics })
 }
 
 /// Plays the steps of scenarios before the controllers start.
@@ -234,6 +252,7 @@ pub async fn play_on(
         let outcome = played.map(|rest| {
             let writes = Writes::of(scenario, &audit, rest.time);
             Outcome {
+                managers: managers::managers(&rest.objects),
                 objects: normalise::objects(rest.objects),
                 events: normalise::events(&rest.events),
                 writes,

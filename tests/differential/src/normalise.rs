@@ -20,8 +20,8 @@ const RANDOM_FIELDS: &[&str] = &[
     "containerID",
     "imageID",
 ];
-/// Has the names of the clients' binaries, and times.
-const MANAGED_FIELDS: &str = "managedFields";
+/// Compared separately: see `managers.rs`.
+pub(crate) const MANAGED_FIELDS: &str = "managedFields";
 /// The suffixes of fields that are a time.
 const TIMES: &[&str] = &["Time", "Timestamp", "At", "timeAdded"];
 /// The prefix of the volume that the API server adds to pods. It has a random suffix.
@@ -33,8 +33,23 @@ const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// Removes random values from objects, and sorts them.
-pub fn objects(objects: Vec<Value>) -> Vec<Value> {
+/// The random values that occur in the texts of objects, and their replacements.
+pub(crate) struct Random(Vec<(String, String)>);
+
+impl Random {
+    pub(crate) fn of(objects: &[Value]) -> Self {
+        Self(random_values(objects))
+    }
+
+    /// Replaces the values wherever they occur in a text.
+    pub(crate) fn replace(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (value, name)| {
+            text.replace(value.as_str(), name)
+        })
+    }
+}
+
+fn random_values(objects: &[Value]) -> Vec<(String, String)> {
     // The hash of a template occurs in names, labels, selectors and messages; only the controller
     // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are replaced
     // first, since they contain hashes.
@@ -48,8 +63,8 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .iter()
         .flat_map(|object| [uid(object), owner(object)])
         .flatten();
-    let random: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
-        .chain(scheduled_minutes(&objects))
+    (objects.iter().filter_map(generated_name))
+        .chain(scheduled_minutes(objects))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
         .chain(
             objects
@@ -57,7 +72,12 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
                 .filter_map(hash)
                 .map(|hash| (hash, "HASH".to_owned())),
         )
-        .collect();
+        .collect()
+}
+
+/// Removes random values from objects, and sorts them.
+pub fn objects(objects: Vec<Value>) -> Vec<Value> {
+    let random = Random::of(&objects);
     let mut objects: Vec<Value> = objects
         .into_iter()
         .map(|mut object| {
@@ -74,7 +94,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The events: component, type, kind of the object and reason. Their counts, and the numbers in their
+/// The events: component, type, kind of the object, reason, and whether they lack the object's version. Their counts, and the numbers in their
 /// messages, depend on the order in which pods become ready. The reporting component is left out,
 /// because client-go drops it when it combines similar events, and Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
@@ -82,17 +102,21 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
     events
         .iter()
         .map(|event| {
+            let version = match &event["involvedObject"]["resourceVersion"] {
+                Value::String(_) => "",
+                _ => " without version",
+            };
             let parts = [
                 &event["source"]["component"],
                 &event["type"],
                 &event["involvedObject"]["kind"],
                 &event["reason"],
             ];
-            parts.map(text).join(" ")
+            parts.map(text).join(" ") + version
         })
         // Both sides use the same scheduler, and its attempts before nodes are ready depend on timing.
         .filter(|event| {
-            !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
+            !event.contains("default-scheduler") && !event.contains(" FailedScheduling")
         })
         .collect()
 }
@@ -206,14 +230,9 @@ fn clean_fields(fields: &mut Map<String, Value>) {
 }
 
 /// Replaces random and hashed values wherever they occur.
-fn replace_random(object: &Value, random: &[(String, String)]) -> Value {
+fn replace_random(object: &Value, random: &Random) -> Value {
     match object {
-        Value::String(text) => {
-            let text = random.iter().fold(text.clone(), |text, (value, name)| {
-                text.replace(value.as_str(), name)
-            });
-            Value::String(text)
-        }
+        Value::String(text) => Value::String(random.replace(text)),
         Value::Array(items) => items
             .iter()
             .map(|item| replace_random(item, random))

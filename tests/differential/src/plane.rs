@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 
+use crate::Scenario;
+
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
@@ -263,6 +265,22 @@ impl Plane {
         found.with_context(|| {
             format!("no plane has the scenarios of {folder}: add the folder to one in tests/differential/src/plane.rs")
         })
+    }
+
+    /// The name of the plane's golden of metrics: its first folder.
+    pub fn name(&self) -> &'static str {
+        self.folders.first().copied().unwrap_or_default()
+    }
+
+    /// Whether these are all scenarios that are played together on it.
+    pub(crate) fn is_played_whole(&self, scenarios: &[Scenario]) -> Result<bool> {
+        let all = Scenario::all()?;
+        let own = all
+            .iter()
+            .filter(|one| !one.alone && one.plane().is_ok_and(|plane| plane == self));
+        Ok(own
+            .map(|one| &one.name)
+            .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))
     }
 
     /// The controllers, in the syntax of `--controllers`.

@@ -1,0 +1,108 @@
+//! The managers of the objects' fields (`metadata.managedFields`): who wrote which fields, by which operation and in which
+//! version. Server-side apply reports conflicts by them, and tools ignore the changes of certain managers.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::normalise::{self, Random};
+
+/// The managers that are the same program on both sides, and whose fields depend on timing: the fake kubelet and the
+/// scheduler. A controller that takes a field from them has it among its own.
+const OTHERS: &[&str] = &["fake-kubelet", "kube-scheduler"];
+/// What the name of the volume that the API server adds to pods begins with. It is part of a field's path.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+/// The number of random characters after it.
+const TOKEN_SUFFIX: usize = 5;
+
+/// The entries of all objects, each as kind, name, manager, operation, version, subresource and fields:
+/// `ReplicaSet/web-HASH kube-controller-manager Update apps/v1 status {"f:status":…}`. Objects with the same name after
+/// normalisation, such as the pods of a ReplicaSet, share their entries.
+pub fn managers(objects: &[Value]) -> BTreeSet<String> {
+    let random = Random::of(objects);
+    let mut all = BTreeSet::new();
+    for object in objects {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = format!("{}/{name}", object["kind"].as_str().unwrap_or_default());
+        let entries = object["metadata"][normalise::MANAGED_FIELDS].as_array();
+        for entry in entries
+            .into_iter()
+            .flatten()
+            .filter(|entry| !is_other(entry))
+        {
+            all.insert(random.replace(&format!("{name} {}", describe(entry))));
+        }
+    }
+    all
+}
+
+fn is_other(entry: &Value) -> bool {
+    OTHERS.iter().any(|other| entry["manager"] == *other)
+}
+
+fn describe(entry: &Value) -> String {
+    let text = |field: &str| entry[field].as_str();
+    let parts = ["manager", "operation", "apiVersion", "subresource"];
+    let parts: Vec<&str> = parts.into_iter().filter_map(text).collect();
+    format!(
+        "{} {}",
+        parts.join(" "),
+        without_suffixes(&entry["fieldsV1"].to_string())
+    )
+}
+
+/// Replaces the random ends of volumes' names.
+fn without_suffixes(fields: &str) -> String {
+    let mut parts = fields.split(TOKEN_VOLUME);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.get(TOKEN_SUFFIX..).unwrap_or_default();
+        text += &format!("{TOKEN_VOLUME}*{rest}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, volume: &str, uid: &str, manager: &str) -> Value {
+        let entry = |manager: &str, subresource: Value, fields: Value| {
+            json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+                   "subresource": subresource, "fieldsType": "FieldsV1", "fieldsV1": fields})
+        };
+        let owner = format!("k:{{\"uid\":\"{uid}\"}}");
+        let volume = format!("k:{{\"name\":\"kube-api-access-{volume}\"}}");
+        let spec = json!({"f:metadata": {"f:ownerReferences": {owner: {}}}, "f:spec": {"f:volumes": {volume: {}}}});
+        json!({
+            "kind": "Pod",
+            "metadata": {
+                "name": name, "generateName": "web-", "ownerReferences": [{"uid": uid}],
+                "managedFields": [
+                    entry(manager, Value::Null, spec),
+                    entry("fake-kubelet", "status".into(), json!({"f:status": {name: {}}})),
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn entries_are_equal_but_for_random_values_and_those_of_the_kubelet() {
+        let objects = [
+            pod("web-abc", "x1y2z", "u-1", "manager"),
+            pod("web-def", "a1b2c", "u-2", "manager"),
+        ];
+        let fields = "{\"f:metadata\":{\"f:ownerReferences\":{\"k:{\\\"uid\\\":\\\"UID\\\"}\":{}}},\
+                      \"f:spec\":{\"f:volumes\":{\"k:{\\\"name\\\":\\\"kube-api-access-*\\\"}\":{}}}}";
+        let expected = format!("Pod/web-* manager Update v1 {fields}");
+        assert_eq!(managers(&objects), BTreeSet::from([expected]));
+    }
+
+    #[test]
+    fn another_manager_is_a_difference() {
+        let of = |manager: &str| managers(&[pod("web-abc", "x1y2z", "u-1", manager)]);
+        assert_ne!(of("kube-controller-manager"), of("flyball"));
+    }
+}

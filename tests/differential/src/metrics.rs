@@ -1,0 +1,150 @@
+//! The metrics of the controllers of a control plane: the names of their series and labels, not the values, which depend on
+//! timing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::Cluster;
+
+use crate::folder;
+
+/// A series by its family, its labels' names, and the values of the labels in [`VALUES`]:
+/// `workqueue_adds_total{name="job"}`.
+pub type Series = BTreeSet<String>;
+
+/// Labels whose values are compared: the names of queues, and the buckets of histograms.
+const VALUES: [&str; 2] = ["le", "name"];
+/// Families of the process and not of its controllers, by what their names begin with.
+const OF_PROCESS: [&str; 20] = [
+    "aggregator_",
+    "apiserver_",
+    "authenticated_user_",
+    "authentication_",
+    "authorization_",
+    "cardinality_enforcement_",
+    "disabled_metrics_",
+    "etcd_",
+    "field_validation_",
+    "flyball_",
+    "go_",
+    "hidden_metrics_",
+    "informer_",
+    "kubernetes_",
+    "leader_election_",
+    "process_",
+    "registered_metrics_",
+    "reflector_",
+    "rest_client_",
+    "running_managed_controllers",
+];
+
+/// Reads the series that the controllers serve on this port.
+///
+/// # Errors
+/// The response is not a page of metrics.
+pub(crate) async fn scrape(cluster: &Cluster, port: u16) -> Result<Series> {
+    let page = cluster.https(port, "/metrics").await?;
+    ensure!(
+        page.contains("# TYPE "),
+        "the controllers serve no metrics: {page}"
+    );
+    Ok(series(&page))
+}
+
+/// Returns the series of the controllers on a page in Prometheus' text format.
+pub(crate) fn series(page: &str) -> Series {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.filter(|line| !OF_PROCESS.iter().any(|start| line.starts_with(start)));
+    lines.filter_map(describe).collect()
+}
+
+/// Returns a line's series; `None` if the line is empty.
+fn describe(line: &str) -> Option<String> {
+    let (family, labels) = match line.split_once('{') {
+        Some((family, rest)) => (family, rest.rsplit_once('}')?.0),
+        None => (line.split_whitespace().next()?, ""),
+    };
+    let mut described: Vec<String> = Vec::new();
+    let mut rest = labels;
+    while let Some((name, value)) = rest.split_once("=\"") {
+        let name = name.trim_start_matches(',');
+        let end = end_of_value(value);
+        described.push(if VALUES.contains(&name) {
+            format!("{name}=\"{}\"", &value[..end])
+        } else {
+            name.to_owned()
+        });
+        rest = value.get(end + 1..).unwrap_or_default();
+    }
+    described.sort();
+    Some(format!("{family}{{{}}}", described.join(",")))
+}
+
+/// The position of the quote that ends a value. A backslash escapes the character after it.
+fn end_of_value(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Reads the golden of a plane's metrics; `None` if there is none.
+///
+/// # Errors
+/// The golden can't be read, or is not valid.
+pub fn read(plane: &str) -> Result<Option<Series>> {
+    let path = path(plane);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let series = serde_json::from_slice(&text);
+    series
+        .map(Some)
+        .with_context(|| format!("{} is not a valid golden", path.display()))
+}
+
+/// Writes the golden of a plane's metrics.
+///
+/// # Errors
+/// The file can't be written.
+pub fn write(plane: &str, series: &Series) -> Result<()> {
+    let path = path(plane);
+    fs::create_dir_all(path.with_file_name(""))
+        .and_then(|()| fs::write(&path, serde_json::to_string_pretty(series)? + "\n"))
+        .with_context(|| format!("can't write {}", path.display()))
+}
+
+fn path(plane: &str) -> PathBuf {
+    folder("goldens")
+        .join("metrics")
+        .join(format!("{plane}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_has_the_names_of_its_labels_and_the_values_of_some() {
+        let page = "# HELP a_total b\n# TYPE a_total counter\na_total 3\n\
+                    go_goroutines 4\n\
+                    workqueue_adds_total{name=\"job\"} 1\n\
+                    b_bucket{result=\"a}\\\"b\",action=\"x\",le=\"0.5\"} 7\n\
+                    b_bucket{result=\"c\",action=\"x\",le=\"0.5\"} 7\n\n";
+        let expected = [
+            "a_total{}",
+            "b_bucket{action,le=\"0.5\",result}",
+            "workqueue_adds_total{name=\"job\"}",
+        ];
+        assert_eq!(series(page), expected.map(str::to_owned).into());
+    }
+}
