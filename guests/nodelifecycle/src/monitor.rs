@@ -165,6 +165,7 @@ fn reference(name: &str, uid: &str) -> ObjectReference {
         namespace: String::new(),
         name: name.into(),
         uid: uid.into(),
+        resource_version: String::new(),
     }
 }
 

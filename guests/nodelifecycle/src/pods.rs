@@ -68,5 +68,6 @@ fn reference(pod: &Pod) -> ObjectReference {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
         uid: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
     }
 }

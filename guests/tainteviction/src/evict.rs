@@ -86,6 +86,7 @@ fn emit(host: &Host, pod: &Key, message: &str) {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
         uid: String::new(),
+        resource_version: String::new(),
     };
     host.emit(Event::normal(&about, REASON, message));
 }

@@ -168,7 +168,9 @@ fn to_value(object: &impl Serialize) -> Value {
 
 /// The rules of a role. Resources of a group with the same verbs share a rule.
 fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
-    let mut joined: BTreeMap<(&str, Vec<&str>, &[String]), Vec<&str>> = BTreeMap::new();
+    /// A group, verbs and names of objects.
+    type Joint<'a> = (&'a str, Vec<&'a str>, &'a [String]);
+    let mut joined: BTreeMap<Joint<'_>, Vec<&str>> = BTreeMap::new();
     for (of, verbs) in rules {
         let verbs = VERBS
             .into_iter()

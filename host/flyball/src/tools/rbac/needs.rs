@@ -84,7 +84,8 @@ impl Needs {
     /// signers whose authorities the host holds.
     fn add_signers(&mut self, description: &Description, policy: &PluginPolicy) {
         for permission in &description.permissions {
-            let KindPattern::One(kind) = &permission.kind else {
+            let pattern = &permission.kind;
+            let KindPattern::One(kind) = pattern else {
                 continue;
             };
             let verb = match (kind.kind.as_str(), permission.subresource.as_str()) {
@@ -97,7 +98,7 @@ impl Needs {
                 |verb: &&String| matches!(verb.as_str(), "create" | "update" | "patch" | "*");
             let is_granted = |verb: &String| {
                 let ask = Ask {
-                    kind: Some(kind),
+                    kind: pattern.clone(),
                     subresource: &permission.subresource,
                     verb,
                     namespace: "",

@@ -276,7 +276,8 @@ fn years_after_2049_have_four_digits() {
 #[test]
 fn a_malformed_template_is_invalid() {
     let long = "x".repeat(300);
-    let cases: [(&dyn Fn(&mut CertificateTemplate), &str); 12] = [
+    type Change<'a> = dyn Fn(&mut CertificateTemplate) + 'a;
+    let cases: [(&Change<'_>, &str); 12] = [
         (
             &|t| t.dns_names.push("ä.example.com".into()),
             "is not ASCII",
