@@ -9,6 +9,7 @@
 
 pub mod api;
 mod compare;
+mod endpoints;
 pub mod golden;
 pub mod normalise;
 pub mod plane;
