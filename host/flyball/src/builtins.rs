@@ -113,6 +113,18 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/disruption-controller.toml"),
     ),
     (
+        "endpoints-controller",
+        include_str!("../policies/endpoints-controller.toml"),
+    ),
+    (
+        "endpointslice-controller",
+        include_str!("../policies/endpointslice-controller.toml"),
+    ),
+    (
+        "endpointslice-mirroring-controller",
+        include_str!("../policies/endpointslice-mirroring-controller.toml"),
+    ),
+    (
         GARBAGE_COLLECTOR,
         include_str!("../policies/garbage-collector-controller.toml"),
     ),

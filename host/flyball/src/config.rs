@@ -60,6 +60,8 @@ pub(crate) struct RunConfig {
     pub(crate) quota_sync_period: Duration,
     /// How the health of nodes is watched.
     pub(crate) node_lifecycle: NodeLifecycle,
+    /// The settings of the controllers of Endpoints and EndpointSlices.
+    pub(crate) endpoints: EndpointsConfig,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
     /// How long to wait for the controllers to stop.
@@ -70,6 +72,19 @@ pub(crate) struct RunConfig {
     pub(crate) leader_election: LeaderElection,
     /// Sentences for the operator, logged at startup.
     pub(crate) warnings: Vec<String>,
+}
+
+/// The settings of the controllers of Endpoints and EndpointSlices. A batch period is how long a change is delayed, to join
+/// it with others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndpointsConfig {
+    pub(crate) batch_period: Duration,
+    pub(crate) slice_batch_period: Duration,
+    pub(crate) mirroring_batch_period: Duration,
+    /// The greatest number of endpoints of an EndpointSlice.
+    pub(crate) max_per_slice: u32,
+    /// The greatest number of addresses of a subset of Endpoints that are mirrored.
+    pub(crate) max_per_subset: u32,
 }
 
 impl RunConfig {

@@ -12,6 +12,12 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("CronJob", "apis/batch/v1", "cronjobs"),
     ("DaemonSet", "apis/apps/v1", "daemonsets"),
     ("Deployment", "apis/apps/v1", "deployments"),
+    (
+        "EndpointSlice",
+        "apis/discovery.k8s.io/v1",
+        "endpointslices",
+    ),
+    ("Endpoints", "api/v1", "endpoints"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
     ("Lease", "apis/coordination.k8s.io/v1", "leases"),

@@ -10,6 +10,7 @@
 pub mod api;
 mod certificates;
 mod compare;
+mod endpoints;
 mod fidelity;
 pub mod golden;
 pub mod managers;

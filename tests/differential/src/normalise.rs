@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::{Timestamp, ToSpan, tz};
 use serde_json::{Map, Value};
 
-use crate::{certificates, secrets};
+use crate::{certificates, endpoints, secrets};
 
 /// Fields that are random, depend on other requests in the cluster, or depend on the node.
 const RANDOM_FIELDS: &[&str] = &[
@@ -86,8 +86,11 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
             replace_scheduled_day(&mut object);
             secrets::decode(&mut object);
             certificates::decode(&mut object);
+            endpoints::clean(&mut object);
             clean(&mut object);
-            replace_random(&object, &random)
+            let mut object = replace_random(&object, &random);
+            endpoints::sort(&mut object);
+            object
         })
         .collect();
     objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));

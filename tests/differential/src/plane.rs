@@ -34,6 +34,7 @@ static PLANES: &[Plane] = &[
     BOOTSTRAP,
     NODES,
     TAINTS,
+    SERVICES,
 ];
 
 /// The plane of the controllers that create pods.
@@ -253,6 +254,25 @@ const SIGNING: Plane = Plane {
     ],
     is_busy: false,
     flags: &[],
+};
+
+/// The plane of the controllers of Endpoints and EndpointSlices. All of them see each Service.
+const SERVICES: Plane = Plane {
+    folders: &["endpoints", "endpointslice", "endpointslice-mirroring"],
+    controllers: &[
+        "endpoints-controller",
+        "endpointslice-controller",
+        "endpointslice-mirroring-controller",
+        "replicaset-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    // So few that several slices need few pods.
+    flags: &[
+        "--max-endpoints-per-slice=3",
+        "--mirroring-max-endpoints-per-subset=3",
+    ],
 };
 
 impl Plane {

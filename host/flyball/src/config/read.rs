@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 
-use super::{ClusterSource, LogOptions, NodeLifecycle, RunConfig, Selection};
+use super::{ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle, RunConfig, Selection};
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
@@ -69,6 +69,12 @@ const CONCURRENCY: &[(&str, &str)] = &[
     ),
 ];
 
+/// The greatest number of Services, or of Endpoints, whose EndpointSlices are reconciled concurrently.
+const MAX_SLICE_SYNCS: u32 = 50;
+
+/// The greatest maximum of endpoints of an EndpointSlice, and of mirrored addresses of a subset.
+const MAX_ENDPOINTS: u32 = 1000;
+
 /// An invalid value of a flag.
 #[derive(Debug, thiserror::Error)]
 #[error("--{flag}={value}: {reason}")]
@@ -86,7 +92,10 @@ impl RunConfig {
         let qps = flags.float("kube-api-qps") as f32;
         let mut concurrency = BTreeMap::new();
         for (name, controller) in CONCURRENCY.iter().filter(|(name, _)| flags.is_given(name)) {
-            let workers = flags.at_least(name, 1)?;
+            let workers = match name.contains("service-endpoint") {
+                true => flags.between(name, 1, MAX_SLICE_SYNCS)?,
+                false => flags.at_least(name, 1)?,
+            };
             concurrency.insert((*controller).to_owned(), workers);
         }
         let feature_gates = flags.feature_gates()?;
@@ -129,6 +138,7 @@ impl RunConfig {
             terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
             quota_sync_period: flags.duration("resource-quota-sync-period")?,
             node_lifecycle: flags.node_lifecycle()?,
+            endpoints: flags.endpoints()?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             serving: flags.serving()?,
@@ -163,6 +173,17 @@ impl Flags<'_> {
             Duration::ZERO => Err(self.error(name, "it must be more than zero")),
             duration => Ok(duration),
         }
+    }
+
+    fn endpoints(&self) -> Result<EndpointsConfig, ConfigError> {
+        Ok(EndpointsConfig {
+            batch_period: self.duration("endpoint-updates-batch-period")?,
+            slice_batch_period: self.duration("endpointslice-updates-batch-period")?,
+            mirroring_batch_period: self
+                .duration("mirroring-endpointslice-updates-batch-period")?,
+            max_per_slice: self.between("max-endpoints-per-slice", 1, MAX_ENDPOINTS)?,
+            max_per_subset: self.between("mirroring-max-endpoints-per-subset", 1, MAX_ENDPOINTS)?,
+        })
     }
 
     fn logging(&self) -> Result<LogOptions, ConfigError> {
@@ -333,6 +354,15 @@ mod tests {
         assert_eq!(
             error(&["--concurrent-job-syncs=0"]),
             "--concurrent-job-syncs=0: it must be at least 1"
+        );
+        assert_eq!(
+            error(&["--max-endpoints-per-slice=1001"]),
+            "--max-endpoints-per-slice=1001: it must be from 1 to 1000"
+        );
+        assert!(error(&["--mirroring-max-endpoints-per-subset=0"]).contains("from 1 to 1000"));
+        assert_eq!(
+            error(&["--concurrent-service-endpoint-syncs=51"]),
+            "--concurrent-service-endpoint-syncs=51: it must be from 1 to 50"
         );
         assert!(error(&["--secure-port=70000"]).contains("between 0 and 65535"));
         assert!(error(&["--tls-cert-file=a"]).contains("--tls-private-key-file is missing"));

@@ -16,6 +16,9 @@ const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
 const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
+const ENDPOINTS: &str = "endpoints-controller";
+const ENDPOINT_SLICES: &str = "endpointslice-controller";
+const MIRRORING: &str = "endpointslice-mirroring-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
@@ -31,6 +34,8 @@ pub(crate) fn values(
     let quota_sync = config.quota_sync_period.as_millis();
     let signing = config.cluster_signing_duration.as_millis();
     let root_ca = root_ca(config, cluster)?;
+    let endpoints = &config.endpoints;
+    let millis = |period: Duration| format!("{}ms", period.as_millis());
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
         (CRON_JOBS, "time-zone", time_zone::of_process()),
@@ -45,6 +50,31 @@ pub(crate) fn values(
             ended_pods,
         ),
         (RESOURCE_QUOTAS, "sync-period", format!("{quota_sync}ms")),
+        (
+            ENDPOINT_SLICES,
+            "updates-batch-period",
+            millis(endpoints.slice_batch_period),
+        ),
+        (
+            ENDPOINT_SLICES,
+            "max-endpoints-per-slice",
+            endpoints.max_per_slice.to_string(),
+        ),
+        (
+            ENDPOINTS,
+            "updates-batch-period",
+            millis(endpoints.batch_period),
+        ),
+        (
+            MIRRORING,
+            "updates-batch-period",
+            millis(endpoints.mirroring_batch_period),
+        ),
+        (
+            MIRRORING,
+            "max-endpoints-per-subset",
+            endpoints.max_per_subset.to_string(),
+        ),
     ];
     let from_gates = KNOWN.iter().flat_map(|known| {
         let gates = config.feature_gates.config();
@@ -221,6 +251,53 @@ mod tests {
             (&["--cluster-signing-duration=90m"], "5400000ms"),
         ] {
             assert_eq!(read(args).unwrap()[CERTIFICATES]["duration"], duration);
+        }
+    }
+
+    #[test]
+    fn batch_periods_and_maxima_of_endpoints_come_from_their_flags() {
+        let with = |args: &[&str], controller: &str, key: &str| {
+            read(args).unwrap()[controller][key].clone()
+        };
+        for (controller, key, default, flag, value) in [
+            (
+                ENDPOINT_SLICES,
+                "updates-batch-period",
+                "0ms",
+                "--endpointslice-updates-batch-period=1500ms",
+                "1500ms",
+            ),
+            (
+                ENDPOINT_SLICES,
+                "max-endpoints-per-slice",
+                "100",
+                "--max-endpoints-per-slice=7",
+                "7",
+            ),
+            (
+                ENDPOINTS,
+                "updates-batch-period",
+                "0ms",
+                "--endpoint-updates-batch-period=1s",
+                "1000ms",
+            ),
+            (
+                MIRRORING,
+                "updates-batch-period",
+                "0ms",
+                "--mirroring-endpointslice-updates-batch-period=2s",
+                "2000ms",
+            ),
+            (
+                MIRRORING,
+                "max-endpoints-per-subset",
+                "1000",
+                "--mirroring-max-endpoints-per-subset=7",
+                "7",
+            ),
+        ] {
+            assert_eq!(with(&[], controller, key), default);
+            assert_eq!(with(&[flag], controller, key), value);
         }
     }
 

@@ -69,6 +69,17 @@ impl Flags<'_> {
         number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
     }
 
+    pub(super) fn between(
+        &self,
+        name: &'static str,
+        min: u32,
+        max: u32,
+    ) -> Result<u32, ConfigError> {
+        let number = u32::try_from(self.int(name)).ok();
+        let number = number.filter(|number| (min..=max).contains(number));
+        number.ok_or_else(|| self.error(name, format!("it must be from {min} to {max}")))
+    }
+
     pub(super) fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {
         ConfigError {
             flag,
