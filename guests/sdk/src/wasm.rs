@@ -428,7 +428,7 @@ fn lower_template(template: &CertificateTemplate) -> wit::signer::CertificateTem
         email_addresses: template.email_addresses.clone(),
         ip_addresses: template.ip_addresses.clone(),
         uris: template.uris.clone(),
-        key_usages: wit::signer::KeyUsages::from_bits_truncate(template.key_usages.bits()),
+        key_usages: wit::signer::KeyUsages::from_bits_retain(template.key_usages.bits()),
         extended_key_usages: template.extended_key_usages.clone(),
         not_before: time(template.not_before),
         not_after: time(template.not_after),
