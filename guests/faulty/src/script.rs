@@ -104,6 +104,7 @@ fn run_one(call: &Value) -> String {
             host::discovery::kinds().map(|served| served.kinds.len().to_string().into_bytes()),
         ),
         "sign" => shown(host::signer::sign_jwt(&text(arguments), b"{}").map(String::into_bytes)),
+        "http" => super::http_get(&text(arguments)),
         "memory" => {
             let bytes = vec![1_u8; arguments.as_u64().unwrap_or(0) as usize];
             format!("{} bytes", std::hint::black_box(bytes).len())
