@@ -105,7 +105,7 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     fs::write(&half, &faulty_as("few-watches")?[..100_000])?;
     for (name, file, expected) in [
         ("huge-file", "huge.wasm", "67108864"),
-        ("device-file", "device.wasm", "not a regular file"),
+        ("device-file", "device.wasm", "must be a regular file"),
         ("half-a-file", "half.wasm", "unexpected end"),
     ] {
         arena.says_of(name, from, file, expected).await?;
