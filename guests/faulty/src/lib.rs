@@ -130,7 +130,9 @@ impl Guest for Faulty {
             "forged" => forged(),
             "other-namespace" => other_namespace(),
             "ungranted" => Outcome::Failed(ungranted().join("; ")),
-            "http" => http_get(key.split_once('/').map_or("nobody", |(_, server)| server)),
+            "http" => Outcome::Failed(http_get(
+                key.split_once('/').map_or("nobody", |(_, server)| server),
+            )),
             "long-answer" => Outcome::Failed("x".repeat(LONG)),
             "wordy" => Outcome::Failed("x".repeat(1 << 20)),
             "panic" => panic!("panic in reconcile of {key}"),
@@ -405,12 +407,12 @@ fn ungranted() -> Vec<String> {
     ]
 }
 
-/// Fails with the body of a server's HTTP response, or with the error.
-fn http_get(server: &str) -> Outcome {
+/// Returns the status and the body of a server's HTTP response, or the error.
+fn http_get(server: &str) -> String {
     use wasip2::http::outgoing_handler::handle;
     use wasip2::http::types::{ErrorCode, Fields, OutgoingRequest, Scheme};
 
-    let read = || -> Result<Vec<u8>, ErrorCode> {
+    let read = || -> Result<(u16, Vec<u8>), ErrorCode> {
         let request = OutgoingRequest::new(Fields::new());
         let set = [
             request.set_scheme(Some(&Scheme::Http)),
@@ -426,20 +428,23 @@ fn http_get(server: &str) -> Outcome {
             .get()
             .and_then(Result::ok)
             .ok_or(ErrorCode::ConnectionTerminated)??;
+        let status = response.status();
         let body = response
             .consume()
             .map_err(|()| ErrorCode::HttpResponseIncomplete)?;
         let stream = body
             .stream()
             .map_err(|()| ErrorCode::HttpResponseIncomplete)?;
-        stream
-            .blocking_read(1024)
-            .map_err(|_| ErrorCode::HttpResponseIncomplete)
+        // A stream that has ended has no more to read.
+        Ok((status, stream.blocking_read(1024).unwrap_or_default()))
     };
-    Outcome::Failed(match read() {
-        Ok(body) => format!("{server} responded {}", String::from_utf8_lossy(&body)),
+    match read() {
+        Ok((status, body)) => {
+            let body = String::from_utf8_lossy(&body);
+            format!("{server} responded {status} {body}")
+        }
         Err(error) => format!("no response from {server}: {error:?}"),
-    })
+    }
 }
 
 fn routed(key: &str) -> RoutedKey {

@@ -108,6 +108,7 @@ fn run_one(call: &Value) -> String {
             &text(&arguments["signer"]),
             &template(arguments),
         )),
+        "http" => super::http_get(&text(arguments)),
         "memory" => {
             let bytes = vec![1_u8; arguments.as_u64().unwrap_or(0) as usize];
             format!("{} bytes", std::hint::black_box(bytes).len())

@@ -383,3 +383,63 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknow
         }
     }
 }
+
+/// Runs a command that fails. Returns its standard error, and the most memory that the process had, in bytes.
+fn measured_refusal(args: &[&str]) -> (String, u64) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+        .args(args)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().expect("it is ours").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        most = most.max(kibibytes.unwrap_or_default() << 10);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("it has ended");
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    (String::from_utf8(output.stderr).expect("text"), most)
+}
+
+#[test]
+fn a_description_of_any_size_is_refused_with_little_memory() {
+    const MARK: &[u8] = b"mode of faulty:";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("faulty.wasm");
+    let path = file.display().to_string();
+    let wasm = std::fs::read(guest("faulty")).expect("it is there");
+    let place = wasm
+        .windows(MARK.len() + 1)
+        .position(|bytes| bytes.starts_with(MARK) && bytes.ends_with(b" "))
+        .expect("the place for a mode");
+    // The first one is a list of ten million watches, in 30 MB.
+    for (mode, expected) in [
+        ("many-watches", "more than 1048576"),
+        ("few-watches", "more than 20000 values"),
+        ("long", "more than"),
+        ("deep", "did not return a valid description"),
+    ] {
+        let mut written = wasm.clone();
+        written[place + MARK.len()..][..mode.len()].copy_from_slice(mode.as_bytes());
+        std::fs::write(&file, written).expect("it is written");
+        let (said, memory) = measured_refusal(&["inspect", &path]);
+        assert!(
+            said.contains(expected) && said.len() < 2000,
+            "{mode}: {said}"
+        );
+        // The guest itself may have 256 MiB.
+        assert!(memory < 512 << 20, "{mode}: {} MiB", memory >> 20);
+    }
+    // Neither is a file read that is larger than any plugin.
+    std::fs::File::create(&file)
+        .and_then(|file| file.set_len(10 << 30))
+        .expect("a file with a hole");
+    let (said, memory) = measured_refusal(&["inspect", &path]);
+    assert!(said.contains("67108864"), "{said}");
+    assert!(memory < 200 << 20, "{} MiB", memory >> 20);
+}

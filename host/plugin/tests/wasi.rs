@@ -209,7 +209,7 @@ async fn a_guest_can_send_requests_only_to_granted_servers() {
     let key = format!("http/{address}");
     assert_eq!(
         plugin.reconcile(granted, "q", &key, 0).await.unwrap(),
-        Outcome::Failed(format!("{address} responded hello"))
+        Outcome::Failed(format!("{address} responded 200 hello"))
     );
     let denied = plugin.reconcile(plain(), "q", &key, 0).await.unwrap();
     let no_response = format!("no response from {address}: ErrorCode::HttpRequestDenied");

@@ -8,7 +8,7 @@ use flyball_cluster_tests::{replace, until};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 
-use crate::arena::{Arena, Case, Class, faulty_as, policy_of, space};
+use crate::arena::{Arena, Case, Class, faulty_as, names_limit, policy_of, space};
 
 /// A file that nobody has granted anything, and what the host must say about it.
 const FILES: [(&str, Class, &str); 8] = [
@@ -71,7 +71,8 @@ pub(crate) async fn all(arena: &mut Arena) -> Result<()> {
     files(arena).await?;
     odd_files(arena).await?;
     narrowed(arena).await?;
-    removed(arena).await
+    removed(arena).await?;
+    replaced(arena).await
 }
 
 /// Files whose `describe` misbehaves, without any grant.
@@ -82,7 +83,10 @@ async fn files(arena: &mut Arena) -> Result<()> {
         let from = arena.log()?.len();
         arena.reset_peak()?;
         replace(&file, &faulty_as(mode)?)?;
-        arena.says(mode, from, expected).await?;
+        let answer = arena
+            .says_of(mode, from, "ungranted.wasm", expected)
+            .await?;
+        names_limit(mode, class, &[answer])?;
         arena.passed(mode, class, from, expected).await?;
     }
     fs::remove_file(&file)?;
@@ -99,9 +103,13 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     fs::create_dir(&folder)?;
     std::os::unix::fs::symlink("/dev/zero", &link)?;
     fs::write(&half, &faulty_as("few-watches")?[..100_000])?;
-    arena.says("huge-file", from, "huge.wasm").await?;
-    arena.says("device-file", from, "device.wasm").await?;
-    arena.says("half-a-file", from, "half.wasm").await?;
+    for (name, file, expected) in [
+        ("huge-file", "huge.wasm", "67108864"),
+        ("device-file", "device.wasm", "must be a regular file"),
+        ("half-a-file", "half.wasm", "unexpected end"),
+    ] {
+        arena.says_of(name, from, file, expected).await?;
+    }
     for name in [
         "huge-file",
         "folder-as-a-file",
@@ -126,9 +134,10 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     let second = arena.plugins.join("second.wasm");
     fs::write(&second, faulty_otherwise()?)?;
     arena
-        .says(
+        .says_of(
             "second-file",
             from,
+            "second.wasm",
             "both hold a plugin with the name `faulty`",
         )
         .await?;
@@ -150,16 +159,18 @@ async fn narrowed(arena: &mut Arena) -> Result<()> {
     writes(arena, &WRITES).await?;
     arena.write_policy(&policy_of(&NARROWED))?;
     let denied = "the policy does not let this plugin create v1/ConfigMap in the namespace other";
-    arena.answers(NARROWED.name, from, &[denied]).await?;
+    arena.answers(NARROWED.name, from, denied).await?;
     stay_as_they_are(arena).await?;
     arena
         .passed(NARROWED.name, NARROWED.class, from, denied)
         .await
 }
 
-/// A file that is removed while its batch of writes runs, and while that of a version before it does.
-async fn removed(arena: &mut Arena) -> Result<()> {
-    let answer = "writes that have not started are dropped";
+/// What becomes of the writes of a file that is gone.
+const DROPPED: &str = "writes that have not started are dropped";
+
+/// A file that is removed while its batch of writes runs.
+pub(crate) async fn removed(arena: &mut Arena) -> Result<()> {
     let file = arena.plugins.join("faulty.wasm");
     let from = arena.log()?.len();
     writes(arena, &WRITES).await?;
@@ -167,19 +178,26 @@ async fn removed(arena: &mut Arena) -> Result<()> {
     ends(arena).await?;
     stay_as_they_are(arena).await?;
     arena
-        .passed(WRITES.name, WRITES.class, from, answer)
+        .passed(WRITES.name, WRITES.class, from, DROPPED)
         .await?;
+    arena.write_policy("")?;
+    replace(&file, &faulty_as("")?)
+}
 
-    replace(&file, &faulty_as("")?)?;
+/// A file that is removed while the batch of writes of a version before it runs.
+async fn replaced(arena: &mut Arena) -> Result<()> {
+    let file = arena.plugins.join("faulty.wasm");
     writes(arena, &REPLACED).await?;
     let from = arena.log()?.len();
     replace(&file, &faulty_otherwise()?)?;
-    arena.says(REPLACED.name, from, "\"takes over\"").await?;
+    arena
+        .says_of(REPLACED.name, from, "faulty", "\"takes over\"")
+        .await?;
     fs::remove_file(&file)?;
     ends(arena).await?;
     stay_as_they_are(arena).await?;
     arena
-        .passed(REPLACED.name, REPLACED.class, from, answer)
+        .passed(REPLACED.name, REPLACED.class, from, DROPPED)
         .await
 }
 
