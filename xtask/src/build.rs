@@ -33,6 +33,7 @@ const BUILT_INS: &[&str] = &[
     "clusterroleaggregation",
     "podgc",
     "resourcequota",
+    "horizontalpodautoscaler",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

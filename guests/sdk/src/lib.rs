@@ -94,6 +94,7 @@ pub mod discovery;
 pub mod error;
 pub mod event;
 pub mod finalizer;
+pub mod go;
 pub mod hash;
 pub mod host;
 pub mod imports;
@@ -105,6 +106,7 @@ pub mod pod;
 pub mod quantity;
 mod raw;
 pub mod reader;
+pub mod scale;
 pub mod services;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;

@@ -45,6 +45,10 @@ const FILES: &[(&str, &str)] = &[
         "persistentvolumeclaim-protection-controller",
     ),
     ("ttlafterfinished", "ttl-after-finished-controller"),
+    (
+        "horizontalpodautoscaler",
+        "horizontal-pod-autoscaler-controller",
+    ),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -72,6 +76,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "disruption-controller",
         include_str!("../policies/disruption-controller.toml"),
+    ),
+    (
+        "horizontal-pod-autoscaler-controller",
+        include_str!("../policies/horizontal-pod-autoscaler-controller.toml"),
     ),
     (
         GARBAGE_COLLECTOR,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 
-use super::{ClusterSource, LogOptions, RunConfig, Selection};
+use super::{AutoscalingFlags, ClusterSource, LogOptions, RunConfig, Selection};
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
@@ -122,6 +122,18 @@ impl RunConfig {
             token_clean_up_period: flags
                 .duration("legacy-service-account-token-clean-up-period")?,
             terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
+            autoscaling: AutoscalingFlags {
+                sync_period: flags.duration("horizontal-pod-autoscaler-sync-period")?,
+                downscale_stabilization: flags
+                    .duration("horizontal-pod-autoscaler-downscale-stabilization")?,
+                cpu_initialization_period: flags
+                    .duration("horizontal-pod-autoscaler-cpu-initialization-period")?,
+                initial_readiness_delay: flags
+                    .duration("horizontal-pod-autoscaler-initial-readiness-delay")?,
+                tolerance: flags
+                    .text("horizontal-pod-autoscaler-tolerance")
+                    .unwrap_or_default(),
+            },
             quota_sync_period: flags.duration("resource-quota-sync-period")?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,

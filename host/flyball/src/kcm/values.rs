@@ -2,6 +2,7 @@
 //! precedence over them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
@@ -14,6 +15,7 @@ const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
 const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
+const AUTOSCALER: &str = "horizontal-pod-autoscaler-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
@@ -29,7 +31,26 @@ pub(crate) fn values(
     let quota_sync = config.quota_sync_period.as_millis();
     let root_ca = root_ca(config, cluster)?;
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
+    let autoscaling = &config.autoscaling;
+    let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     let from_flags = [
+        (AUTOSCALER, "sync-period", millis(autoscaling.sync_period)),
+        (
+            AUTOSCALER,
+            "downscale-stabilization",
+            millis(autoscaling.downscale_stabilization),
+        ),
+        (
+            AUTOSCALER,
+            "cpu-initialization-period",
+            millis(autoscaling.cpu_initialization_period),
+        ),
+        (
+            AUTOSCALER,
+            "initial-readiness-delay",
+            millis(autoscaling.initial_readiness_delay),
+        ),
+        (AUTOSCALER, "tolerance", autoscaling.tolerance.clone()),
         (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
@@ -139,6 +160,25 @@ mod tests {
         let of_replicasets = &values["replicaset-controller"];
         assert_eq!(of_replicasets["feature-gates.PodDeletionCost"], "false");
         assert!(!of_replicasets.contains_key("feature-gates.JobManagedBy"));
+    }
+
+    #[test]
+    fn the_autoscaler_gets_the_values_of_its_flags() {
+        let values = read(&[
+            "--horizontal-pod-autoscaler-sync-period=2s",
+            "--horizontal-pod-autoscaler-tolerance=0.25",
+        ])
+        .unwrap();
+        let own = &values[AUTOSCALER];
+        for (key, expected) in [
+            ("sync-period", "2000ms"),
+            ("downscale-stabilization", "300000ms"),
+            ("cpu-initialization-period", "300000ms"),
+            ("initial-readiness-delay", "30000ms"),
+            ("tolerance", "0.25"),
+        ] {
+            assert_eq!(own[key], expected, "{key}");
+        }
     }
 
     #[test]
