@@ -48,6 +48,7 @@ const BUILT_INS: &[&str] = &[
     "storageversiongc",
     "nodelifecycle",
     "tainteviction",
+    "horizontalpodautoscaler",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -6,7 +6,7 @@ use flyball_sdk::Kind;
 use flyball_sdk::discovery::{Catalogue, ServedKind};
 use flyball_sdk::imports::Read;
 use flyball_sdk::prelude::*;
-use serde::Deserialize;
+use flyball_sdk::scale;
 
 use crate::controllers::Scale;
 
@@ -24,13 +24,10 @@ pub fn read(
     let mut batch = host.reader().batch();
     let mut is_read = Vec::new();
     for owner in owners {
-        let (version, plural) = scalable(host, owner, discovery_period)?;
+        let (kind, plural) = scalable(host, owner, discovery_period)?;
         is_read.push(is_plain(&owner.name));
         if is_plain(&owner.name) {
-            let path = format!(
-                "{version}/namespaces/{namespace}/{plural}/{}/scale",
-                owner.name
-            );
+            let path = scale::path(&kind, &plural, namespace, &owner.name);
             batch = batch.with(Read::Raw { path });
         }
     }
@@ -40,34 +37,14 @@ pub fn read(
         let Some(found) = result.and_then(|result| result.found().transpose()) else {
             return Ok(None);
         };
-        let scale: ScaleObject = found?.parse()?;
+        let scale: scale::Scale = found?.parse()?;
         Ok(Some(scale.into()).filter(|scale: &Scale| scale.uid == owner.uid))
     };
     owners.iter().zip(is_read).map(scale).collect()
 }
 
-/// The fields of a Scale.
-#[derive(Deserialize)]
-struct ScaleObject {
-    metadata: Identity,
-    #[serde(default)]
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Identity {
-    #[serde(default)]
-    uid: String,
-}
-
-#[derive(Default, Deserialize)]
-struct Spec {
-    #[serde(default)]
-    replicas: i32,
-}
-
-impl From<ScaleObject> for Scale {
-    fn from(scale: ScaleObject) -> Self {
+impl From<scale::Scale> for Scale {
+    fn from(scale: scale::Scale) -> Self {
         Self {
             uid: scale.metadata.uid,
             replicas: scale.spec.replicas,
@@ -75,8 +52,8 @@ impl From<ScaleObject> for Scale {
     }
 }
 
-/// The path of a group version, such as `/apis/apps/v1`, and the name of a resource in it.
-type Resource = (String, String);
+/// A kind, and its name in paths.
+type Resource = (Kind, String);
 
 /// Returns the resource under which a controller's scale is read: that of its kind, in the version that the server
 /// prefers. The memo keeps it, since discovery is a large document.
@@ -116,15 +93,8 @@ fn find(catalogue: &Catalogue, kind: &Kind) -> Result<Resource, Error> {
             own.plural, kind.group
         )));
     }
-    let root = if kind.group.is_empty() {
-        "/api"
-    } else {
-        "/apis"
-    };
-    Ok((
-        format!("{root}/{}", preferred.group_version()),
-        preferred.plural.clone(),
-    ))
+    let preferred_kind = preferred.kind.parse().map_err(|_| unserved())?;
+    Ok((preferred_kind, preferred.plural.clone()))
 }
 
 /// Whether an object may have this name. A pod's author chooses the name of its owner, and it must not lead to another

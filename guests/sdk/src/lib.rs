@@ -95,6 +95,7 @@ pub mod discovery;
 pub mod error;
 pub mod event;
 pub mod finalizer;
+pub mod go;
 pub mod hash;
 pub mod host;
 pub mod imports;
@@ -106,6 +107,7 @@ pub mod pod;
 pub mod quantity;
 mod raw;
 pub mod reader;
+pub mod scale;
 pub mod services;
 pub mod taint;
 #[cfg(not(target_arch = "wasm32"))]

@@ -50,6 +50,37 @@ impl Quantity {
         }
     }
 
+    /// A quantity of thousandths.
+    pub fn of_millis(millis: i64) -> Self {
+        Self {
+            nanos: i128::from(millis) * 1_000_000,
+            format: Format::Decimal,
+        }
+    }
+
+    /// The same quantity in this format.
+    #[must_use]
+    pub fn in_format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The quantity as a float, computed like the API's `AsApproximateFloat64`: the digits of the canonical decimal form
+    /// times a power of ten.
+    pub fn as_f64(self) -> f64 {
+        let (mut value, mut exponent) = (self.nanos, -9);
+        while exponent < 0 && value % 1000 == 0 {
+            value /= 1000;
+            exponent += 3;
+        }
+        let power = match exponent {
+            0 => 1.0,
+            -3 => 1e-3,
+            -6 => 1e-6,
+            _ => 1e-9,
+        };
+        value as f64 * power
+    }
+
     /// Whole units, rounded up.
     pub fn units(self) -> i64 {
         clamp(ceil(self.nanos, NANOS))
@@ -310,6 +341,29 @@ impl<'de> Deserialize<'de> for Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousandths_are_written_in_the_format_that_was_asked_for() {
+        let text = |millis, format| Quantity::of_millis(millis).in_format(format).to_string();
+        assert_eq!(text(1500, Format::Decimal), "1500m");
+        assert_eq!(text(3000, Format::Decimal), "3");
+        assert_eq!(text(2 * 1024 * 1024 * 1000, Format::Binary), "2Mi");
+        assert_eq!(text(1024 * 1000 + 1, Format::Binary), "1024001m");
+        assert_eq!(text(0, Format::Binary), "0");
+    }
+
+    #[test]
+    fn a_quantity_is_the_nearest_float() {
+        for (text, float) in [
+            ("50m", 0.05),
+            ("0.1", 0.1),
+            ("2", 2.0),
+            ("1500u", 0.0015),
+            ("0", 0.0),
+        ] {
+            assert_eq!(text.parse::<Quantity>().unwrap().as_f64(), float, "{text}");
+        }
+    }
 
     fn quantity(text: &str) -> Quantity {
         text.parse().unwrap()

@@ -62,6 +62,10 @@ const FILES: &[(&str, &str)] = &[
         "storageversiongc",
         "storageversion-garbage-collector-controller",
     ),
+    (
+        "horizontalpodautoscaler",
+        "horizontal-pod-autoscaler-controller",
+    ),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -123,6 +127,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "endpointslice-mirroring-controller",
         include_str!("../policies/endpointslice-mirroring-controller.toml"),
+    ),
+    (
+        "horizontal-pod-autoscaler-controller",
+        include_str!("../policies/horizontal-pod-autoscaler-controller.toml"),
     ),
     (
         GARBAGE_COLLECTOR,

@@ -56,6 +56,7 @@ pub(crate) struct RunConfig {
     pub(crate) token_clean_up_period: Duration,
     /// How many ended pods are kept; 0 or less for all.
     pub(crate) terminated_pod_gc_threshold: i64,
+    pub(crate) autoscaling: AutoscalingFlags,
     /// How often the use of all ResourceQuotas is measured; zero for never.
     pub(crate) quota_sync_period: Duration,
     /// How the health of nodes is watched.
@@ -85,6 +86,16 @@ pub(crate) struct EndpointsConfig {
     pub(crate) max_per_slice: u32,
     /// The greatest number of addresses of a subset of Endpoints that are mirrored.
     pub(crate) max_per_subset: u32,
+}
+
+/// The flags of the horizontal-pod-autoscaler-controller.
+#[derive(Clone, Debug)]
+pub(crate) struct AutoscalingFlags {
+    pub(crate) sync_period: Duration,
+    pub(crate) downscale_stabilization: Duration,
+    pub(crate) cpu_initialization_period: Duration,
+    pub(crate) initial_readiness_delay: Duration,
+    pub(crate) tolerance: String,
 }
 
 impl RunConfig {

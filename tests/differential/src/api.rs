@@ -19,6 +19,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("Endpoints", "api/v1", "endpoints"),
     ("Event", "api/v1", "events"),
+    (
+        "HorizontalPodAutoscaler",
+        "apis/autoscaling/v2",
+        "horizontalpodautoscalers",
+    ),
     ("Job", "apis/batch/v1", "jobs"),
     ("Lease", "apis/coordination.k8s.io/v1", "leases"),
     ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),

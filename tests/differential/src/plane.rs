@@ -13,6 +13,8 @@ pub struct Plane {
     /// Whether its scenarios keep the machine busy. Then no other control plane runs at the same time,
     /// since the number of their writes depends on timing.
     pub(crate) is_busy: bool,
+    /// Whether the metrics APIs are served.
+    pub(crate) has_metrics: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
 }
@@ -35,6 +37,7 @@ static PLANES: &[Plane] = &[
     NODES,
     TAINTS,
     SERVICES,
+    AUTOSCALERS,
 ];
 
 /// The plane of the controllers that create pods.
@@ -64,6 +67,7 @@ pub const WORKLOADS: Plane = Plane {
         "statefulset-controller",
     ],
     is_busy: true,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -78,6 +82,7 @@ const NAMESPACES: Plane = Plane {
         "serviceaccount-token-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -91,6 +96,7 @@ const GARBAGE: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -102,6 +108,7 @@ const LEGACY_TOKENS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
@@ -129,6 +136,7 @@ const HOUSEKEEPING: Plane = Plane {
         "volumeattributesclass-protection-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -145,6 +153,7 @@ const PODS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
 };
@@ -159,6 +168,7 @@ const QUOTAS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -172,6 +182,7 @@ const CLUSTER: Plane = Plane {
         "ttl-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -189,6 +200,7 @@ const CERTIFICATES: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // Stock's cleaner does not wait for its cache: without a delay, it finds no requests when it
     // starts.
     flags: &["--controller-start-interval=2s"],
@@ -204,6 +216,7 @@ const BOOTSTRAP: Plane = Plane {
         "token-cleaner-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -218,6 +231,7 @@ const NODES: Plane = Plane {
         "taint-eviction-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=25s",
@@ -237,6 +251,7 @@ const TAINTS: Plane = Plane {
         "taint-eviction-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=1h",
@@ -253,6 +268,7 @@ const SIGNING: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -268,10 +284,27 @@ const SERVICES: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // So few that several slices need few pods.
     flags: &[
         "--max-endpoints-per-slice=3",
         "--mirroring-max-endpoints-per-subset=3",
+    ],
+};
+
+/// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
+const AUTOSCALERS: Plane = Plane {
+    folders: &["horizontal-pod-autoscaler"],
+    controllers: &[
+        "horizontal-pod-autoscaler-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    has_metrics: true,
+    flags: &[
+        "--horizontal-pod-autoscaler-sync-period=2s",
+        "--horizontal-pod-autoscaler-downscale-stabilization=1s",
     ],
 };
 

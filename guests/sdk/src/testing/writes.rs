@@ -41,7 +41,7 @@ impl State {
         let subresource = subresource(&action, target.subresource)?;
         let result = self
             .admit(verb, &target.kind, &subresource)
-            .and_then(|()| self.admit_base(&action, &target.kind))
+            .and_then(|()| self.admit_base(&action, &target.kind, &subresource))
             .and_then(|()| self.apply(&id, &subresource, &action, &body, &options));
         if let (Ok(object), true) = (&result, id.name.is_empty()) {
             id.name = text(object, "/metadata/name").into();
@@ -137,25 +137,27 @@ impl State {
     }
 
     /// Whether the whole object of an update is available: from the cache, if the plugin declares
-    /// enough of it, or by a `get`, for which it needs permission.
-    fn admit_base(&self, action: &Action, kind: &str) -> Result<(), ApiError> {
+    /// enough of it, or by a `get`, for which it needs permission. A Scale is never cached.
+    fn admit_base(&self, action: &Action, kind: &str, subresource: &str) -> Result<(), ApiError> {
         let is_status = matches!(action, Action::UpdateStatus { .. });
         let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
             (action, &self.description)
         else {
             return Ok(());
         };
+        let of_other_kind = if subresource == "scale" { "scale" } else { "" };
         let is_enough = |watch: &Watch| {
             let mask = Mask::parse(&watch.fields).unwrap_or_default();
             watch
                 .kind
                 .as_ref()
                 .is_some_and(|own| own.to_string() == kind)
+                && of_other_kind.is_empty()
                 && (mask.is_whole() || is_status && mask.covers(Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
             permission.kind.matches(&kind_of(kind))
-                && permission.subresource.is_empty()
+                && permission.subresource == of_other_kind
                 && permission.verbs.contains("get")
         };
         if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get)

@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 
-use super::{ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle, RunConfig, Selection};
+use super::{
+    AutoscalingFlags, ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle, RunConfig,
+    Selection,
+};
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
@@ -136,6 +139,18 @@ impl RunConfig {
             token_clean_up_period: flags
                 .duration("legacy-service-account-token-clean-up-period")?,
             terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
+            autoscaling: AutoscalingFlags {
+                sync_period: flags.duration("horizontal-pod-autoscaler-sync-period")?,
+                downscale_stabilization: flags
+                    .duration("horizontal-pod-autoscaler-downscale-stabilization")?,
+                cpu_initialization_period: flags
+                    .duration("horizontal-pod-autoscaler-cpu-initialization-period")?,
+                initial_readiness_delay: flags
+                    .duration("horizontal-pod-autoscaler-initial-readiness-delay")?,
+                tolerance: flags
+                    .text("horizontal-pod-autoscaler-tolerance")
+                    .unwrap_or_default(),
+            },
             quota_sync_period: flags.duration("resource-quota-sync-period")?,
             node_lifecycle: flags.node_lifecycle()?,
             endpoints: flags.endpoints()?,

@@ -197,7 +197,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "concurrent-horizontal-pod-autoscaler-syncs",
         Int32,
         "5",
-        NotYet,
+        Yes("Number of HorizontalPodAutoscalers that are reconciled concurrently"),
     ),
     flag(
         "concurrent-job-syncs",
@@ -347,27 +347,34 @@ pub(crate) const FLAGS: &[Flag] = &[
         "horizontal-pod-autoscaler-cpu-initialization-period",
         Duration,
         "5m0s",
-        NotYet,
+        Yes("How long after the start of an unready pod its CPU usage does not count"),
     ),
     flag(
         "horizontal-pod-autoscaler-downscale-stabilization",
         Duration,
         "5m0s",
-        NotYet,
+        Yes("How long recommendations to keep more replicas prevail"),
     ),
     flag(
         "horizontal-pod-autoscaler-initial-readiness-delay",
         Duration,
         "30s",
-        NotYet,
+        Yes(
+            "A pod whose readiness last changed within this time after its start has never been ready",
+        ),
     ),
     flag(
         "horizontal-pod-autoscaler-sync-period",
         Duration,
         "15s",
-        NotYet,
+        Yes("How often a HorizontalPodAutoscaler is reconciled"),
     ),
-    flag("horizontal-pod-autoscaler-tolerance", Double, "0.1", NotYet),
+    flag(
+        "horizontal-pod-autoscaler-tolerance",
+        Double,
+        "0.1",
+        Yes("Least relative deviation from its target at which a HorizontalPodAutoscaler acts"),
+    ),
     flag(
         "http2-max-streams-per-connection",
         Int,

@@ -19,6 +19,7 @@ const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const ENDPOINTS: &str = "endpoints-controller";
 const ENDPOINT_SLICES: &str = "endpointslice-controller";
 const MIRRORING: &str = "endpointslice-mirroring-controller";
+const AUTOSCALER: &str = "horizontal-pod-autoscaler-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
@@ -37,7 +38,25 @@ pub(crate) fn values(
     let endpoints = &config.endpoints;
     let millis = |period: Duration| format!("{}ms", period.as_millis());
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
+    let autoscaling = &config.autoscaling;
     let from_flags = [
+        (AUTOSCALER, "sync-period", millis(autoscaling.sync_period)),
+        (
+            AUTOSCALER,
+            "downscale-stabilization",
+            millis(autoscaling.downscale_stabilization),
+        ),
+        (
+            AUTOSCALER,
+            "cpu-initialization-period",
+            millis(autoscaling.cpu_initialization_period),
+        ),
+        (
+            AUTOSCALER,
+            "initial-readiness-delay",
+            millis(autoscaling.initial_readiness_delay),
+        ),
+        (AUTOSCALER, "tolerance", autoscaling.tolerance.clone()),
         (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TRUST_BUNDLES, "root-ca", root_ca.clone()),
@@ -198,6 +217,25 @@ mod tests {
         let of_replicasets = &values["replicaset-controller"];
         assert_eq!(of_replicasets["feature-gates.PodDeletionCost"], "false");
         assert!(!of_replicasets.contains_key("feature-gates.JobManagedBy"));
+    }
+
+    #[test]
+    fn the_autoscaler_gets_the_values_of_its_flags() {
+        let values = read(&[
+            "--horizontal-pod-autoscaler-sync-period=2s",
+            "--horizontal-pod-autoscaler-tolerance=0.25",
+        ])
+        .unwrap();
+        let own = &values[AUTOSCALER];
+        for (key, expected) in [
+            ("sync-period", "2000ms"),
+            ("downscale-stabilization", "300000ms"),
+            ("cpu-initialization-period", "300000ms"),
+            ("initial-readiness-delay", "30000ms"),
+            ("tolerance", "0.25"),
+        ] {
+            assert_eq!(own[key], expected, "{key}");
+        }
     }
 
     #[test]

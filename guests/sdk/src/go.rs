@@ -1,11 +1,12 @@
-//! The text of a selector in events. kube-controller-manager prints it as Go prints the API's type.
+//! The text of values in events and conditions where kube-controller-manager prints an API type as Go does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use flyball_sdk::Raw;
-use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
+
+use crate::meta::null_is_default;
+use crate::raw::Raw;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -25,8 +26,8 @@ struct Expression {
     values: Vec<String>,
 }
 
-/// Returns a LabelSelector as Go's `%v` prints it.
-pub fn in_go(selector: &Raw) -> String {
+/// Returns a LabelSelector as Go's `%v` prints it; `nil` if it is null.
+pub fn label_selector(selector: &Raw) -> String {
     let Ok(Some(Fields {
         match_labels,
         match_expressions,
@@ -57,13 +58,13 @@ pub fn in_go(selector: &Raw) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flyball_sdk::prelude::{Value, json};
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn a_selector_is_printed_as_in_go() {
-        let text = |selector: Value| in_go(&Raw::from(selector));
+        let text = |selector: Value| label_selector(&Raw::from(selector));
         assert_eq!(text(Value::Null), "nil");
         assert_eq!(
             text(json!({})),

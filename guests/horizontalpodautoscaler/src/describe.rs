@@ -1,0 +1,69 @@
+//! The controller's description: its watches, queue, permissions and settings.
+
+use std::time::Duration;
+
+use flyball_sdk::describe::{self, Queue};
+use flyball_sdk::prelude::*;
+
+use crate::monitor;
+use crate::settings::{GATES, KEYS, Settings};
+use crate::sources::{CUSTOM, EXTERNAL, RESOURCE};
+use crate::views::{Autoscaler, Named, Pod};
+
+/// The queue of autoscalers.
+pub const QUEUE: &str = "horizontalpodautoscaler";
+
+/// Returns the description under these settings.
+///
+/// A change of an autoscaler enqueues it a period later, as every reconcile does: of several times, the earliest holds. So each
+/// autoscaler is reconciled once in each period.
+pub fn describe(settings: &Settings) -> Description {
+    let period = settings.sync_period;
+    let description = describe::describe(
+        "horizontal-pod-autoscaler-controller",
+        env!("CARGO_PKG_VERSION"),
+    )
+    .watch(autoscalers(period))
+    .watch(describe::watch::<Pod>())
+    .queue_with(queue(period))
+    .import("discovery")
+    .import("raw")
+    .allow(Autoscaler::KIND, ["get"])
+    .allow_on(Autoscaler::KIND, "status", ["update"])
+    .allow_on("*", "scale", ["get", "update"])
+    .allow(&format!("{RESOURCE}/*"), ["list"])
+    .allow_on(&format!("{CUSTOM}/*"), "*", ["get"])
+    .allow(&format!("{EXTERNAL}/*"), ["list"])
+    .concurrency(5)
+    .event_source("horizontal-pod-autoscaler")
+    .memo_schema(1);
+    let description = KEYS
+        .iter()
+        .fold(description, |description, (key, default, help)| {
+            description.config(key, Some(default), help)
+        });
+    let description = GATES.iter().fold(description, |description, (gate, on)| {
+        description.feature_gate(gate, *on)
+    });
+    monitor::declare(description)
+}
+
+/// The metadata is cached whole, because a write of the status carries it.
+fn autoscalers(period: Duration) -> Watch {
+    let changed = Mapping::itself().on([DeltaType::Added, DeltaType::Modified]);
+    watch::<Autoscaler>()
+        .and_view::<Named>()
+        .fields(&["metadata"])
+        .enqueue(changed.after(period))
+}
+
+/// A failed reconcile waits as long as any other.
+fn queue(period: Duration) -> Queue {
+    let period = u32::try_from(period.as_millis()).unwrap_or(u32::MAX);
+    Queue {
+        base_delay_ms: period,
+        max_delay_ms: period,
+        qps: 0.0,
+        ..describe::queue(QUEUE)
+    }
+}

@@ -1,0 +1,77 @@
+//! The subresource `scale` of controllers of any kind, which is read live by its path.
+//!
+//! It is updated by [`Write::update`](crate::Write::update) of the kind with the metadata of the Scale, on the subresource
+//! `scale`.
+
+use flyball_types::Kind;
+use serde::Deserialize;
+
+use crate::meta::{Meta, null_is_default};
+use crate::reader::push_segment;
+
+/// A Scale of `autoscaling/v1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Scale {
+    /// The identity of the object that is scaled.
+    pub metadata: Meta,
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: ScaleSpec,
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: ScaleStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ScaleSpec {
+    /// The number of replicas that is wanted.
+    pub replicas: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ScaleStatus {
+    /// The number of replicas that exist.
+    pub replicas: i32,
+    /// The label selector of the pods, as text; empty if the object has none.
+    pub selector: String,
+}
+
+/// Returns the path of the Scale of an object: `/apis/apps/v1/namespaces/a/deployments/web/scale`.
+pub fn path(kind: &Kind, plural: &str, namespace: &str, name: &str) -> String {
+    let root = if kind.group.is_empty() {
+        "/api"
+    } else {
+        "/apis"
+    };
+    let mut path = format!("{root}/{}/namespaces", kind.api_version());
+    for segment in [namespace, plural, name, "scale"] {
+        push_segment(&mut path, segment);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_that_of_the_group_with_escapes() {
+        let path = |kind: &str, name: &str| path(&kind.parse().unwrap(), "webs", "a", name);
+        assert_eq!(path("v1/Web", "b"), "/api/v1/namespaces/a/webs/b/scale");
+        assert_eq!(
+            path("x.io/v1/Web", "b:c d/e"),
+            "/apis/x.io/v1/namespaces/a/webs/b:c%20d%2Fe/scale"
+        );
+    }
+
+    #[test]
+    fn absent_numbers_are_zero() {
+        let scale: Scale =
+            serde_json::from_str(r#"{"metadata": {"uid": "1"}, "status": null}"#).unwrap();
+        assert_eq!(
+            (scale.spec.replicas, scale.status.selector.as_str()),
+            (0, "")
+        );
+    }
+}
