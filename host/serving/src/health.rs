@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::slis::Slis;
+
 /// The name of the check that always succeeds.
 const PING: &str = "ping";
 
@@ -42,6 +44,7 @@ pub enum CheckName {
 pub struct HealthChecks {
     checks: Arc<RwLock<BTreeMap<CheckName, (Scope, Check)>>>,
     notes: Arc<RwLock<BTreeMap<CheckName, NoteText>>>,
+    slis: Slis,
 }
 
 /// Which endpoints run a check.
@@ -155,7 +158,9 @@ impl HealthChecks {
                 report.line(format_args!("[+]{name} excluded: ok"));
                 continue;
             }
-            match check() {
+            let checked = check();
+            self.slis.observe(&name, endpoint, checked.is_ok());
+            match checked {
                 Ok(()) => report.line(format_args!("[+]{name} ok")),
                 Err(reason) => {
                     // The path is open to everyone, so the reason is only logged.
@@ -180,6 +185,11 @@ impl HealthChecks {
             ));
         }
         report
+    }
+
+    /// The results of the checks so far, as metrics.
+    pub(crate) fn slis(&self) -> &Slis {
+        &self.slis
     }
 
     fn insert(&self, scope: Scope, name: CheckName, check: Check) -> Registration {

@@ -66,6 +66,12 @@ impl FeatureGates {
         })
     }
 
+    /// Whether a gate is on; false if Kubernetes does not know it.
+    pub(crate) fn is_enabled(&self, name: &str) -> bool {
+        let default = || table().any(|gate| gate.name == name && gate.default);
+        self.changed.get(name).copied().unwrap_or_else(default)
+    }
+
     /// The configuration of each controller: `feature-gates.NAME` is `true` or `false`. The gates that keep their default are
     /// left out, because a description declares it.
     pub(crate) fn config(&self) -> impl Iterator<Item = (String, String)> {
@@ -135,6 +141,9 @@ mod tests {
         let config = config(&[("AllAlpha", true), ("WorkloadWithJob", false)]);
         let is_set = |name: &str| config.contains(&format!("feature-gates.{name}=true"));
         assert!(is_set("GenericWorkload"), "{config:?}");
+        let on = gates(&[("ComponentFlagz", false)]).unwrap();
+        assert!(on.is_enabled("ComponentStatusz") && !on.is_enabled("ComponentFlagz"));
+        assert!(!on.is_enabled("NoSuchGate"));
         assert!(!is_set("WorkloadWithJob") && !is_set("PodDeletionCost"));
     }
 
