@@ -206,6 +206,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
 /// with their commas.
 pub(crate) fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
     match text.matches('=').count() {
+        0 if text.is_empty() => Ok(BTreeMap::new()),
         0 => Err(format!("{text} must be formatted as key=value")),
         1 => {
             let pair = text.trim_matches('"').split_once('=');
