@@ -10,6 +10,7 @@ mod differential;
 mod fuzz;
 mod guests;
 mod prerequisites;
+mod release;
 mod run;
 mod test;
 mod toolchain;
@@ -24,6 +25,8 @@ use clap::Parser;
 enum Command {
     /// Build the guests and the host, with the built-in controllers embedded
     Build,
+    /// Build as `build` does, and write the host without symbols to target/dist, with its symbols beside it
+    Release,
     Test(test::Arguments),
     Demo(demo::Arguments),
     Differential(differential::Arguments),
@@ -35,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Build => build::all().map(|built| println!("{}", built.host.display())),
+        Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),

@@ -5,13 +5,13 @@ mod client;
 mod server;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flyball_manager::{PluginDescription, PluginStatus, Reconciled};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{AdminCommand, Host, describe, run};
-pub(crate) use self::server::serve;
+pub(crate) use self::server::{serve, serve_default};
 use crate::manager::user_folder;
 
 /// A request to the host.
@@ -39,11 +39,43 @@ pub(crate) enum Response {
     Error(String),
 }
 
-/// Returns the default path of the socket, in a private folder of the user; none if the user has no such folder.
+/// Returns the default path of the socket, in a private folder of the user; none if the user has no such folder. A second
+/// host serves `admin-PID.sock` beside it.
 pub(crate) fn default_socket() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .filter(|folder| !folder.is_empty())
         .map(PathBuf::from);
     let folder = runtime.or_else(|| user_folder("XDG_STATE_HOME", ".local/state"))?;
     Some(folder.join("flyball").join("admin.sock"))
+}
+
+/// Returns the path beside the default one for a process: `admin-PID.sock`.
+fn numbered(path: &Path, process: u32) -> PathBuf {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}-{process}.sock"))
+}
+
+/// Returns the sockets beside the default one, whether they are served or not.
+fn beside(path: &Path) -> Vec<PathBuf> {
+    let prefix = format!(
+        "{}-",
+        path.file_stem().unwrap_or_default().to_string_lossy()
+    );
+    let is_numbered = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.strip_prefix(&prefix);
+        let number = number.and_then(|rest| rest.strip_suffix(".sock"));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let entries = path.parent().map(std::fs::read_dir);
+    let mut found: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_numbered)
+        .collect();
+    found.sort();
+    found
 }

@@ -10,7 +10,7 @@ use crate::kcm;
 use crate::tools::Tool;
 
 /// The flags that kube-controller-manager lacks.
-const OWN: &[Flag] = &[
+pub(crate) const OWN: &[Flag] = &[
     flag(
         "context",
         Text,

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
+use crate::logging::Module;
 use crate::selection::nearest_controller;
 
 pub(crate) use crate::selection::Selection;
@@ -65,10 +67,18 @@ pub(crate) struct RunConfig {
     pub(crate) endpoints: EndpointsConfig,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
-    /// How long to wait for the controllers to stop.
+    /// How long to wait for the controllers to stop; zero for no limit.
     pub(crate) shutdown_timeout: Duration,
+    /// How long each built-in controller waits before it begins.
+    pub(crate) start_interval: Duration,
+    /// How often each built-in controller goes through all of its objects; zero for never.
+    pub(crate) min_resync_period: Duration,
+    /// As above, for the namespace-controller.
+    pub(crate) namespace_sync_period: Duration,
     /// None if HTTPS is not served.
     pub(crate) serving: Option<ServingConfig>,
+    /// What is left out of the metrics.
+    pub(crate) metrics: Restrictions,
     pub(crate) logging: LogOptions,
     pub(crate) leader_election: LeaderElection,
     /// Sentences for the operator, logged at startup.
@@ -171,6 +181,14 @@ pub(crate) struct ServingConfig {
     pub(crate) authorization: AuthorizationOptions,
     /// Kubeconfig used for SubjectAccessReview; without it, the service account of the pod.
     pub(crate) authorization_kubeconfig: Option<PathBuf>,
+    /// Whether to go on if the lookup fails at the start.
+    pub(crate) tolerate_lookup_failure: bool,
+    /// Whether profiles and the verbosity of the log are served.
+    pub(crate) profiling: bool,
+    /// The flags with their values, as `/flagz` shows them.
+    pub(crate) flagz: BTreeMap<String, String>,
+    /// The body of `/configz`.
+    pub(crate) configz: String,
 }
 
 /// Format and verbosity of the log.
@@ -180,6 +198,8 @@ pub(crate) struct LogOptions {
     pub(crate) json: bool,
     /// klog's verbosity: 0 for operators, 4 for debugging, 6 for tracing.
     pub(crate) verbosity: i64,
+    /// Files with a verbosity of their own.
+    pub(crate) modules: Vec<Module>,
 }
 
 /// Leader election among several processes.

@@ -121,7 +121,7 @@ impl Kind {
                 .iter()
                 .try_for_each(|item| Self::Int32.check(item)),
             Self::Texts => list(text).map(drop),
-            Self::Pairs => pairs(text).map(drop),
+            Self::Pairs => map(text).map(drop),
             Self::Gates => pairs(text)?
                 .iter()
                 .try_for_each(|(_, value)| Self::Bool.check(value)),
@@ -202,6 +202,27 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// The items of a map from text to text. If there is only one `=`, all before it is the key and all behind it the value,
+/// with their commas.
+pub(crate) fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
+    match text.matches('=').count() {
+        0 if text.is_empty() => Ok(BTreeMap::new()),
+        0 => Err(format!("{text} must be formatted as key=value")),
+        1 => {
+            let pair = text.trim_matches('"').split_once('=');
+            let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+            Ok(pair.map(owned).into_iter().collect())
+        }
+        _ => list(text)?
+            .into_iter()
+            .map(|item| match item.split_once('=') {
+                Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+                None => Err(format!("{item} must be formatted as key=value")),
+            })
+            .collect(),
+    }
+}
+
 /// The `key=value` items of a list.
 pub(crate) fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
     let pair = |item: String| match item.split_once('=') {
@@ -243,6 +264,14 @@ mod tests {
             Ok(vec!["a,\"b".to_owned(), "c".to_owned()])
         );
         assert!(list("\"a").is_err());
+        let of = |text| map(text).unwrap().into_iter().collect::<Vec<_>>();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(of("a,b=c,d"), [pair("a,b", "c,d")]);
+        assert_eq!(
+            of("\"a,b=c,d\",\"e,f=g\""),
+            [pair("a,b", "c,d"), pair("e,f", "g")]
+        );
+        assert_eq!(map("a").unwrap_err(), "a must be formatted as key=value");
         assert!(Kind::Gates.check("A=true,kube:B=false").is_ok());
         assert!(Kind::Gates.check("A=maybe").is_err());
         assert!(Kind::Ints.check("1,x").is_err());

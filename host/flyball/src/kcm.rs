@@ -4,5 +4,6 @@ pub(crate) mod controllers;
 pub(crate) mod feature_gates;
 pub(crate) mod flags;
 pub(crate) mod keys;
+pub(crate) mod shown;
 mod time_zone;
 pub(crate) mod values;

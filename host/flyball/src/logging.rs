@@ -1,26 +1,43 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` writes the lines of both.
+//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them.
 
+mod filter;
 mod line;
 mod recent;
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
+use flyball_serving::SetVerbosity;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, reload};
 
+use self::filter::Filter;
+pub(crate) use self::filter::{Module, modules};
 use self::line::{Format, SpanFields};
 pub(crate) use self::recent::Recent;
 use crate::config::LogOptions;
 
-/// Starts the log and returns its last lines. `RUST_LOG` takes precedence over the verbosity.
-pub(crate) fn start(options: &LogOptions) -> Recent {
-    let filter = EnvFilter::try_from_default_env()
+/// Starts the log. Returns its last lines, and a function that changes the verbosity. `RUST_LOG` takes precedence over
+/// the verbosity until that is changed.
+pub(crate) fn start(options: &LogOptions) -> (Recent, SetVerbosity) {
+    let verbosity = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
+    let (filter, handle) = reload::Layer::new(Filter {
+        verbosity,
+        modules: options.modules.clone(),
+    });
+    let set = move |verbosity: i32| {
+        let changed =
+            handle.modify(|filter| filter.verbosity = EnvFilter::new(directives(verbosity.into())));
+        if let Err(error) = changed {
+            tracing::warn!(%error, "can't change the verbosity of the log");
+        }
+    };
     let recent = Recent::default();
     let format = match options.json {
         true => Format::Json,
@@ -33,7 +50,7 @@ pub(crate) fn start(options: &LogOptions) -> Recent {
         .with(recent.layer())
         .with(layer(format, is_colored, std::io::stderr))
         .try_init();
-    recent
+    (recent, Arc::new(set))
 }
 
 fn layer<S, W>(format: Format, is_colored: bool, writer: W) -> impl Layer<S>
@@ -47,6 +64,9 @@ where
         .with_ansi(is_colored)
         .with_writer(writer)
 }
+
+/// The directive for the verifier of servers' certificates in kube's client.
+const QUIET: &str = ",kube_client::client::tls::rustls_tls=error";
 
 /// Returns the filter for one of klog's verbosities: what operators need at 0, more from Flyball at 4 and 6, and more
 /// from its dependencies at 8.
@@ -66,7 +86,10 @@ fn directives(verbosity: i64) -> String {
         "flyball_serving",
         "flyball_workqueue",
     ];
-    crates.iter().fold(all.to_owned(), |directives, name| {
+    // It warns of each connection whose server is not verified; `startup.rs` does so once.
+    let quiet = if verbosity < 8 { QUIET } else { "" };
+    let directives = format!("{all}{quiet}");
+    crates.iter().fold(directives, |directives, name| {
         format!("{directives},{name}={ours}")
     })
 }
@@ -81,5 +104,63 @@ mod tests {
             assert!(EnvFilter::try_new(directives(verbosity)).is_ok());
         }
         assert!(directives(4).contains("flyball_cache=debug"));
+    }
+
+    /// Returns what is logged of three lines of this file, with these patterns of files.
+    fn logged(patterns: &str) -> String {
+        let lines = Lines::default();
+        let filter = Filter {
+            verbosity: EnvFilter::new(directives(4)),
+            modules: modules(patterns).expect("valid patterns"),
+        };
+        let subscriber = tracing_subscriber::registry().with(filter).with(layer(
+            Format::Text,
+            false,
+            lines.clone(),
+        ));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "kube_client::client::tls::rustls_tls", "Server cert bypassed");
+            tracing::warn!(target: "kube_client::client", "another");
+            tracing::trace!(target: "flyball_cache", "traced");
+        });
+        String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("text")
+    }
+
+    #[test]
+    fn the_warning_of_each_unverified_connection_is_not_logged() {
+        let log = logged("");
+        assert!(log.contains("another"), "{log}");
+        assert!(
+            !log.contains("bypassed") && !log.contains("traced"),
+            "{log}"
+        );
+    }
+
+    #[test]
+    fn a_file_may_have_a_verbosity_of_its_own() {
+        assert!(logged("logging=6").contains("traced"));
+        assert!(!logged("another=6").contains("traced"));
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Lines {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
     }
 }

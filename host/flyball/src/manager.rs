@@ -1,7 +1,9 @@
 //! Configures and runs the manager.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
@@ -13,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
-use crate::builtins::{BUILTINS, Builtin, POLICIES};
+use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, POLICIES};
 use crate::config::RunConfig;
 use crate::kcm;
 use crate::kcm::controllers::canonical;
@@ -24,6 +26,11 @@ use crate::logging::Recent;
 const KCM_LEASE: &str = "kube-controller-manager";
 /// Default name of the Lease of a process that runs only plugins.
 const OWN_LEASE: &str = "flyball";
+
+/// The controller whose objects have a period of their own.
+const NAMESPACES: &str = "namespace-controller";
+/// A time that is never reached, which tokio's clock can still add.
+const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What the manager needs.
 pub(crate) struct Parts {
@@ -112,7 +119,14 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
             qps: config.qps.map_or(0.0, f64::from),
             burst: config.burst,
             use_service_account_credentials: config.use_service_account_credentials,
-            drain: config.shutdown_timeout,
+            // Plugins that are removed or replaced while the host runs end within it too.
+            drain: match config.shutdown_timeout.is_zero() {
+                true => UNLIMITED,
+                false => config.shutdown_timeout,
+            },
+            start_interval: config.start_interval,
+            resync_period: config.min_resync_period,
+            resync_periods: resync_periods(config),
         },
         telemetry: parts.telemetry,
     };
@@ -143,18 +157,22 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         );
     }
     let ended = CancellationToken::new();
-    let admin = match config.admin_socket.clone().or_else(admin::default_socket) {
-        Some(path) => {
-            match admin::serve(&path, manager.admin(), parts.recent, ended.clone()).await {
+    let admin = match (&config.admin_socket, admin::default_socket()) {
+        (Some(path), _) => {
+            let serving = admin::serve(path, manager.admin(), parts.recent, ended.clone()).await?;
+            Some(tokio::spawn(serving))
+        }
+        (None, Some(path)) => {
+            let handle = manager.admin();
+            match admin::serve_default(&path, handle, parts.recent, ended.clone()).await {
                 Ok(serving) => Some(tokio::spawn(serving)),
-                Err(error) if config.admin_socket.is_some() => return Err(error),
                 Err(error) => {
                     tracing::warn!("{error:#}; the controllers run without an admin socket");
                     None
                 }
             }
         }
-        None => None,
+        (None, None) => None,
     };
     let done = manager.run(parts.shutdown).await;
     ended.cancel();
@@ -163,6 +181,18 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         let _ = admin.await;
     }
     Ok(done?)
+}
+
+/// Returns the periods of the controllers that have their own. The stock garbage collector ignores objects that have not
+/// changed.
+fn resync_periods(config: &RunConfig) -> BTreeMap<String, Duration> {
+    let periods = [
+        (NAMESPACES, config.namespace_sync_period),
+        (GARBAGE_COLLECTOR, Duration::ZERO),
+    ];
+    periods
+        .map(|(name, period)| (name.to_owned(), period))
+        .into()
 }
 
 /// Returns the name of the folder for versions of plugins. It depends on the plugin folders, so that processes with
@@ -242,6 +272,14 @@ fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElect
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn namespaces_have_a_resync_period_of_their_own() {
+        let args = crate::cli::parse_run(&["--namespace-sync-period=1m"]).expect("it parses");
+        let periods = resync_periods(&RunConfig::read(&args).expect("valid flags"));
+        assert_eq!(periods["namespace-controller"], Duration::from_secs(60));
+        assert_eq!(periods["garbage-collector-controller"], Duration::ZERO);
+    }
 
     #[test]
     fn plugins_are_compiled_in_child_processes() {

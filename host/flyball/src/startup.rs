@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use flyball_manager::Telemetry;
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
 use flyball_serving::{
-    Authentication, Authorization, Bound, DebugPages, Endpoints, HealthChecks, Metrics, bind,
+    Authentication, Authorization, Bound, BuildVersions, DebugPages, Endpoints, HealthChecks,
+    Metrics, SetVerbosity, ZPages, bind,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,10 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, TOKENS};
 use crate::cluster;
-use crate::config::{ClusterSource, RunConfig};
+use crate::config::{ClusterSource, RunConfig, ServingConfig};
 use crate::kcm::controllers::GATES;
 use crate::logging::Recent;
 use crate::{logging, manager};
+
+/// The version of Kubernetes whose kube-controller-manager this process stands for.
+const KUBERNETES: &str = "1.36.3";
 
 /// A part of the process. Its start function finds what earlier parts produced in [`Started`].
 struct Part {
@@ -68,6 +72,7 @@ struct Started {
     config: Arc<RunConfig>,
     telemetry: Telemetry,
     recent: Recent,
+    set_verbosity: SetVerbosity,
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
     port: Option<(Bound, Handle)>,
@@ -99,6 +104,7 @@ impl Started {
                 debug: DebugPages::default(),
             },
             recent: Recent::default(),
+            set_verbosity: Arc::new(|_| {}),
             builtins: Vec::new(),
             cluster: None,
             port: None,
@@ -109,14 +115,18 @@ impl Started {
         }
     }
 
-    /// Waits until the manager ends, then stops serving. After `shutdown`, waits for `shutdown_timeout` at most.
+    /// Waits until the manager ends, then stops serving. After `shutdown`, waits for `shutdown_timeout` at most, or
+    /// without limit if that is zero.
     async fn wait(&mut self) -> anyhow::Result<()> {
         let mut ended = Ok(());
         if let Some(mut manager) = self.manager.take() {
             let timeout = self.config.shutdown_timeout;
             let overdue = async {
                 self.shutdown.cancelled().await;
-                tokio::time::sleep(timeout).await;
+                match timeout.is_zero() {
+                    true => std::future::pending().await,
+                    false => tokio::time::sleep(timeout).await,
+                }
             };
             ended = tokio::select! {
                 joined = &mut manager => joined.context("the manager panicked").flatten(),
@@ -138,7 +148,9 @@ impl Started {
 }
 
 async fn start_log(started: &mut Started) -> anyhow::Result<()> {
-    started.recent = logging::start(&started.config.logging);
+    (started.recent, started.set_verbosity) = logging::start(&started.config.logging);
+    let metrics = &started.telemetry.metrics;
+    metrics.restrict(started.config.metrics.clone());
     for warning in &started.config.warnings {
         tracing::warn!("{warning}");
     }
@@ -186,7 +198,7 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     for (controller, gates) in GATES {
         let off = gates
             .iter()
-            .find(|gate| !config.feature_gates.enables(gate));
+            .find(|gate| !config.feature_gates.is_enabled(gate));
         if let Some(gate) = off
             && resolution.disable(controller)
         {
@@ -257,8 +269,20 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
 }
 
 async fn find_cluster(started: &mut Started) -> anyhow::Result<()> {
-    started.cluster = Some(cluster::config(&started.config.cluster).await?);
+    let config = cluster::config(&started.config.cluster).await?;
+    warn_if_unverified(&config, "kubeconfig");
+    started.cluster = Some(config);
     Ok(())
+}
+
+/// Warns once, not for each connection, if the certificate of the API server is not verified.
+fn warn_if_unverified(config: &kube::Config, flag: &str) {
+    if config.accept_invalid_certs {
+        tracing::warn!(
+            "the kubeconfig of --{flag} skips the verification of the API server's certificate: anybody between it and this \
+             process can pose as the API server"
+        );
+    }
 }
 
 async fn bind_port(started: &mut Started) -> anyhow::Result<()> {
@@ -307,11 +331,22 @@ async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
         tokens.map(|reviewer| reviewer as Arc<dyn TokenReviewer>),
         lookup.map(|reviewer| reviewer as Arc<dyn TrustLookup>),
     );
+    if let Err(refused) = authentication.check_lookup().await {
+        if !serving.tolerate_lookup_failure {
+            bail!(
+                "{refused}: grant the role extension-apiserver-authentication-reader, or set --authentication-tolerate-lookup-failure"
+            );
+        }
+        tracing::warn!("{refused}; this may treat all requests as anonymous");
+    }
     let access = access.map(|reviewer| reviewer as Arc<dyn AccessReviewer>);
     let endpoints = Endpoints {
         health: started.telemetry.health.clone(),
         debug: started.telemetry.debug.clone(),
         metrics: started.telemetry.metrics.clone(),
+        zpages: Arc::new(zpages(&started.config, serving)),
+        configz: serving.configz.as_str().into(),
+        profiling: serving.profiling.then(|| started.set_verbosity.clone()),
         authentication: Arc::new(authentication),
         authorization: Arc::new(Authorization::new(serving.authorization.clone(), access)),
     };
@@ -331,6 +366,36 @@ async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
         drop(ending);
     }));
     Ok(())
+}
+
+/// Returns `/flagz` and `/statusz`, each unless its feature gate is off.
+fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
+    let gates = &config.feature_gates;
+    let flags = gates
+        .is_enabled("ComponentFlagz")
+        .then(|| serving.flagz.clone());
+    let versions = BuildVersions {
+        compiler: "rustc".to_owned(),
+        binary: KUBERNETES.to_owned(),
+        emulation: KUBERNETES
+            .rsplit_once('.')
+            .map_or(KUBERNETES, |(minor, _)| minor)
+            .to_owned(),
+    };
+    let paths = [
+        "/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz",
+    ];
+    let is_served = |path: &&str| flags.is_some() || *path != "/flagz";
+    ZPages {
+        component: "kube-controller-manager".to_owned(),
+        paths: paths
+            .into_iter()
+            .filter(is_served)
+            .map(str::to_owned)
+            .collect(),
+        flags,
+        versions: gates.is_enabled("ComponentStatusz").then_some(versions),
+    }
 }
 
 /// Returns the client for TokenReviews and SubjectAccessReviews: with the credentials of this kubeconfig, or else of
@@ -356,6 +421,9 @@ async fn reviewer(
             return Ok(None);
         }
     };
+    if kubeconfig != started.config.cluster.kubeconfig.as_deref() {
+        warn_if_unverified(&config, flag);
+    }
     let client = ClientBuilder::try_from(config).with_context(|| format!("--{flag}"))?;
     let client = client
         .with_layer(&started.telemetry.metrics.rest_client()?.layer())
@@ -422,6 +490,21 @@ mod tests {
         let begin = Instant::now();
         started.wait().await.expect("it ends well");
         assert_eq!(begin.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_timeout_the_controllers_may_take_any_time_to_stop() {
+        let args = parse_run(&["--controller-shutdown-timeout=0"]).expect("it parses");
+        let mut started = Started::new(RunConfig::read(&args).expect("valid flags"));
+        let hour = Duration::from_secs(3600);
+        started.manager = Some(tokio::spawn(async move {
+            tokio::time::sleep(hour).await;
+            Ok(())
+        }));
+        started.shutdown.cancel();
+        let begin = Instant::now();
+        started.wait().await.expect("it ends well");
+        assert_eq!(begin.elapsed(), hour);
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod supervisor;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,13 @@ pub struct PluginOptions {
     pub use_service_account_credentials: bool,
     /// How long a plugin that is stopped may take to end.
     pub drain: Duration,
+    /// How long each built-in waits before it begins; the pause is longer by a random factor of up to 2.
+    pub start_interval: Duration,
+    /// How often each built-in goes through all objects of its own kind; zero for never. The pause is longer by a random
+    /// factor of up to 2.
+    pub resync_period: Duration,
+    /// The periods of some built-ins, by name.
+    pub resync_periods: BTreeMap<String, Duration>,
 }
 
 /// Where plugins show themselves.

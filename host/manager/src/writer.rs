@@ -89,9 +89,9 @@ impl Writer {
             client,
             discovery,
             policy,
+            sending: Semaphore::new(rate.in_flight()),
             rate,
             cached,
-            sending: Semaphore::new(batch::CONCURRENCY),
             budget,
             stop,
             metered: None,
@@ -167,6 +167,7 @@ impl Writer {
             batch.writes,
             batch.slow_start,
             batch.stop_on_error,
+            self.rate.in_flight(),
             |write| self.write(write, journal, begun.clone()),
         )
         .await

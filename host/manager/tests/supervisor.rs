@@ -1,5 +1,6 @@
 //! The supervisor at work on real files, with a guest that the build makes and an API server that can't be reached.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,9 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
             burst: 1,
             use_service_account_credentials: false,
             drain: Duration::from_secs(1),
+            start_interval: Duration::ZERO,
+            resync_period: Duration::ZERO,
+            resync_periods: BTreeMap::new(),
         },
         telemetry: Telemetry {
             metrics: Metrics::new(),

@@ -83,6 +83,27 @@ impl Authentication {
         }
     }
 
+    /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server refuses it.
+    /// A server that does not answer is no reason to fail: [`run`](Self::run) tries again.
+    ///
+    /// # Errors
+    /// The server refuses the request, for another reason than that there is no such ConfigMap. The error is a sentence.
+    pub async fn check_lookup(&self) -> Result<(), String> {
+        let is_needed = self.options.request_header.client_ca_file.is_none();
+        let lookup = self.lookup.as_ref().filter(|_| is_needed);
+        let Some(lookup) = lookup else { return Ok(()) };
+        match lookup.trust().await {
+            Err(error) => match error.refusal() {
+                Some(refusal) if refusal.code != 404 => Err(format!(
+                    "unable to load configmap based request-header-client-ca-file: {}",
+                    refusal.message
+                )),
+                _ => Ok(()),
+            },
+            Ok(_) => Ok(()),
+        }
+    }
+
     /// Keeps the trusted authorities up to date until `shutdown`. Client certificates are ignored
     /// until they are known.
     pub async fn run(&self, shutdown: CancellationToken) {
@@ -202,6 +223,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::future::BoxFuture;
@@ -287,6 +309,37 @@ mod tests {
             );
         }
         assert_eq!(reviewer.0.load(Ordering::Relaxed), 2);
+    }
+
+    struct Refusing(u16);
+
+    impl TrustLookup for Refusing {
+        fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
+            let status = kube::core::Status {
+                code: self.0,
+                message: "no rights".to_owned(),
+                ..Default::default()
+            };
+            let error = kube::Error::Api(Box::new(status));
+            Box::pin(async { Err(ReviewError::Request(Box::new(error))) })
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_refused_lookup_is_an_error_at_the_start() {
+        let check = async |lookup: Refusing, options: AuthenticationOptions| {
+            Authentication::new(options, None, Some(Arc::new(lookup)))
+                .check_lookup()
+                .await
+        };
+        let refused = check(Refusing(403), AuthenticationOptions::default()).await;
+        let error = refused.unwrap_err();
+        assert!(error.contains("unable to load configmap based") && error.contains("no rights"));
+        let missing = check(Refusing(404), AuthenticationOptions::default()).await;
+        assert_eq!(missing, Ok(()));
+        let mut options = AuthenticationOptions::default();
+        options.request_header.client_ca_file = Some("/a".into());
+        assert_eq!(check(Refusing(403), options).await, Ok(()));
     }
 
     #[tokio::test]

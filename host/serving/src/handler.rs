@@ -4,23 +4,34 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
-use serde_json::json;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics};
+use crate::debug_flags::{self, SetVerbosity};
+use crate::response::{FullResponse, method_not_allowed, not_found, response, status, text};
+use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics, ZPages, profiling};
+
+/// Maximum size of a request's body in bytes.
+const MAX_BODY: usize = 64 * 1024;
 
 /// The endpoints of the server, and the access to them.
 #[derive(Clone)]
 pub struct Endpoints {
-    /// Serves `/healthz`, `/livez` and `/readyz`.
+    /// Serves `/healthz`, `/livez`, `/readyz` and `/metrics/slis`.
     pub health: HealthChecks,
     /// Serves `/metrics`.
     pub metrics: Metrics,
     /// Serves `/debug/controllers/`.
     pub debug: DebugPages,
+    /// Serves `/flagz` and `/statusz`.
+    pub zpages: Arc<ZPages>,
+    /// `/configz`: the configurations by name, as JSON.
+    pub configz: Arc<str>,
+    /// Serves `/debug/pprof/` and `/debug/flags/v`; none if profiling is off.
+    pub profiling: Option<SetVerbosity>,
     pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
 }
@@ -32,13 +43,17 @@ impl Endpoints {
             || !self.authorization.is_open(request.uri().path())
     }
 
-    /// Responds to a request over a connection with these client certificates. Does not read the
-    /// request's body.
+    /// Responds to a request over a connection with these client certificates. Reads the request's body
+    /// only if the user may send it and the endpoint takes one.
     pub(crate) async fn handle<B>(
         &self,
         certificates: &[CertificateDer<'static>],
         request: Request<B>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
+    ) -> Result<FullResponse, Infallible>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let (verb, path) = (
             request.method().as_str().to_ascii_lowercase(),
             request.uri().path(),
@@ -55,7 +70,7 @@ impl Endpoints {
             ));
         };
         match self.authorization.allows(&user, &verb, path).await {
-            Ok(access) if access.allowed => Ok(self.respond(request.method(), request.uri())),
+            Ok(access) if access.allowed => Ok(self.respond(request).await),
             Ok(access) => {
                 let mut message = format!(
                     "forbidden: User {:?} cannot {verb} path {path:?}",
@@ -86,55 +101,83 @@ impl Endpoints {
         }
     }
 
-    fn respond(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut response = text(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "only GET and HEAD are served\n".to_owned(),
-            );
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+    async fn respond<B>(&self, request: Request<B>) -> FullResponse
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let body = async {
+            let read = Limited::new(body, MAX_BODY).collect().await;
+            read.ok().map(http_body_util::Collected::to_bytes)
+        };
+        let query = head.uri.query().unwrap_or_default();
+        let path = head.uri.path();
+        // The endpoints that take other methods than GET and HEAD.
+        if let Some(set_verbosity) = &self.profiling {
+            match path {
+                "/debug/flags/v" => {
+                    return debug_flags::verbosity(&head.method, body, set_verbosity).await;
+                }
+                "/debug/flags" => return debug_flags::index(),
+                "/debug/pprof" => return profiling::redirect(),
+                _ if path.starts_with("/debug/flags/") => return debug_flags::index(),
+                _ => {}
+            }
+            if let Some(path) = path.strip_prefix("/debug/pprof/") {
+                return profiling::respond(&head.method, path, query, body).await;
+            }
         }
+        if path == "/metrics/slis" && head.method == Method::DELETE {
+            self.health.slis().reset();
+            return text(StatusCode::OK, "metrics reset\n");
+        }
+        if !matches!(head.method, Method::GET | Method::HEAD) {
+            return method_not_allowed();
+        }
+        let page = match path {
+            "/configz" => {
+                let body = self.configz.as_bytes().to_vec();
+                Some(response(StatusCode::OK, "application/json", body))
+            }
+            "/flagz" => self.zpages.flagz(query, &head.headers),
+            "/statusz" => self.zpages.statusz(query, &head.headers),
+            _ => self.page(&head.uri),
+        };
+        page.unwrap_or_else(not_found)
+    }
+
+    /// Responds to a request for metrics, health checks or a page of a controller; none if there is no
+    /// such path.
+    fn page(&self, uri: &Uri) -> Option<FullResponse> {
         let path = uri.path().trim_matches('/');
         let (endpoint, rest) = path
             .split_once('/')
             .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
+        let query = uri.query().unwrap_or_default();
         match (endpoint, rest) {
-            ("metrics", None) => {
-                let mut response = text(StatusCode::OK, self.metrics.render());
-                let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                response.headers_mut().insert(CONTENT_TYPE, format);
-                response
+            ("metrics", None) => Some(metrics(self.metrics.render())),
+            ("metrics", Some("slis")) => Some(metrics(self.health.slis().render())),
+            ("healthz" | "livez" | "readyz", None) => Some(self.report(endpoint, query)),
+            ("healthz" | "livez" | "readyz", Some(name)) => {
+                Some(match self.health.check(name)? {
+                    Ok(()) => text(StatusCode::OK, "ok"),
+                    Err(reason) => text(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        format!("internal server error: {reason}\n"),
+                    ),
+                })
             }
-            ("healthz" | "livez" | "readyz", None) => {
-                self.report(endpoint, uri.query().unwrap_or_default())
-            }
-            ("healthz" | "livez" | "readyz", Some(name)) => match self.health.check(name) {
-                Some(Ok(())) => text(StatusCode::OK, "ok".to_owned()),
-                Some(Err(reason)) => text(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    format!("internal server error: {reason}\n"),
-                ),
-                None => not_found(),
-            },
             ("debug", Some(path)) => {
-                let page = path
-                    .strip_prefix("controllers/")
-                    .and_then(|path| path.split_once('/'));
-                let query = uri.query().unwrap_or_default();
-                match page.and_then(|(controller, page)| self.debug.render(controller, page, query))
-                {
-                    Some(page) => response(StatusCode::OK, page.content_type, page.body),
-                    None => not_found(),
-                }
+                let (controller, page) = path.strip_prefix("controllers/")?.split_once('/')?;
+                let page = self.debug.render(controller, page, query)?;
+                Some(response(StatusCode::OK, page.content_type, page.body))
             }
-            _ => not_found(),
+            _ => None,
         }
     }
 
-    fn report(&self, endpoint: &str, query: &str) -> Response<Full<Bytes>> {
+    fn report(&self, endpoint: &str, query: &str) -> FullResponse {
         let pairs = || {
             query
                 .split('&')
@@ -160,7 +203,7 @@ impl Endpoints {
 }
 
 /// The response to a request over a connection that has too many others reviewed.
-pub(crate) fn too_many_reviews() -> Response<Full<Bytes>> {
+pub(crate) fn too_many_reviews() -> FullResponse {
     status(
         StatusCode::TOO_MANY_REQUESTS,
         "TooManyRequests",
@@ -168,31 +211,9 @@ pub(crate) fn too_many_reviews() -> Response<Full<Bytes>> {
     )
 }
 
-fn not_found() -> Response<Full<Bytes>> {
-    text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
-}
-
-fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
-    response(code, "text/plain; charset=utf-8", body)
-}
-
-/// An error as a Status object.
-fn status(code: StatusCode, reason: &str, message: &str) -> Response<Full<Bytes>> {
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "details": {}, "code": code.as_u16(),
-    });
-    response(code, "application/json", body.to_string())
-}
-
-fn response(code: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = code;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-        .headers_mut()
-        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+fn metrics(body: String) -> FullResponse {
+    let mut response = text(StatusCode::OK, body);
+    let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, format);
     response
 }

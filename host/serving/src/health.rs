@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::seldom::Seldom;
+use crate::slis::Slis;
 
 /// The name of the check that always succeeds.
 const PING: &str = "ping";
@@ -48,6 +49,7 @@ pub struct HealthChecks {
     notes: Arc<RwLock<BTreeMap<CheckName, NoteText>>>,
     /// Lets lines about failed checks pass. Anyone may request a report.
     pub(crate) failures: Arc<Seldom>,
+    slis: Slis,
 }
 
 /// Which endpoints run a check.
@@ -161,7 +163,9 @@ impl HealthChecks {
                 report.line(format_args!("[+]{name} excluded: ok"));
                 continue;
             }
-            match check() {
+            let checked = check();
+            self.slis.observe(&name, endpoint, checked.is_ok());
+            match checked {
                 Ok(()) => report.line(format_args!("[+]{name} ok")),
                 Err(reason) => {
                     // The path is open to everyone, so the reason is only logged.
@@ -186,6 +190,11 @@ impl HealthChecks {
             ));
         }
         report
+    }
+
+    /// The results of the checks so far, as metrics.
+    pub(crate) fn slis(&self) -> &Slis {
+        &self.slis
     }
 
     fn insert(&self, scope: Scope, name: CheckName, check: Check) -> Registration {

@@ -8,27 +8,36 @@
 //! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs`
 //! has the certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the
 //! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs`
-//! responds from `health.rs`, `metrics/` and `debug.rs`.
+//! responds from `health.rs`, `slis.rs`, `metrics/`, `zpages.rs`, `debug.rs`, `debug_flags.rs` and `profiling/`.
 
 mod authentication;
 mod authorization;
 mod cache;
 mod connections;
 pub mod debug;
+mod debug_flags;
 mod handler;
 mod handshakes;
 pub mod health;
 pub mod metrics;
+mod profiling;
+mod response;
 pub mod review;
 mod seldom;
 mod server;
+mod slis;
 mod tls;
+mod zpages;
 
 pub use authentication::{Authentication, AuthenticationOptions, RequestHeaderOptions, User};
 pub use authorization::{Authorization, AuthorizationOptions};
 pub use debug::DebugPages;
+pub use debug_flags::SetVerbosity;
 pub use handler::Endpoints;
 pub use health::HealthChecks;
 pub use metrics::Metrics;
 pub use server::{BindError, Bound, ServingOptions, bind};
-pub use tls::{Certificate, CertificateError, TlsOptions};
+pub use tls::{
+    Algorithms, Certificate, CertificateError, NamedCertificate, TlsOptions, Unsupported,
+};
+pub use zpages::{BuildVersions, ZPages};

@@ -7,6 +7,7 @@
 mod group;
 mod process;
 mod rest_client;
+mod restrict;
 mod text;
 mod workqueue;
 
@@ -18,8 +19,10 @@ use prometheus::core::Collector;
 use prometheus::{HistogramOpts, Opts, Registry};
 
 pub use group::{Group, Kind};
+pub(crate) use process::process_start_time;
 pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
 pub use rest_client::{RestClientLayer, RestClientMetrics, RestClientService};
+pub use restrict::Restrictions;
 pub use workqueue::{Gauges, QueueMetrics};
 
 /// The owner of the host's own families.
@@ -44,6 +47,7 @@ struct Inner {
     families: Mutex<BTreeMap<String, Entry>>,
     /// Functions that update gauges before each scrape. No lock is held while they run.
     scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
+    restrictions: Mutex<Arc<Restrictions>>,
 }
 
 type ScrapeFn = dyn Fn() + Send + Sync;
@@ -174,6 +178,11 @@ impl Metrics {
         }
     }
 
+    /// Leaves families and values of labels out of the exposition from now on.
+    pub fn restrict(&self, restrictions: Restrictions) {
+        *self.inner.restrictions.lock() = Arc::new(restrictions);
+    }
+
     /// All metrics in Prometheus' text format.
     pub fn render(&self) -> String {
         let scrapes: Vec<Arc<ScrapeFn>> = self
@@ -191,9 +200,10 @@ impl Metrics {
             .values()
             .map(|entry| entry.family.registry.clone())
             .collect();
+        let restrictions = self.inner.restrictions.lock().clone();
         let mut text = String::new();
         for registry in registries {
-            text::write(&registry.gather(), &mut text);
+            text::write(&restrictions.apply(registry.gather()), &mut text);
         }
         text
     }

@@ -32,6 +32,19 @@ pub enum ReviewError {
     Timeout,
 }
 
+impl ReviewError {
+    /// Returns the server's answer, if it refused the request.
+    pub(crate) fn refusal(&self) -> Option<&kube::core::Status> {
+        let Self::Request(source) = self else {
+            return None;
+        };
+        match source.downcast_ref::<kube::Error>()? {
+            kube::Error::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+}
+
 /// The result of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {

@@ -10,7 +10,9 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Duration, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::Acceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::connections::{Connection, Connections};
 use crate::handler::{Endpoints, too_many_reviews};
 use crate::handshakes::Handshakes;
-use crate::tls::{CertificateError, ServedCertificate, TlsOptions, server_config};
+use crate::tls::{CertificateError, Certificates, TlsOptions, server_config};
 
 /// The timeout of the TLS handshake, with the wait for it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,17 +69,16 @@ pub enum BindError {
 /// A bound port that is not served yet.
 pub struct Bound {
     listener: TcpListener,
-    acceptor: TlsAcceptor,
-    certificate: Arc<ServedCertificate>,
+    config: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
     http2_max_streams: u32,
 }
 
 /// Binds the port and reads the certificate, so that errors with either are known before anything
 /// else starts.
 pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
-    let certificate =
-        ServedCertificate::new(options.tls.certificate.clone(), options.address.ip())?;
-    let config = server_config(&options.tls, certificate.clone())?;
+    let certificates = Certificates::new(&options.tls, options.address.ip())?;
+    let config = Arc::new(server_config(&options.tls, certificates.clone())?);
     let listener =
         TcpListener::bind(options.address)
             .await
@@ -85,11 +86,10 @@ pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
                 ErrorKind::AddrInUse => BindError::InUse(options.address),
                 _ => BindError::Listen(options.address, error),
             })?;
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     Ok(Bound {
         listener,
-        acceptor,
-        certificate,
+        config,
+        certificates,
         http2_max_streams: options.http2_max_streams,
     })
 }
@@ -103,7 +103,7 @@ impl Bound {
     /// Serves until `shutdown`, then waits for the running requests.
     pub async fn serve(self, endpoints: Endpoints, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
-        tasks.spawn(self.certificate.clone().keep_reloading(shutdown.clone()));
+        tasks.spawn(self.certificates.clone().keep_reloading(shutdown.clone()));
         let authentication = endpoints.authentication.clone();
         let stop = shutdown.clone();
         tasks.spawn(async move { authentication.run(stop).await });
@@ -132,8 +132,8 @@ impl Bound {
                     continue;
                 }
             };
-            let (acceptor, http, endpoints) =
-                (self.acceptor.clone(), http.clone(), endpoints.clone());
+            let (config, certificates) = (self.config.clone(), self.certificates.clone());
+            let (http, endpoints) = (http.clone(), endpoints.clone());
             let handshakes = handshakes.clone();
             let shutdown = shutdown.clone();
             let connection = connections.open(peer.ip());
@@ -142,7 +142,7 @@ impl Bound {
                     // A client that sends nothing costs no handshake.
                     stream.peek(&mut [0]).await?;
                     handshakes.wait(peer.ip()).await;
-                    acceptor.accept(stream).await
+                    accept(stream, &config, &certificates).await
                 };
                 let ended = tokio::select! {
                     ended = serve(handshake, &connection, http, endpoints, shutdown) => ended,
@@ -156,6 +156,22 @@ impl Bound {
         tasks.close();
         tasks.wait().await;
     }
+}
+
+/// Performs the TLS handshake. The certificate depends on the name that the client asks for, or else on the
+/// address that it connects to.
+async fn accept(
+    stream: TcpStream,
+    config: &Arc<ServerConfig>,
+    certificates: &Certificates,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let address = stream.local_addr().ok().map(|address| address.ip());
+    let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let config = match begun.client_hello().server_name() {
+        Some(_) => config.clone(),
+        None => certificates.for_address(config, address),
+    };
+    begun.into_stream(config).await
 }
 
 async fn serve(

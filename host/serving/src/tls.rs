@@ -1,152 +1,118 @@
-//! The TLS settings of the server, and its certificate, self-signed or from files that may change.
+//! The TLS settings of the server: its certificates, which the names that clients ask for choose, and the
+//! algorithms.
+
+mod algorithms;
+mod names;
+mod served;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use tokio::time::Duration;
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
 };
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{
     self, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme,
 };
 use tokio_util::sync::CancellationToken;
 
-/// The interval at which the certificate's files are read again.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+pub use algorithms::{Algorithms, Unsupported};
+use names::Named;
+use served::ServedCertificate;
+pub use served::{Certificate, CertificateError};
 
 /// The TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     pub certificate: Certificate,
+    /// Further certificates for the names that clients ask for.
+    pub named: Vec<NamedCertificate>,
+    pub algorithms: Algorithms,
     /// Whether to refuse TLS 1.2.
     pub tls13_only: bool,
     /// Whether to offer HTTP/2.
     pub http2: bool,
 }
 
-/// The source of the server's certificate.
+/// A certificate for some names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificate {
-    /// Generated at start and kept in memory.
-    SelfSigned,
-    /// Read from PEM files, and again when they change.
-    Files {
-        /// The file of the certificate chain, starting with the server's own.
-        certificate: PathBuf,
-        /// The file of the private key.
-        key: PathBuf,
-    },
+pub struct NamedCertificate {
+    pub certificate: Certificate,
+    /// Names, possibly with a `*` as their first label, and addresses; none for the names in the
+    /// certificate.
+    pub names: Vec<String>,
 }
 
-/// Why there is no usable certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    #[error("can't read {0}")]
-    Read(PathBuf, #[source] std::io::Error),
-    #[error("{0} does not contain a valid {1} in PEM")]
-    Pem(PathBuf, &'static str),
-    #[error("the key in {1} does not belong to the certificate in {0}: {2}")]
-    Mismatch(PathBuf, PathBuf, String),
-    #[error("can't generate a self-signed certificate: {0}")]
-    SelfSigned(String),
-}
-
-/// The certificate that is served at present.
+/// All certificates of the server.
 #[derive(Debug)]
-pub(crate) struct ServedCertificate {
-    source: Certificate,
-    key: RwLock<Arc<CertifiedKey>>,
+pub(crate) struct Certificates {
+    default: Arc<ServedCertificate>,
+    named: Vec<Named>,
 }
 
-impl ServedCertificate {
-    /// Generates or reads the certificate of a server at this address.
-    pub(crate) fn new(source: Certificate, address: IpAddr) -> Result<Arc<Self>, CertificateError> {
-        let key = match &source {
-            Certificate::SelfSigned => self_signed(address)?,
-            Certificate::Files { certificate, key } => read(certificate, key)?,
-        };
+impl Certificates {
+    /// Generates or reads the certificates of a server at this address.
+    pub(crate) fn new(
+        options: &TlsOptions,
+        address: IpAddr,
+    ) -> Result<Arc<Self>, CertificateError> {
+        let named = options.named.iter().map(|one| {
+            Ok(Named {
+                certificate: ServedCertificate::new(one.certificate.clone(), address)?,
+                patterns: one.names.clone(),
+            })
+        });
         Ok(Arc::new(Self {
-            source,
-            key: RwLock::new(Arc::new(key)),
+            default: ServedCertificate::new(options.certificate.clone(), address)?,
+            named: named.collect::<Result<_, CertificateError>>()?,
         }))
     }
 
-    /// Reads the files again periodically until `shutdown`. The old certificate stays while the
-    /// files are not valid, as between the writes of the certificate and of its key.
+    /// Reads the files of all certificates again periodically until `shutdown`.
     pub(crate) async fn keep_reloading(self: Arc<Self>, shutdown: CancellationToken) {
-        let mut is_failing = false;
-        while shutdown
-            .run_until_cancelled(tokio::time::sleep(RELOAD_INTERVAL))
-            .await
-            .is_some()
-        {
-            let this = self.clone();
-            // A panic in the reload must not end the loop.
-            let Ok(reloaded) = tokio::task::spawn_blocking(move || this.reload()).await else {
-                continue;
-            };
-            match reloaded {
-                Ok(changed) => {
-                    is_failing = false;
-                    if changed {
-                        tracing::info!("the serving certificate changed");
-                    }
-                }
-                Err(error) if is_failing => {
-                    tracing::debug!(
-                        error = &error as &dyn std::error::Error,
-                        "can't reload the serving certificate; the old one stays"
-                    )
-                }
-                Err(error) => {
-                    is_failing = true;
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "can't reload the serving certificate; the old one stays"
-                    );
-                }
+        let named = self.named.iter().map(|one| &one.certificate);
+        let all = named.chain([&self.default]);
+        let all = all.map(|one| one.clone().keep_reloading(shutdown.clone()));
+        futures::future::join_all(all).await;
+    }
+
+    /// Returns the settings for a client that names no server, and connects to this address: those with
+    /// the certificate for the address, if there is one.
+    pub(crate) fn for_address(
+        &self,
+        config: &Arc<ServerConfig>,
+        address: Option<IpAddr>,
+    ) -> Arc<ServerConfig> {
+        let key = address.and_then(|address| names::find_address(&self.named, address));
+        match key {
+            Some(key) => {
+                let mut config = ServerConfig::clone(config);
+                config.cert_resolver = Arc::new(SingleCertAndKey::from(key));
+                Arc::new(config)
             }
+            None => config.clone(),
         }
-    }
-
-    /// Reads the files again and returns whether the certificate changed.
-    fn reload(&self) -> Result<bool, CertificateError> {
-        let Certificate::Files { certificate, key } = &self.source else {
-            return Ok(false);
-        };
-        let new = read(certificate, key)?;
-        if new.cert == self.current().cert {
-            return Ok(false);
-        }
-        *self.key.write() = Arc::new(new);
-        Ok(true)
-    }
-
-    fn current(&self) -> Arc<CertifiedKey> {
-        self.key.read().clone()
     }
 }
 
-impl ResolvesServerCert for ServedCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name();
+        let named = name.and_then(|name| names::find(&self.named, name));
+        Some(named.unwrap_or_else(|| self.default.current()))
     }
 }
 
-/// The TLS settings of a server with this certificate.
+/// The TLS settings of a server with these certificates.
 pub(crate) fn server_config(
     options: &TlsOptions,
-    certificate: Arc<ServedCertificate>,
+    certificates: Arc<Certificates>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(options.algorithms.provider());
     let versions: &[&rustls::SupportedProtocolVersion] = if options.tls13_only {
         &[&rustls::version::TLS13]
     } else {
@@ -155,7 +121,7 @@ pub(crate) fn server_config(
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(Arc::new(AcceptAnyCertificate { provider }))
-        .with_cert_resolver(certificate);
+        .with_cert_resolver(certificates);
     let protocols: &[&[u8]] = if options.http2 {
         &[b"h2", b"http/1.1"]
     } else {
@@ -222,101 +188,5 @@ impl ClientCertVerifier for AcceptAnyCertificate {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
-    }
-}
-
-fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
-    let failed = |error: &dyn std::fmt::Display| CertificateError::SelfSigned(error.to_string());
-    let mut names = vec![
-        "localhost".to_owned(),
-        "127.0.0.1".to_owned(),
-        "::1".to_owned(),
-    ];
-    if !address.is_unspecified() && !address.is_loopback() {
-        names.push(address.to_string());
-    }
-    let generated = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
-    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
-        .map_err(|error| failed(&error))?;
-    let chain = vec![generated.cert.der().clone()];
-    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
-}
-
-fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
-    let file = |path: &Path| {
-        std::fs::read(path).map_err(|error| CertificateError::Read(path.to_owned(), error))
-    };
-    let (chain_pem, key_pem) = (file(certificate)?, file(key)?);
-    let chain: Result<Vec<CertificateDer<'static>>, _> =
-        CertificateDer::pem_slice_iter(&chain_pem).collect();
-    let chain = chain.ok().filter(|chain| !chain.is_empty());
-    let chain =
-        chain.ok_or_else(|| CertificateError::Pem(certificate.to_owned(), "certificate"))?;
-    let private = PrivateKeyDer::from_pem_slice(&key_pem)
-        .map_err(|_| CertificateError::Pem(key.to_owned(), "private key"))?;
-    CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| {
-        CertificateError::Mismatch(certificate.to_owned(), key.to_owned(), error.to_string())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write_pair(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-        let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-        std::fs::write(&certificate, generated.cert.pem())?;
-        std::fs::write(&key, generated.signing_key.serialize_pem())?;
-        Ok((certificate, key))
-    }
-
-    #[test]
-    fn a_changed_certificate_is_served_once_its_key_exists() -> anyhow::Result<()> {
-        let (old, new) = (tempfile::tempdir()?, tempfile::tempdir()?);
-        let (certificate, key) = write_pair(old.path())?;
-        let (new_certificate, new_key) = write_pair(new.path())?;
-        let source = Certificate::Files {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        };
-        let served = ServedCertificate::new(source, [127, 0, 0, 1].into())?;
-        let first = served.current();
-        assert!(!served.reload()?);
-
-        std::fs::copy(new_certificate, &certificate)?;
-        assert!(matches!(
-            served.reload(),
-            Err(CertificateError::Mismatch(..))
-        ));
-        assert!(Arc::ptr_eq(&first, &served.current()));
-
-        std::fs::copy(new_key, &key)?;
-        assert!(served.reload()?);
-        assert_ne!(first.cert, served.current().cert);
-        Ok(())
-    }
-
-    #[test]
-    fn an_error_names_the_file() -> anyhow::Result<()> {
-        let folder = tempfile::tempdir()?;
-        let (certificate, key) = write_pair(folder.path())?;
-        let error = read(&key, &certificate).expect_err("they are swapped");
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "{} does not contain a valid certificate in PEM",
-                key.display()
-            )
-        );
-        std::fs::remove_file(&certificate)?;
-        let error = read(&certificate, &key).expect_err("the file is missing");
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("can't read {}", certificate.display())),
-            "{error}"
-        );
-        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use flyball_manager::PluginDescription;
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
-use super::{Request, Response, default_socket, table};
+use super::{Request, Response, beside, default_socket, table};
 use crate::tools::Format;
 
 /// Time between two updates of `status --watch`.
@@ -193,13 +193,12 @@ impl Host {
         &self,
         request: &Request,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Response>> + use<>> {
-        let path = match &self.admin_socket {
-            Some(path) => path.clone(),
-            None => default_socket().context(
+        let mut stream = match &self.admin_socket {
+            Some(path) => connect(path)?,
+            None => connect_default(&default_socket().context(
                 "the admin socket has no default path here: name it with --admin-socket",
-            )?,
+            )?)?,
         };
-        let mut stream = connect(&path)?;
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line)?;
@@ -221,6 +220,28 @@ fn connect(path: &Path) -> anyhow::Result<UnixStream> {
     })
 }
 
+/// Connects to the only running host of this user.
+fn connect_default(path: &Path) -> anyhow::Result<UnixStream> {
+    let others = beside(path).into_iter();
+    let mut served: Vec<(PathBuf, UnixStream)> = [path.to_owned()]
+        .into_iter()
+        .chain(others)
+        .filter_map(|path| UnixStream::connect(&path).ok().map(|stream| (path, stream)))
+        .collect();
+    match served.len() {
+        0 => connect(path),
+        1 => Ok(served.remove(0).1),
+        _ => {
+            let paths = served.iter().map(|(path, _)| path.display().to_string());
+            let paths: Vec<String> = paths.collect();
+            bail!(
+                "several hosts run: name the socket of one with --admin-socket: {}",
+                paths.join(", ")
+            )
+        }
+    }
+}
+
 fn unexpected_response() -> anyhow::Error {
     anyhow!("the host sent an unexpected response: it may be of another version")
 }
@@ -237,5 +258,27 @@ fn print(text: &str) -> anyhow::Result<()> {
     {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         done => Ok(done?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn the_only_running_host_is_found_and_several_must_be_named() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("admin.sock");
+        let refused = |path: &Path| connect_default(path).map(drop).unwrap_err().to_string();
+        assert!(refused(&path).contains("start one"));
+        let second = home.path().join("admin-2.sock");
+        let _second = UnixListener::bind(&second).unwrap();
+        assert!(connect_default(&path).is_ok());
+        let _first = UnixListener::bind(&path).unwrap();
+        let error = refused(&path);
+        assert!(error.contains("several hosts run"), "{error}");
+        assert!(error.contains(&second.display().to_string()), "{error}");
     }
 }

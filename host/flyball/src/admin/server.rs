@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -35,8 +35,57 @@ pub(crate) async fn serve(
     let listener = bind(path)
         .await
         .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
-    let path = path.to_owned();
-    Ok(async move {
+    Ok(serve_on(listener, path.to_owned(), admin, recent, stop))
+}
+
+/// Serves the socket at its default path, or one beside it if another host of this user serves that.
+///
+/// # Errors
+/// Fails if the socket can't be created.
+pub(crate) async fn serve_default(
+    path: &Path,
+    admin: AdminHandle,
+    recent: Recent,
+    stop: CancellationToken,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let (listener, bound) = bind_default(path, std::process::id())
+        .await
+        .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
+    if bound != path {
+        tracing::info!(
+            socket = %bound.display(),
+            "another host of this user serves the default admin socket: name this one with --admin-socket"
+        );
+    }
+    Ok(serve_on(listener, bound, admin, recent, stop))
+}
+
+/// Binds the socket, or `NAME-PID.sock` beside it if another host serves it. Deletes sockets beside it that no process
+/// serves any more.
+async fn bind_default(path: &Path, process: u32) -> anyhow::Result<(UnixListener, PathBuf)> {
+    for stale in super::beside(path) {
+        if UnixStream::connect(&stale).await.is_err() {
+            let _ = fs::remove_file(stale);
+        }
+    }
+    match bind(path).await {
+        Ok(listener) => Ok((listener, path.to_owned())),
+        Err(error) if UnixStream::connect(path).await.is_err() => Err(error),
+        Err(_) => {
+            let own = super::numbered(path, process);
+            Ok((bind(&own).await?, own))
+        }
+    }
+}
+
+fn serve_on(
+    listener: UnixListener,
+    path: PathBuf,
+    admin: AdminHandle,
+    recent: Recent,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> {
+    async move {
         let connections = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -66,7 +115,7 @@ pub(crate) async fn serve(
             });
         }
         let _ = fs::remove_file(path);
-    })
+    }
 }
 
 /// Binds the socket with access for this user only. Replaces a socket that no process serves.
@@ -167,6 +216,26 @@ async fn send(writing: &mut (impl AsyncWriteExt + Unpin), response: &Response) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_second_host_has_a_socket_beside_the_first() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("flyball/admin.sock");
+        let (first, at) = bind_default(&path, 1).await.unwrap();
+        assert_eq!(at, path);
+        let (second, at) = bind_default(&path, 2).await.unwrap();
+        assert_eq!(at, home.path().join("flyball/admin-2.sock"));
+        let (_third, _) = bind_default(&path, 3).await.unwrap();
+        assert_eq!(super::super::beside(&path).len(), 2);
+        // The second host is killed: its socket is deleted when the next one starts.
+        drop((first, second));
+        let (_fourth, at) = bind_default(&path, 4).await.unwrap();
+        assert_eq!(at, path);
+        assert_eq!(
+            super::super::beside(&path),
+            [home.path().join("flyball/admin-3.sock")]
+        );
+    }
 
     #[tokio::test]
     async fn the_socket_is_private_and_replaces_a_stale_one() {

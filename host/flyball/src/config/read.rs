@@ -2,6 +2,7 @@
 
 mod flags;
 mod leader_election;
+mod metrics;
 mod serving;
 mod signing;
 mod warnings;
@@ -19,6 +20,7 @@ use super::{
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
+use crate::logging;
 use flags::Flags;
 
 /// The flags with the number of keys of a controller that are reconciled concurrently.
@@ -102,6 +104,7 @@ impl RunConfig {
             concurrency.insert((*controller).to_owned(), workers);
         }
         let feature_gates = flags.feature_gates()?;
+        let (serving, unsupported) = flags.serving()?.unzip();
         Ok(Self {
             cluster: ClusterSource {
                 kubeconfig: flags.path("kubeconfig"),
@@ -156,13 +159,18 @@ impl RunConfig {
             endpoints: flags.endpoints()?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
-            serving: flags.serving()?,
+            start_interval: flags.duration("controller-start-interval")?,
+            min_resync_period: flags.duration("min-resync-period")?,
+            namespace_sync_period: flags.duration("namespace-sync-period")?,
+            serving,
+            metrics: flags.metrics()?,
             logging: flags.logging()?,
             leader_election: flags.leader_election()?,
             warnings: flags
                 .without_effect()
                 .into_iter()
                 .chain(unknown_gates(&feature_gates))
+                .chain(unsupported.into_iter().flatten())
                 .collect(),
             feature_gates,
         })
@@ -207,9 +215,18 @@ impl Flags<'_> {
             Some("text" | "") | None => false,
             Some(_) => return Err(self.error("logging-format", "it must be text or json")),
         };
+        let modules = self.0.get_many::<String>("vmodule").into_iter().flatten();
+        let modules = modules.map(|text| logging::modules(text));
+        let modules: Result<Vec<Vec<_>>, String> = modules.collect();
+        let modules = modules.map_err(|reason| self.error("vmodule", reason))?;
+        let modules = modules.concat();
+        if json && !modules.is_empty() {
+            return Err(self.error("vmodule", "Only supported for text log format"));
+        }
         Ok(LogOptions {
             json,
             verbosity: self.int("v"),
+            modules,
         })
     }
 
@@ -296,6 +313,9 @@ mod tests {
             RequestHeaderOptions::default()
         );
         assert_eq!(config.shutdown_timeout, Duration::from_secs(10));
+        assert_eq!(config.min_resync_period, Duration::from_secs(12 * 3600));
+        assert_eq!(config.namespace_sync_period, Duration::from_secs(300));
+        assert_eq!(config.start_interval, Duration::ZERO);
         assert!(config.controllers.enables("deployment-controller"));
         assert_eq!(config.warnings, Vec::<String>::new());
     }
@@ -312,6 +332,12 @@ mod tests {
             "--cluster-cidr=10.0.0.0/8",
             "--use-service-account-credentials=true",
             "--profiling=false",
+            "--cluster-name=kubernetes",
+            "--cluster-signing-cert-file=",
+            "--log-flush-frequency=1s",
+            "--kube-api-content-type=application/vnd.kubernetes.protobuf",
+            "--min-resync-period=1h",
+            "--contention-profiling=false",
         ]);
         let expected = "these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr";
         assert_eq!(config.warnings, [expected]);
@@ -379,6 +405,30 @@ mod tests {
             error(&["--concurrent-service-endpoint-syncs=51"]),
             "--concurrent-service-endpoint-syncs=51: it must be from 1 to 50"
         );
+        for (flag, reason) in [
+            (
+                "--tls-min-version=VersionTLS9",
+                "unknown tls version \"VersionTLS9\"",
+            ),
+            (
+                "--tls-cipher-suites=A",
+                "Cipher suite A not supported or doesn't exist",
+            ),
+            (
+                "--tls-curve-preferences=26",
+                "curve preference 26 is not supported by the current Go version",
+            ),
+            (
+                "--tls-sni-cert-key=a",
+                "expected comma separated certificate and key file paths",
+            ),
+            ("--tls-sni-cert-key=a,b:", "empty names list is not allowed"),
+            ("--vmodule=a", "\"a\" does not have the pattern=N format"),
+        ] {
+            assert_eq!(error(&[flag]), format!("{flag}: {reason}"));
+        }
+        let json = ["--logging-format=json", "--vmodule=a=1"];
+        assert!(error(&json).contains("Only supported for text log format"));
         assert!(error(&["--secure-port=70000"]).contains("between 0 and 65535"));
         assert!(error(&["--tls-cert-file=a"]).contains("--tls-private-key-file is missing"));
         assert!(error(&["--plugin-config=a=b"]).contains("<controller>.<key>=<value>"));
@@ -393,6 +443,26 @@ mod tests {
             "--node-monitor-period=0: it must be more than zero"
         );
         assert!(read(&["--secure-port=0"]).serving.is_none());
+    }
+
+    #[test]
+    fn what_the_tls_library_lacks_is_a_warning() {
+        let config = read(&[
+            "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA",
+            "--tls-curve-preferences=25,29",
+            "--tls-min-version=VersionTLS10",
+            "--tls-sni-cert-key=a, b:*.c, d",
+        ]);
+        let warnings = ["TLS_RSA_WITH_AES_128_CBC_SHA", "CurveP521", "VersionTLS10"];
+        assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+        for (warning, name) in config.warnings.iter().zip(warnings) {
+            assert!(
+                warning.ends_with(&format!("serves without: {name}")),
+                "{warning}"
+            );
+        }
+        let named = &config.serving.expect("it serves").options.tls.named[0];
+        assert_eq!(named.names, ["*.c", "d"]);
     }
 
     #[test]

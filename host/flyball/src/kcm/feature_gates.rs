@@ -66,8 +66,8 @@ impl FeatureGates {
         })
     }
 
-    /// Whether a gate is on. Unknown ones are off.
-    pub(crate) fn enables(&self, name: &str) -> bool {
+    /// Whether a gate is on; false if Kubernetes does not know it.
+    pub(crate) fn is_enabled(&self, name: &str) -> bool {
         let default = || table().any(|gate| gate.name == name && gate.default);
         self.changed.get(name).copied().unwrap_or_else(default)
     }
@@ -147,7 +147,7 @@ mod tests {
             "NoSuchGate",
         ];
         assert_eq!(
-            on.map(|gate| gates.enables(gate)),
+            on.map(|gate| gates.is_enabled(gate)),
             [false, true, true, false, false]
         );
     }
@@ -157,6 +157,9 @@ mod tests {
         let config = config(&[("AllAlpha", true), ("WorkloadWithJob", false)]);
         let is_set = |name: &str| config.contains(&format!("feature-gates.{name}=true"));
         assert!(is_set("GenericWorkload"), "{config:?}");
+        let on = gates(&[("ComponentFlagz", false)]).unwrap();
+        assert!(on.is_enabled("ComponentStatusz") && !on.is_enabled("ComponentFlagz"));
+        assert!(!on.is_enabled("NoSuchGate"));
         assert!(!is_set("WorkloadWithJob") && !is_set("PodDeletionCost"));
     }
 

@@ -4,16 +4,31 @@
 //! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change
 //! that implements a flag turns its `NotYet` into a `Yes`.
 
-use crate::flag::Effect::{Already, NotYet, Yes};
+use crate::flag::Effect::{self, Already, NotYet, Yes};
 use crate::flag::Flag;
 use crate::flag::Kind::*;
 use crate::flag::flag;
 
+/// Of the flags of cloud providers, which left kube-controller-manager: they have no effect there either.
+const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.36 either");
+
 pub(crate) const FLAGS: &[Flag] = &[
     flag("allocate-node-cidrs", Bool, "false", Already(&["false"])),
-    flag("allow-metric-labels", Pairs, "[]", NotYet),
-    flag("allow-metric-labels-manifest", Text, "", NotYet),
-    flag("allow-untagged-cloud", Bool, "false", NotYet),
+    flag(
+        "allow-metric-labels",
+        Pairs,
+        "[]",
+        Yes(
+            "Allowed values of labels, as metric,label=value,value; others are shown as `unexpected`",
+        ),
+    ),
+    flag(
+        "allow-metric-labels-manifest",
+        Text,
+        "",
+        Yes("File with what --allow-metric-labels says, in YAML"),
+    ),
+    flag("allow-untagged-cloud", Bool, "false", OF_CLOUDS),
     flag(
         "attach-detach-reconcile-sync-period",
         Duration,
@@ -42,7 +57,9 @@ pub(crate) const FLAGS: &[Flag] = &[
         "authentication-tolerate-lookup-failure",
         Bool,
         "false",
-        Already(&["true"]),
+        Yes(
+            "Go on if the API server refuses the lookup of the authentication configuration at the start",
+        ),
     ),
     flag(
         "authorization-always-allow-paths",
@@ -82,10 +99,10 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         Yes("CA bundle for client certificates"),
     ),
-    flag("cloud-config", Text, "", NotYet),
+    flag("cloud-config", Text, "", OF_CLOUDS),
     flag("cloud-provider", Text, "", Already(&["", "external"])),
     flag("cluster-cidr", Text, "", NotYet),
-    flag("cluster-name", Text, "kubernetes", NotYet),
+    flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
     flag(
         "cluster-signing-cert-file",
         Text,
@@ -236,7 +253,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         Yes("Number of Services whose EndpointSlices are reconciled concurrently"),
     ),
-    flag("concurrent-service-syncs", Int32, "1", NotYet),
+    flag("concurrent-service-syncs", Int32, "1", OF_CLOUDS),
     flag(
         "concurrent-serviceaccount-token-syncs",
         Int32,
@@ -261,15 +278,20 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         NotYet,
     ),
-    flag("configure-cloud-routes", Bool, "true", Already(&["false"])),
+    flag("configure-cloud-routes", Bool, "true", OF_CLOUDS),
     flag("contention-profiling", Bool, "false", Already(&["false"])),
     flag(
         "controller-shutdown-timeout",
         Duration,
         "10s",
-        Yes("How long to wait for the controllers to stop"),
+        Yes("How long to wait for the controllers to stop; 0 for no limit"),
     ),
-    flag("controller-start-interval", Duration, "0s", NotYet),
+    flag(
+        "controller-start-interval",
+        Duration,
+        "0s",
+        Yes("Pause before each controller begins"),
+    ),
     flag(
         "controllers",
         Texts,
@@ -291,7 +313,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "false",
         Yes("Serve HTTP/1.1 only"),
     ),
-    flag("disabled-metrics", Texts, "[]", NotYet),
+    flag(
+        "disabled-metrics",
+        Texts,
+        "[]",
+        Yes("Names of metrics that are not shown"),
+    ),
     flag("emulated-version", Texts, "[]", NotYet),
     flag(
         "enable-dynamic-provisioning",
@@ -329,7 +356,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "0s",
         Yes("How long changes of pods are delayed before EndpointSlices are updated"),
     ),
-    flag("external-cloud-volume-plugin", Text, "", NotYet),
+    flag("external-cloud-volume-plugin", Text, "", OF_CLOUDS),
     flag(
         "feature-gates",
         Gates,
@@ -391,7 +418,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "kube-api-content-type",
         Text,
         "application/vnd.kubernetes.protobuf",
-        NotYet,
+        Already(&["application/vnd.kubernetes.protobuf"]),
     ),
     flag(
         "kube-api-qps",
@@ -466,10 +493,15 @@ pub(crate) const FLAGS: &[Flag] = &[
             "Unused legacy tokens are marked invalid after this time, and deleted after twice this time",
         ),
     ),
-    flag("log-flush-frequency", Duration, "5s", NotYet),
-    flag("log-json-info-buffer-size", Quantity, "0", NotYet),
+    flag(
+        "log-flush-frequency",
+        Duration,
+        "5s",
+        Yes("Accepted; each line is written at once"),
+    ),
+    flag("log-json-info-buffer-size", Quantity, "0", Already(&["0"])),
     flag("log-json-split-stream", Bool, "false", Already(&["false"])),
-    flag("log-text-info-buffer-size", Quantity, "0", NotYet),
+    flag("log-text-info-buffer-size", Quantity, "0", Already(&["0"])),
     flag("log-text-split-stream", Bool, "false", Already(&["false"])),
     flag("logging-format", Text, "text", Yes("text or json")),
     flag(
@@ -485,7 +517,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Greatest number of endpoints of an EndpointSlice"),
     ),
     flag("min-compatibility-version", Texts, "[]", NotYet),
-    flag("min-resync-period", Duration, "12h0m0s", NotYet),
+    flag(
+        "min-resync-period",
+        Duration,
+        "12h0m0s",
+        Yes("How often each controller reconciles all of its objects; 0 for never"),
+    ),
     flag(
         "mirroring-concurrent-service-endpoint-syncs",
         Int32,
@@ -504,7 +541,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "1000",
         Yes("Greatest number of addresses of a subset of Endpoints that are mirrored"),
     ),
-    flag("namespace-sync-period", Duration, "5m0s", NotYet),
+    flag(
+        "namespace-sync-period",
+        Duration,
+        "5m0s",
+        Yes("As --min-resync-period, for the namespace-controller"),
+    ),
     flag("node-cidr-mask-size", Int32, "0", NotYet),
     flag("node-cidr-mask-size-ipv4", Int32, "0", NotYet),
     flag("node-cidr-mask-size-ipv6", Int32, "0", NotYet),
@@ -532,10 +574,15 @@ pub(crate) const FLAGS: &[Flag] = &[
         "1m0s",
         Yes("How long a node that has never reported its status may be silent"),
     ),
-    flag("node-sync-period", Duration, "0s", NotYet),
+    flag("node-sync-period", Duration, "0s", OF_CLOUDS),
     flag("permit-address-sharing", Bool, "false", Already(&["false"])),
     flag("permit-port-sharing", Bool, "false", Already(&["false"])),
-    flag("profiling", Bool, "true", Already(&["false"])),
+    flag(
+        "profiling",
+        Bool,
+        "true",
+        Yes("Serve CPU profiles under /debug/pprof/, and the log's verbosity under /debug/flags/v"),
+    ),
     flag("pv-recycler-increment-timeout-nfs", Int32, "30", NotYet),
     flag("pv-recycler-minimum-timeout-hostpath", Int32, "60", NotYet),
     flag("pv-recycler-minimum-timeout-nfs", Int32, "300", NotYet),
@@ -603,7 +650,7 @@ pub(crate) const FLAGS: &[Flag] = &[
             "CA bundle that is published to each namespace; by default the one that this process uses for the API server",
         ),
     ),
-    flag("route-reconciliation-period", Duration, "10s", NotYet),
+    flag("route-reconciliation-period", Duration, "10s", OF_CLOUDS),
     flag(
         "secondary-node-eviction-rate",
         Float,
@@ -625,7 +672,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         ),
     ),
     flag("service-cluster-ip-range", Text, "", NotYet),
-    flag("show-hidden-metrics-for-version", Text, "", NotYet),
+    flag(
+        "show-hidden-metrics-for-version",
+        Text,
+        "",
+        Yes("Accepts the previous minor version; no metric is hidden"),
+    ),
     flag(
         "terminated-pod-gc-threshold",
         Int32,
@@ -638,8 +690,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         Yes("Serving certificate; self-signed by default"),
     ),
-    flag("tls-cipher-suites", Texts, "[]", NotYet),
-    flag("tls-curve-preferences", Ints, "[]", NotYet),
+    flag(
+        "tls-cipher-suites",
+        Texts,
+        "[]",
+        Yes("Cipher suites of TLS 1.2, by Go's names; those of TLS 1.3 are always on"),
+    ),
+    flag(
+        "tls-curve-preferences",
+        Ints,
+        "[]",
+        Yes("Key exchanges, by Go's numbers"),
+    ),
     flag(
         "tls-min-version",
         Text,
@@ -652,7 +714,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         Yes("Private key of the serving certificate"),
     ),
-    flag("tls-sni-cert-key", KeyPairs, "[]", NotYet),
+    flag(
+        "tls-sni-cert-key",
+        KeyPairs,
+        "[]",
+        Yes(
+            "Certificate and key for some names: cert,key or cert,key:name,*.name; may be repeated",
+        ),
+    ),
     flag(
         "unhealthy-zone-threshold",
         Float,
@@ -672,7 +741,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Log verbosity: 4 for debugging, 6 for tracing"),
     ),
     flag("version", Version, "false", Yes("Print the version")),
-    flag("vmodule", Modules, "", NotYet),
+    flag(
+        "vmodule",
+        Modules,
+        "",
+        Yes("Verbosity of single source files, as file=N,path/*=N; for the text format"),
+    ),
 ];
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
 use crate::fuzzing::PluginView;
 use crate::limits::host_limits::HostLimits;
-use crate::runtime::context::{PluginContext, Reads, Settings};
+use crate::runtime::context::{Pace, PluginContext, Reads, Settings};
 use crate::runtime::guest_call::GuestCall;
 use crate::runtime::memo::Memo;
 use crate::runtime::queue::Queue;
@@ -82,6 +82,7 @@ impl GuestCalls {
                 description,
                 policy,
                 values: BTreeMap::new(),
+                pace: Pace::default(),
             },
         };
         let informers = informers.into_iter().map(|(_, informer)| informer);

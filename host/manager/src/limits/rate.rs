@@ -20,19 +20,36 @@ fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
     (per_second > 0.0).then(|| Mutex::new(TokenBucket::new(config)))
 }
 
+/// The fewest requests that may be in flight at once, and the most: so many pods a ReplicaSet creates at once in
+/// kube-controller-manager. Each needs a connection, which costs both sides a handshake.
+const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=500;
+
 /// Lets `burst` requests through at once, and `per_second` on average; the others wait.
 pub(crate) struct RateLimiter {
     bucket: Option<Mutex<TokenBucket>>,
+    in_flight: usize,
     waits: Arc<AtomicU64>,
 }
 
 impl RateLimiter {
     /// A rate of 0 is no limit.
     pub(crate) fn new(per_second: f64, burst: u32) -> Self {
+        let (fewest, most) = IN_FLIGHT.into_inner();
+        let in_flight = match per_second > 0.0 {
+            true => (per_second.ceil() as usize).max(burst as usize),
+            false => most,
+        };
         Self {
             bucket: bucket(per_second, burst),
+            in_flight: in_flight.clamp(fewest, most),
             waits: Arc::default(),
         }
+    }
+
+    /// How many requests may be in flight at once: a burst, or those of one second, so that a slow server does not keep
+    /// them below the rate.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// Waits until a request may start. A caller that stops waiting has still used its token.
@@ -112,6 +129,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn as_many_requests_are_in_flight_as_the_rate_allows() {
+        for (per_second, burst, in_flight) in [
+            (20.0, 30, 30),
+            (5.0, 10, 16),
+            (200.0, 100, 200),
+            (1e6, 100, 500),
+            (0.0, 1, 500),
+        ] {
+            assert_eq!(RateLimiter::new(per_second, burst).in_flight(), in_flight);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {

@@ -30,7 +30,7 @@ use crate::policy::PluginPolicy;
 use crate::policy::grant::Grant;
 use crate::reads::cached::{CachedReads, Seen};
 use crate::reads::live::LiveReads;
-use crate::runtime::context::{PluginContext, Reads, Settings};
+use crate::runtime::context::{Pace, PluginContext, Reads, Settings};
 use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::graph;
 use crate::runtime::memo::Memo;
@@ -262,6 +262,7 @@ impl Starter {
                 description: description.clone(),
                 policy,
                 values: grant.config.clone(),
+                pace: self.pace(&name, grant.is_builtin),
             },
         })
     }
@@ -300,6 +301,20 @@ impl Starter {
             }
             (Some((namespace, account)), _) => self.cluster.client_as(&namespace, &account, name),
             (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
+        }
+    }
+
+    /// A dropped-in plugin begins at once, and sees each change once.
+    fn pace(&self, name: &str, is_builtin: bool) -> Pace {
+        let options = &self.options;
+        let period = options.resync_periods.get(name);
+        let period = *period.unwrap_or(&options.resync_period);
+        match is_builtin {
+            true => Pace {
+                start_interval: options.start_interval,
+                resync: Some(period).filter(|period| !period.is_zero()),
+            },
+            false => Pace::default(),
         }
     }
 

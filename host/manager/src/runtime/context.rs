@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_types::ApiError;
 use flyball_types::description::Description;
@@ -41,6 +42,16 @@ pub(crate) struct Settings {
     pub(crate) policy: Arc<PluginPolicy>,
     /// The operator's values.
     pub(crate) values: BTreeMap<String, String>,
+    pub(crate) pace: Pace,
+}
+
+/// When a plugin begins, and how often it goes through all objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// The workers begin so long after they could, or up to twice that.
+    pub(crate) start_interval: Duration,
+    /// Each object whose own key a watch enqueues is enqueued again so often, or up to twice as rarely; none for never.
+    pub(crate) resync: Option<Duration>,
 }
 
 /// The plugin's reads.

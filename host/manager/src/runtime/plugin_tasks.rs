@@ -26,6 +26,11 @@ const IDLE: Duration = Duration::from_secs(15);
 /// For how long the calls of a plugin that was removed may go on.
 const REMOVAL: Duration = Duration::from_secs(1);
 
+/// Returns a time that is longer than this one by a random factor of up to 2, so that not all begin at once.
+pub(super) fn jittered(time: Duration) -> Duration {
+    time.mul_f64(1.0 + rand::random::<f64>())
+}
+
 /// The tasks of a running version of a plugin.
 pub(crate) struct PluginTasks {
     plugin: Plugin,
@@ -177,10 +182,18 @@ impl PluginTasks {
             let worker = Worker::new(self.plugin.clone(), self.context.clone(), queue);
             let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
             let stop = self.stop.clone();
+            let pause = match takes_over {
+                true => Duration::ZERO,
+                false => jittered(self.context.settings.pace.start_interval),
+            };
             self.workers.spawn(async move {
                 let ready = async {
-                    (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
-                        && leading.wait_for(|leading| *leading).await.is_ok()
+                    let ready = (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
+                        && leading.wait_for(|leading| *leading).await.is_ok();
+                    if !pause.is_zero() {
+                        tokio::time::sleep(pause).await;
+                    }
+                    ready
                 };
                 tokio::select! {
                     // Not ready if the senders are dropped, which happens only when the host ends.
@@ -276,5 +289,19 @@ impl PluginTasks {
                 tracing::debug!(controller = context.name(), "writes are still in flight");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jittered_time_is_at_most_twice_as_long() {
+        let time = Duration::from_secs(10);
+        let times: Vec<Duration> = (0..100).map(|_| jittered(time)).collect();
+        assert!(times.iter().all(|one| (time..time * 2).contains(one)));
+        assert!(times.iter().any(|one| *one != times[0]));
+        assert_eq!(jittered(Duration::ZERO), Duration::ZERO);
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::context::PluginContext;
 use crate::runtime::guest_route::{GuestRoute, RouteSender};
+use crate::runtime::plugin_tasks::jittered;
 use crate::runtime::router::{Enqueue, Router};
 
 /// How many deltas are routed before other tasks may run.
@@ -102,11 +103,60 @@ impl WatchRoute {
                     }
                 }
             };
-            routing.route_all(deltas).await;
+            let resyncs = routing.resyncs(&informer);
+            tokio::pin!(resyncs);
+            tokio::select! {
+                () = routing.route_all(deltas) => {}
+                () = &mut resyncs => {}
+            }
         }
     }
 
-    async fn route_all(self, mut deltas: Deltas) {
+    /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the objects
+    /// themselves. Never ends.
+    async fn resyncs(&self, informer: &Informer) {
+        let mappings: Vec<usize> = (0..self.router.mappings())
+            .filter(|mapping| self.router.is_to_itself(*mapping))
+            .collect();
+        let period = self.context.settings.pace.resync;
+        let Some(period) = period.filter(|_| !mappings.is_empty()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(jittered(period)).await;
+            let mut all = subscribe(informer, &self.router);
+            while let Some(batch) = all.next(BATCH).await {
+                let mut next = 0;
+                while self
+                    .plugin
+                    .work(|| self.resync(&batch.deltas, &mappings, &mut next))
+                    .await
+                {}
+                if batch.initial_done {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Enqueues the keys of these objects until the turn is over. Returns whether some are left.
+    fn resync(&self, deltas: &[Delta], mappings: &[usize], next: &mut usize) -> bool {
+        let began = Instant::now();
+        while let Some(delta) = deltas.get(*next) {
+            if delta.new.is_some() && self.lister.shows(delta.object()) {
+                for mapping in mappings {
+                    self.map(delta, *mapping, &mut || true);
+                }
+            }
+            *next += 1;
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        *next < deltas.len()
+    }
+
+    async fn route_all(&self, mut deltas: Deltas) {
         let mut initial = true;
         loop {
             let batch = tokio::select! {

@@ -161,6 +161,11 @@ impl Router {
         self.routes.len()
     }
 
+    /// Whether a mapping is to the object itself.
+    pub(crate) fn is_to_itself(&self, mapping: usize) -> bool {
+        matches!(self.routes[mapping].to, Target::Itself)
+    }
+
     /// Returns the keys that one of the mappings yields for a delta, each once.
     pub(crate) fn route(
         &self,

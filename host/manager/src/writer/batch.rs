@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flyball_types::ApiError;
 use futures::StreamExt;
 
-/// How many writes of one plugin are in flight at once. Each needs a connection, which costs both sides a handshake.
-pub(super) const CONCURRENCY: usize = 16;
-
-/// Runs the writes and returns their results, in their order. Those that are not started are `Skipped`.
+/// Runs the writes, of which so many may be in flight at once, and returns their results, in their order. Those that are
+/// not started are `Skipped`.
 pub(super) async fn run<W, T, F>(
     writes: Vec<W>,
     slow_start: Option<u32>,
     stop_on_error: bool,
+    in_flight: usize,
     write: impl Fn(W) -> F,
 ) -> Vec<Result<T, ApiError>>
 where
@@ -39,7 +38,7 @@ where
                 result
             }
         });
-        let concurrency = if stop_on_error { 1 } else { CONCURRENCY };
+        let concurrency = if stop_on_error { 1 } else { in_flight };
         // Collected first: the stream would otherwise borrow the iterator across its awaits.
         let started: Vec<_> = started.collect();
         results.extend(
@@ -87,7 +86,7 @@ mod tests {
         fails: usize,
     ) -> (Vec<String>, Vec<Result<Bytes, ApiError>>) {
         let started = Arc::new(Mutex::new(Vec::new()));
-        let results = run(writes(count), slow_start, stop_on_error, |write| {
+        let results = run(writes(count), slow_start, stop_on_error, 16, |write| {
             let started = started.clone();
             async move {
                 started.lock().push(write.target.name.clone());

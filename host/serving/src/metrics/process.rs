@@ -46,6 +46,14 @@ pub(super) fn register(metrics: &Metrics) {
     }
 }
 
+/// Returns when the process was started, in seconds since the Unix epoch; none if the system does not
+/// tell.
+pub(crate) fn process_start_time() -> Option<f64> {
+    let stat = Process::myself().ok()?.stat().ok()?;
+    let boot = procfs::boot_time_secs().ok()?;
+    Some(boot as f64 + stat.starttime as f64 / procfs::ticks_per_second() as f64)
+}
+
 /// Go's name of an architecture, which Kubernetes uses.
 fn go_arch(arch: &str) -> &str {
     match arch {

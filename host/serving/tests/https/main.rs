@@ -1,10 +1,12 @@
 //! Requests over HTTPS to the server in this process, with a fake API server.
 
 mod connections;
+mod pages;
 mod server;
+mod tls;
 
 use flyball_serving::debug::Page;
-use flyball_serving::{BindError, Certificate, ServingOptions, TlsOptions, bind};
+use flyball_serving::{Algorithms, BindError, Certificate, ServingOptions, TlsOptions, bind};
 use http::{HeaderMap, StatusCode};
 
 use crate::server::{Authority, Server, headers};
@@ -171,7 +173,7 @@ async fn a_debug_page_is_shown_to_those_who_may_see_it() -> anyhow::Result<()> {
     for path in [
         "/debug/controllers/some-controller/other",
         "/debug/controllers/other/graph",
-        "/debug/pprof",
+        "/debug/controllers",
     ] {
         assert_eq!(
             server.get_with_token(path, "scraper").await?.0,
@@ -186,6 +188,8 @@ async fn a_port_in_use_and_a_missing_certificate_are_errors() -> anyhow::Result<
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let tls = TlsOptions {
         certificate: Certificate::SelfSigned,
+        named: Vec::new(),
+        algorithms: Algorithms::default(),
         tls13_only: true,
         http2: false,
     };

@@ -8,12 +8,13 @@ use anyhow::Context;
 use bytes::Bytes;
 use flyball_serving::review::{Access, AccessReviewer, ReviewError, TokenReviewer, TrustLookup};
 use flyball_serving::{
-    Authentication, AuthenticationOptions, Authorization, AuthorizationOptions, Certificate,
-    DebugPages, Endpoints, HealthChecks, Metrics, ServingOptions, TlsOptions, User, bind,
+    Algorithms, Authentication, AuthenticationOptions, Authorization, AuthorizationOptions,
+    Certificate, DebugPages, Endpoints, HealthChecks, Metrics, ServingOptions, TlsOptions, User,
+    ZPages, bind,
 };
 use futures::future::BoxFuture;
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt, Empty};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -142,6 +143,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> anyhow::Result<Self> {
+        Self::start_with(|_| ()).await
+    }
+
+    /// Starts a server with other TLS settings.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut TlsOptions)) -> anyhow::Result<Self> {
         let files = tempfile::tempdir()?;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
@@ -150,11 +156,14 @@ impl Server {
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone())?;
 
-        let tls = TlsOptions {
+        let mut tls = TlsOptions {
             certificate: Certificate::Files { certificate, key },
+            named: Vec::new(),
+            algorithms: Algorithms::default(),
             tls13_only: false,
             http2: true,
         };
+        change(&mut tls);
         let options = ServingOptions {
             address: ([127, 0, 0, 1], 0).into(),
             tls,
@@ -180,6 +189,14 @@ impl Server {
             health: health.clone(),
             metrics: Metrics::new(),
             debug: debug.clone(),
+            zpages: Arc::new(ZPages {
+                component: "kube-controller-manager".to_owned(),
+                flags: Some([("v".to_owned(), "2".to_owned())].into()),
+                versions: None,
+                paths: Vec::new(),
+            }),
+            configz: "{\"kubecontrollermanager.config.k8s.io\":{}}".into(),
+            profiling: Some(Arc::new(|_| {})),
             authentication: Arc::new(Authentication::new(
                 authentication,
                 Some(fake.clone()),
@@ -236,21 +253,48 @@ impl Server {
         headers: HeaderMap,
         pair: Option<Pair>,
     ) -> anyhow::Result<(StatusCode, String)> {
+        let request = Request::get(format!("https://localhost{path}"));
+        let mut request = request.body(Full::default())?;
+        *request.headers_mut() = headers;
+        let response = self.send(request, pair).await?;
+        Ok((response.status(), response.into_body()))
+    }
+
+    /// Sends a request of an administrator over its own connection.
+    pub(crate) async fn as_admin(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: &'static str,
+    ) -> anyhow::Result<Response<String>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://localhost{path}"));
+        let mut request = request.body(Full::from(body))?;
+        *request.headers_mut() = headers;
+        let admin = self.clients.client("admin", "system:masters")?;
+        self.send(request, Some(admin)).await
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        pair: Option<Pair>,
+    ) -> anyhow::Result<Response<String>> {
         let stream = TcpStream::connect(self.address).await?;
         let stream = self.handshake(stream, b"h2", pair).await?;
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
                 .await?;
         let connection = tokio::spawn(connection);
-        let mut request =
-            Request::get(format!("https://localhost{path}")).body(Empty::<Bytes>::new())?;
-        *request.headers_mut() = headers;
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
         drop(sender);
         connection.abort();
-        Ok((status, String::from_utf8(body.to_vec())?))
+        // A profile is not text.
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok(Response::from_parts(head, body))
     }
 
     /// Performs the TLS handshake with this application protocol.

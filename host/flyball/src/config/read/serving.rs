@@ -1,18 +1,22 @@
 //! The flags of the HTTPS server.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use flyball_serving::{
-    AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions,
-    TlsOptions,
+    Algorithms, AuthenticationOptions, AuthorizationOptions, Certificate, NamedCertificate,
+    RequestHeaderOptions, ServingOptions, TlsOptions,
 };
 
 use super::ConfigError;
 use super::flags::Flags;
 use crate::config::ServingConfig;
+use crate::flag::{self, Flag};
+use crate::{cli, kcm};
 
 impl Flags<'_> {
-    pub(super) fn serving(&self) -> Result<Option<ServingConfig>, ConfigError> {
+    /// Returns the configuration of serving, if it is served, with sentences for the operator.
+    pub(super) fn serving(&self) -> Result<Option<(ServingConfig, Vec<String>)>, ConfigError> {
         let port = u16::try_from(self.int("secure-port"));
         let port = port.map_err(|_| self.error("secure-port", "it must be between 0 and 65535"))?;
         if port == 0 {
@@ -38,20 +42,23 @@ impl Flags<'_> {
         let tls13_only = match self.raw("tls-min-version") {
             Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
             Some("VersionTLS13") => true,
-            Some(_) => {
-                return Err(
-                    self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13")
-                );
+            Some(other) => {
+                let reason = format!("unknown tls version {other:?}");
+                return Err(self.error("tls-min-version", reason));
             }
         };
+        let http2 = !self.bool("disable-http2-serving");
+        let (algorithms, warnings) = self.algorithms(http2, tls13_only)?;
         let streams = self.at_least("http2-max-streams-per-connection", 0)?;
-        Ok(Some(ServingConfig {
+        let config = ServingConfig {
             options: ServingOptions {
                 address: SocketAddr::new(address, port),
                 tls: TlsOptions {
                     certificate,
+                    named: self.named_certificates()?,
+                    algorithms,
                     tls13_only,
-                    http2: !self.bool("disable-http2-serving"),
+                    http2,
                 },
                 http2_max_streams: if streams == 0 { 100 } else { streams },
             },
@@ -75,6 +82,98 @@ impl Flags<'_> {
                 denied_ttl: self.duration("authorization-webhook-cache-unauthorized-ttl")?,
             },
             authorization_kubeconfig: self.path("authorization-kubeconfig"),
-        }))
+            tolerate_lookup_failure: self.bool("authentication-tolerate-lookup-failure"),
+            profiling: self.bool("profiling"),
+            flagz: self.flagz(),
+            configz: kcm::shown::configz(|flag| self.uses(flag)),
+        };
+        Ok(Some((config, warnings)))
+    }
+
+    fn algorithms(
+        &self,
+        http2: bool,
+        tls13_only: bool,
+    ) -> Result<(Algorithms, Vec<String>), ConfigError> {
+        let mut algorithms = Algorithms::default();
+        let suites = self.list("tls-cipher-suites");
+        let suites = algorithms
+            .choose_suites(&suites, http2, tls13_only)
+            .map_err(|reason| self.error("tls-cipher-suites", reason))?;
+        let curves = self.list("tls-curve-preferences");
+        let curves: Vec<i64> = curves
+            .iter()
+            .map(|text| flag::int(text, i32::MIN.into(), i32::MAX.into()).unwrap_or_default())
+            .collect();
+        let curves = algorithms
+            .choose_curves(&curves)
+            .map_err(|reason| self.error("tls-curve-preferences", reason))?;
+        let old = ["VersionTLS10", "VersionTLS11"].map(str::to_owned);
+        let old = old
+            .into_iter()
+            .filter(|version| self.raw("tls-min-version") == Some(version))
+            .collect();
+        let unsupported = [
+            ("tls-cipher-suites", suites),
+            ("tls-curve-preferences", curves),
+            ("tls-min-version", old),
+        ];
+        let warnings = unsupported
+            .into_iter()
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(name, values)| {
+                format!(
+                    "--{name} names what Flyball does not support, and serves without: {}",
+                    values.join(", ")
+                )
+            });
+        Ok((algorithms, warnings.collect()))
+    }
+
+    /// Reads each `certificate,key` or `certificate,key:name,name`.
+    fn named_certificates(&self) -> Result<Vec<NamedCertificate>, ConfigError> {
+        let uses = self.0.get_many::<String>("tls-sni-cert-key");
+        uses.into_iter()
+            .flatten()
+            .map(|text| {
+                let (files, names) = match text.split_once(':') {
+                    Some((files, names)) => (files, Some(names.trim())),
+                    None => (text.as_str(), None),
+                };
+                if names == Some("") {
+                    return Err("empty names list is not allowed");
+                }
+                let names = names.into_iter().flat_map(|names| names.split(','));
+                let names = names.map(|name| name.trim().to_owned()).collect();
+                let files: Vec<&str> = files.split(',').map(str::trim).collect();
+                let [certificate, key] = files[..] else {
+                    return Err("expected comma separated certificate and key file paths");
+                };
+                let certificate = Certificate::Files {
+                    certificate: certificate.into(),
+                    key: key.into(),
+                };
+                Ok(NamedCertificate { certificate, names })
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|reason| self.error("tls-sni-cert-key", reason))
+    }
+
+    /// The values of all flags by name. Configuration values of plugins may be secrets.
+    fn flagz(&self) -> BTreeMap<String, String> {
+        let all = kcm::flags::FLAGS.iter().chain(cli::OWN);
+        let shown = |flag: &'static Flag| match flag.name {
+            "help" => "false".to_owned(),
+            "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),
+            _ => kcm::shown::text(flag.kind, &self.uses(flag)),
+        };
+        all.map(|flag| (flag.name.to_owned(), shown(flag)))
+            .collect()
+    }
+
+    /// All uses of a flag, or its default.
+    fn uses(&self, flag: &Flag) -> Vec<&str> {
+        let uses = self.0.get_many::<String>(flag.name);
+        uses.into_iter().flatten().map(String::as_str).collect()
     }
 }

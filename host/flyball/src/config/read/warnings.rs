@@ -12,7 +12,8 @@ impl Flags<'_> {
             .filter(|flag| self.is_given(flag.name))
             .filter(|flag| match flag.effect {
                 Effect::Yes(_) => false,
-                Effect::NotYet => true,
+                // An empty path asks for nothing.
+                Effect::NotYet => self.raw(flag.name) != Some(""),
                 Effect::Already(values) => {
                     !self.raw(flag.name).is_some_and(|text| match flag.kind {
                         Kind::Bool => values

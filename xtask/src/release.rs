@@ -1,0 +1,66 @@
+//! `cargo xtask release`: the host's binary as it is installed, without symbols, and the symbols in a file beside it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::build;
+use crate::run::{command, run, say, workspace};
+
+/// Builds the host and writes it to `target/dist`. Returns its path.
+pub(crate) fn build() -> Result<PathBuf> {
+    let built = build::all()?;
+    let folder = workspace().join("target/dist");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("can't create {}", folder.display()))?;
+    let binary = folder.join("flyball");
+    let symbols = separate(&built.host, &binary)?;
+    let size = |path: &Path| std::fs::metadata(path).map(|file| file.len() / 1_000_000);
+    say(&format!(
+        "{} has {} MB; its symbols are in {}, {} MB",
+        binary.display(),
+        size(&binary)?,
+        symbols.display(),
+        size(&symbols)?,
+    ));
+    Ok(binary)
+}
+
+/// Copies a binary without its symbols, and writes them to a file with the extension `debug` beside the copy. The copy
+/// names that file, so that profilers and debuggers find it. Returns its path.
+fn separate(from: &Path, to: &Path) -> Result<PathBuf> {
+    let symbols = to.with_extension("debug");
+    run(command("objcopy")
+        .arg("--only-keep-debug")
+        .arg(from)
+        .arg(&symbols))?;
+    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+    link.push(&symbols);
+    run(command("objcopy")
+        .arg("--strip-all")
+        .arg(link)
+        .arg(from)
+        .arg(to))?;
+    Ok(symbols)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_runs_without_its_symbols_and_is_smaller() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, copy) = (std::env::current_exe().unwrap(), folder.path().join("copy"));
+        let symbols = separate(&own, &copy).unwrap();
+        let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+        assert!(size(&copy) < size(&own));
+        assert!(size(&symbols) > 0);
+        let listed = std::process::Command::new(&copy)
+            .args(["--list", "release::"])
+            .output()
+            .unwrap();
+        assert!(listed.status.success());
+        assert!(String::from_utf8_lossy(&listed.stdout).contains("release::tests::"));
+    }
+}
