@@ -5,6 +5,7 @@
 
 mod builds;
 mod interceptor;
+mod metrics_api;
 mod proxy;
 mod scenario;
 
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 pub use builds::{replace, stamped};
 pub use interceptor::Interceptor;
+pub use metrics_api::MetricsApi;
 pub use proxy::Proxy;
 pub use scenario::*;
 

@@ -13,6 +13,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("DaemonSet", "apis/apps/v1", "daemonsets"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
+    (
+        "HorizontalPodAutoscaler",
+        "apis/autoscaling/v2",
+        "horizontalpodautoscalers",
+    ),
     ("Job", "apis/batch/v1", "jobs"),
     ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),

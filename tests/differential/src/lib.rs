@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
-use flyball_cluster_tests::Cluster;
+use flyball_cluster_tests::{Cluster, MetricsApi};
 use flyball_controlplane::{Options, Process};
 use futures::StreamExt;
 use serde_json::Value;
@@ -166,9 +166,15 @@ async fn play_set(
     })
     .await?;
     prepare(&cluster, scenarios).await?;
+    let metrics = if plane.has_metrics {
+        Some(MetricsApi::start(&cluster).await?)
+    } else {
+        None
+    };
     let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     controllers.stop().await?;
+    drop(metrics);
     if outcomes.values().any(Result::is_err) {
         cluster.plane.keep_logs();
     }

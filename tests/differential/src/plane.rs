@@ -11,6 +11,8 @@ pub struct Plane {
     /// Whether its scenarios keep the machine busy. Then no other control plane runs at the same time,
     /// since the number of their writes depends on timing.
     pub(crate) is_busy: bool,
+    /// Whether the metrics APIs are served.
+    pub(crate) has_metrics: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
 }
@@ -26,6 +28,7 @@ static PLANES: &[Plane] = &[
     HOUSEKEEPING,
     PODS,
     QUOTAS,
+    AUTOSCALERS,
 ];
 
 /// The plane of the controllers that create pods.
@@ -55,6 +58,7 @@ pub const WORKLOADS: Plane = Plane {
         "statefulset-controller",
     ],
     is_busy: true,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -69,6 +73,7 @@ const NAMESPACES: Plane = Plane {
         "serviceaccount-token-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -82,6 +87,7 @@ const GARBAGE: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -93,6 +99,7 @@ const LEGACY_TOKENS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
@@ -120,6 +127,7 @@ const HOUSEKEEPING: Plane = Plane {
         "volumeattributesclass-protection-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
 };
 
@@ -136,6 +144,7 @@ const PODS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
 };
@@ -150,7 +159,24 @@ const QUOTAS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
+    has_metrics: false,
     flags: &[],
+};
+
+/// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
+const AUTOSCALERS: Plane = Plane {
+    folders: &["horizontal-pod-autoscaler"],
+    controllers: &[
+        "horizontal-pod-autoscaler-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    has_metrics: true,
+    flags: &[
+        "--horizontal-pod-autoscaler-sync-period=2s",
+        "--horizontal-pod-autoscaler-downscale-stabilization=1s",
+    ],
 };
 
 impl Plane {

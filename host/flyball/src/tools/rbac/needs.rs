@@ -180,7 +180,7 @@ impl Needs {
 /// Whether a rule allows some of what is asked for.
 fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
     let has = |words: &BTreeSet<String>, word: &str| words.contains(word) || words.contains("*");
-    let covers = |known: &String| match (known.parse(), &ask.kind) {
+    let covers = |known: &String| match (known.parse::<KindPattern>(), &ask.kind) {
         (_, KindPattern::All) | (Ok(KindPattern::All), _) => true,
         (Ok(KindPattern::Group(group)), KindPattern::One(kind)) => group == kind.group,
         (Ok(known), asked) => known == *asked,
