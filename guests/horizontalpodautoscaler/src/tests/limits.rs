@@ -56,12 +56,14 @@ fn the_bounds_and_the_default_rate_limit_a_change() {
 #[test]
 fn the_highest_recommendation_of_the_window_prevails() {
     let spec = spec(json!({"minReplicas": 1, "maxReplicas": 20}));
-    let mut memory = Memory::default();
-    memory.recommendations = vec![
-        Recommendation::new(9, ago(301)),
-        Recommendation::new(6, ago(300)),
-        Recommendation::new(5, ago(10)),
-    ];
+    let mut memory = Memory {
+        recommendations: vec![
+            Recommendation::new(9, ago(301)),
+            Recommendation::new(6, ago(300)),
+            Recommendation::new(5, ago(10)),
+        ],
+        ..Memory::default()
+    };
     check(
         limited(&spec, 8, 2, &mut memory),
         6,

@@ -65,7 +65,7 @@ pub(super) fn mappings() -> Vec<Mapping> {
             name: name(&map.pathname),
         })
         .collect();
-    mappings.sort_by_key(|mapping| (PathBuf::from(&mapping.name) != binary, mapping.start));
+    mappings.sort_by_key(|mapping| (Path::new(&mapping.name) != binary, mapping.start));
     mappings
 }
 
