@@ -78,44 +78,42 @@ async fn bind_default(path: &Path, process: u32) -> anyhow::Result<(UnixListener
     }
 }
 
-fn serve_on(
+async fn serve_on(
     listener: UnixListener,
     path: PathBuf,
     admin: AdminHandle,
     recent: Recent,
     stop: CancellationToken,
-) -> impl Future<Output = ()> {
-    async move {
-        let connections = TaskTracker::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stop.cancelled() => break,
-            };
-            let Ok((stream, _)) = accepted else {
-                // If file descriptors have run out, it would fail again immediately.
-                tokio::time::sleep(ACCEPT_AGAIN).await;
-                continue;
-            };
-            if !is_same_user(&stream) {
-                tracing::warn!("refused a connection of another user to the admin socket");
-                continue;
-            }
-            let (admin, recent) = (admin.clone(), recent.clone());
-            let stop = stop.clone();
-            connections.spawn(async move {
-                tokio::select! {
-                    done = converse(stream, &admin, &recent) => {
-                        if let Err(error) = done {
-                            tracing::debug!(%error, "a connection to the admin socket failed");
-                        }
-                    }
-                    () = stop.cancelled() => {}
-                }
-            });
+) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // If file descriptors have run out, it would fail again immediately.
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        if !is_same_user(&stream) {
+            tracing::warn!("refused a connection of another user to the admin socket");
+            continue;
         }
-        let _ = fs::remove_file(path);
+        let (admin, recent) = (admin.clone(), recent.clone());
+        let stop = stop.clone();
+        connections.spawn(async move {
+            tokio::select! {
+                done = converse(stream, &admin, &recent) => {
+                    if let Err(error) = done {
+                        tracing::debug!(%error, "a connection to the admin socket failed");
+                    }
+                }
+                () = stop.cancelled() => {}
+            }
+        });
     }
+    let _ = fs::remove_file(path);
 }
 
 /// Binds the socket with access for this user only. Replaces a socket that no process serves.

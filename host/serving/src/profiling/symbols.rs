@@ -1,6 +1,6 @@
 //! Names of functions and the mappings of the process, for the addresses of a profile.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use procfs::process::{MMapPath, Process};
 

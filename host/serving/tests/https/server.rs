@@ -235,8 +235,8 @@ impl Server {
         let sent = requests.iter().map(|(path, headers)| {
             let mut sender = sender.clone();
             async move {
-                let mut request =
-                    Request::get(format!("https://localhost{path}")).body(Empty::<Bytes>::new())?;
+                let mut request = Request::get(format!("https://localhost{path}"))
+                    .body(Full::<Bytes>::default())?;
                 *request.headers_mut() = headers.clone();
                 anyhow::Ok(sender.send_request(request).await?.status())
             }
