@@ -83,9 +83,12 @@ async fn files(arena: &mut Arena) -> Result<()> {
         let from = arena.log()?.len();
         arena.reset_peak()?;
         replace(&file, &faulty_as(mode)?)?;
-        let answer = arena
-            .says_of(mode, from, "ungranted.wasm", expected)
-            .await?;
+        // Once its name is known, it stands for the file.
+        let about = match mode {
+            "built-in" => "deployment-controller",
+            _ => "ungranted.wasm",
+        };
+        let answer = arena.says_of(mode, from, about, expected).await?;
         names_limit(mode, class, &[answer])?;
         arena.passed(mode, class, from, expected).await?;
     }

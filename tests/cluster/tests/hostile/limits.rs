@@ -40,6 +40,8 @@ pub(crate) const WAITING_CALLS: Case = Case {
         wall = "5s"
         writes-per-second = 1
         writes-burst = 1
+        # Of so many failures, those that matter here would be dropped.
+        log-lines-per-second = 0
     "#,
     script: r#"[{"enqueue": ["faulty", "script", 1000]},
                 {"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "count": 100}}]"#,
