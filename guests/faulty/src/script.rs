@@ -142,7 +142,8 @@ pub(crate) fn template(arguments: &Value) -> host::signer::CertificateTemplate {
         email_addresses: Vec::new(),
         ip_addresses: Vec::new(),
         uris: Vec::new(),
-        key_usages: KeyUsages::all(),
+        // All nine.
+        key_usages: KeyUsages::from_bits_retain((1 << 9) - 1),
         extended_key_usages: Vec::new(),
         not_before: host::types::Time {
             seconds: 0,

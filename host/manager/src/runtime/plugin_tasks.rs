@@ -15,7 +15,7 @@ use crate::runtime::context::PluginContext;
 use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::guest_route::GuestRoute;
 use crate::runtime::route::WatchRoute;
-use crate::runtime::tickers::tick;
+use crate::runtime::tickers::{jittered, tick};
 use crate::runtime::worker::{Worker, work};
 
 /// The interval at which memory and instances that nobody uses are given back.
@@ -25,11 +25,6 @@ const IDLE: Duration = Duration::from_secs(15);
 
 /// For how long the calls of a plugin that was removed may go on.
 const REMOVAL: Duration = Duration::from_secs(1);
-
-/// Returns a time that is longer than this one by a random factor of up to 2, so that not all begin at once.
-pub(super) fn jittered(time: Duration) -> Duration {
-    time.mul_f64(1.0 + rand::random::<f64>())
-}
 
 /// The tasks of a running version of a plugin.
 pub(crate) struct PluginTasks {
@@ -289,19 +284,5 @@ impl PluginTasks {
                 tracing::debug!(controller = context.name(), "writes are still in flight");
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_jittered_time_is_at_most_twice_as_long() {
-        let time = Duration::from_secs(10);
-        let times: Vec<Duration> = (0..100).map(|_| jittered(time)).collect();
-        assert!(times.iter().all(|one| (time..time * 2).contains(one)));
-        assert!(times.iter().any(|one| *one != times[0]));
-        assert_eq!(jittered(Duration::ZERO), Duration::ZERO);
     }
 }

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::context::PluginContext;
 use crate::runtime::guest_route::{GuestRoute, RouteSender};
-use crate::runtime::plugin_tasks::jittered;
 use crate::runtime::router::{Enqueue, Router};
+use crate::runtime::tickers::jittered;
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
