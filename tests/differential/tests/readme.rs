@@ -1,0 +1,46 @@
+//! The README's table of controllers.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+#[test]
+fn the_readme_lists_each_controller_with_the_number_of_its_scenarios() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("../../README.md"))?;
+    let (_, table) = readme
+        .split_once("| controller | state |")
+        .context("the README has a table of controllers")?;
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    for row in &rows {
+        let [controller, _, scenarios, size, memory] = row[..] else {
+            anyhow::bail!("the row {row:?} does not have five columns");
+        };
+        let folder = root.join("scenarios").join(controller);
+        let files = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+        ensure!(
+            scenarios.parse() == Ok(files),
+            "{controller} has {files} scenarios"
+        );
+        ensure!(
+            size.parse::<u32>().is_ok() && memory.parse::<u32>().is_ok(),
+            "the size and the memory of {controller} are missing"
+        );
+    }
+    for folder in std::fs::read_dir(root.join("scenarios"))? {
+        let name = folder?.file_name();
+        ensure!(
+            rows.iter().any(|row| name.to_str() == Some(row[0])),
+            "the README lacks {}",
+            name.display()
+        );
+    }
+    let count = format!("| {} controllers of kube-controller-manager", rows.len());
+    ensure!(readme.contains(&count), "the table has {} rows", rows.len());
+    Ok(())
+}
