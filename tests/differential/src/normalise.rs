@@ -19,6 +19,7 @@ const RANDOM_FIELDS: &[&str] = &[
     "hostIPs",
     "containerID",
     "imageID",
+    "authentication.kubernetes.io/credential-id",
 ];
 /// Compared separately: see `managers.rs`.
 pub(crate) const MANAGED_FIELDS: &str = "managedFields";
