@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Key, Reference, info};
+use flyball_sdk::{Key, ObjectReference, Reference, info};
 
 use crate::node::{self, Node};
 use crate::owners::{self, Owner, Owners};
@@ -156,7 +156,11 @@ fn warn(host: &Host, dependent: &Node, named: &Reference) {
         kind.api_version(),
         kind.kind
     );
-    let about = dependent.metadata.reference(&dependent.kind().to_string());
+    // As kube-controller-manager's, the event does not name the version of the object.
+    let about = ObjectReference {
+        resource_version: String::new(),
+        ..dependent.metadata.reference(&dependent.kind().to_string())
+    };
     let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
     host.emit(Event::warning(&about, "OwnerRefInvalidNamespace", &message));
 }

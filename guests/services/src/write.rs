@@ -36,6 +36,11 @@ pub struct Written {
     pub deleted: usize,
 }
 
+/// The list, unless it is empty: kube-controller-manager sends null in place of an empty list.
+fn some<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
+}
+
 /// The write that creates a slice for an object with this name.
 pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
     #[derive(Serialize)]
@@ -43,8 +48,8 @@ pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
     struct Object<'a> {
         metadata: Metadata<'a>,
         address_type: &'a str,
-        endpoints: &'a [Endpoint],
-        ports: &'a [EndpointPort],
+        endpoints: Option<&'a [Endpoint]>,
+        ports: Option<&'a [EndpointPort]>,
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -63,8 +68,8 @@ pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
             owner_references: [&content.owner],
         },
         address_type: &content.address_type,
-        endpoints: &content.endpoints,
-        ports: &content.ports,
+        endpoints: some(&content.endpoints),
+        ports: some(&content.ports),
     };
     Write::create(Slice::KIND, namespace, &object)
 }
@@ -74,8 +79,8 @@ pub fn replace(slice: &Slice, content: &Content) -> Write {
     #[derive(Serialize)]
     struct Change<'a> {
         metadata: Metadata<'a>,
-        endpoints: &'a [Endpoint],
-        ports: &'a [EndpointPort],
+        endpoints: Option<&'a [Endpoint]>,
+        ports: Option<&'a [EndpointPort]>,
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -90,8 +95,8 @@ pub fn replace(slice: &Slice, content: &Content) -> Write {
             annotations: change_of(&slice.meta.annotations, &content.annotations),
             owner_references: [&content.owner],
         },
-        endpoints: &content.endpoints,
-        ports: &content.ports,
+        endpoints: some(&content.endpoints),
+        ports: some(&content.ports),
     };
     Write::update(Slice::KIND, &slice.meta, &change)
 }
@@ -106,7 +111,7 @@ pub fn update(
     #[derive(Serialize)]
     struct Change<'a> {
         metadata: Metadata,
-        endpoints: &'a [Endpoint],
+        endpoints: Option<&'a [Endpoint]>,
     }
     #[derive(Serialize)]
     struct Metadata {
@@ -118,7 +123,7 @@ pub fn update(
             labels: change_of(&slice.meta.labels, labels),
             annotations: change_of(&slice.meta.annotations, annotations),
         },
-        endpoints,
+        endpoints: some(endpoints),
     };
     Write::update(Slice::KIND, &slice.meta, &change)
 }

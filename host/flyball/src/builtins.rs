@@ -31,6 +31,7 @@ include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 /// File stems that are not a name of the controller, with the canonical name of the controller.
 const FILES: &[(&str, &str)] = &[
     ("rootca", "root-ca-certificate-publisher-controller"),
+    ("endpoints", "endpoints-controller"),
     (
         "legacytokencleaner",
         "legacy-serviceaccount-token-cleaner-controller",

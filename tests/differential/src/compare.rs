@@ -1,7 +1,7 @@
 //! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a table
 //! with a row for each scenario.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context, Result, anyhow};
@@ -216,7 +216,11 @@ impl fmt::Display for Report {
         write!(f, "\n{}", fidelity::Table::of(self))?;
         // They are reported and do not fail: which series exist depends on what happened.
         for (plane, differences) in &self.metrics {
-            for text in differences {
+            let families: BTreeSet<String> = differences
+                .iter()
+                .map(|text| metrics::family(text))
+                .collect();
+            for text in families {
                 writeln!(f, "metrics of the plane of {plane}: {text}")?;
             }
         }

@@ -82,6 +82,19 @@ fn describe(line: &str) -> Option<String> {
     Some(format!("{family}{{{}}}", described.join(",")))
 }
 
+/// Shortens a text about a series of a histogram to one about the histogram, so that its buckets take one line.
+pub(crate) fn family(text: &str) -> String {
+    let bucket = text
+        .split_once("le=\"")
+        .and_then(|(before, rest)| Some((before, rest.split_once('"')?.1)));
+    let text = bucket.map_or(text.to_owned(), |(before, after)| {
+        (before.to_owned() + after.trim_start_matches(',')).replace(",}", "}")
+    });
+    ["_bucket{", "_count{", "_sum{"]
+        .iter()
+        .fold(text, |text, suffix| text.replace(suffix, "{"))
+}
+
 /// The position of the quote that ends a value. A backslash escapes the character after it.
 fn end_of_value(text: &str) -> usize {
     let mut is_escaped = false;
@@ -146,5 +159,15 @@ mod tests {
             "workqueue_adds_total{name=\"job\"}",
         ];
         assert_eq!(series(page), expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn the_series_of_a_histogram_have_one_family() {
+        for series in ["b_bucket{a,le=\"0.5\",name=\"c\"}", "b_sum{a,name=\"c\"}"] {
+            assert_eq!(
+                family(&format!("missing: {series}")),
+                "missing: b{a,name=\"c\"}"
+            );
+        }
     }
 }

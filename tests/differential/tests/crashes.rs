@@ -44,7 +44,7 @@ const PLAYED_ALONE: [&str; 7] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
-    "node-lifecycle/silent",
+    "node-lifecycle/evicted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
     "taint-eviction/not-tolerated",
