@@ -12,7 +12,7 @@ use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
 /// The scenarios, in the order of their planes. Those of a plane are played concurrently.
-const PLAYED: [&str; 25] = [
+const PLAYED: [&str; 23] = [
     "cronjob/replaced",
     "daemonset/rolling-update",
     "deployment/rolling-update",
@@ -35,9 +35,7 @@ const PLAYED: [&str; 25] = [
     "pod-garbage-collector/unscheduled",
     "pod-garbage-collector/unscheduled-and-ended",
     "resourcequota/pod-deleted",
-    "resourcequota/scopes",
     "resourcequota/services",
-    "resourcequota/several-quotas",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
 const PLAYED_ALONE: [&str; 7] = [
