@@ -9,10 +9,7 @@ fn a_service_without_pods_has_one_empty_slice() {
     let cluster = cluster([service(json!({}))]);
     assert_eq!(reconcile(&cluster), ["create"]);
     let slice = &slices(&cluster)[0];
-    assert_eq!(
-        (&slice["endpoints"], &slice["ports"]),
-        (&json!([]), &json!([]))
-    );
+    assert!(slice["endpoints"].is_null() && slice["ports"].is_null());
     assert!(reconcile(&cluster).is_empty());
 }
 
@@ -26,10 +23,7 @@ fn the_first_pod_takes_the_empty_slice_and_the_last_one_leaves_it() {
     cluster.remove("v1/Pod", "a", "web-1");
     assert_eq!(reconcile(&cluster), ["update"]);
     let slice = &slices(&cluster)[0];
-    assert_eq!(
-        (&slice["endpoints"], &slice["ports"]),
-        (&json!([]), &json!([]))
-    );
+    assert!(slice["endpoints"].is_null() && slice["ports"].is_null());
 }
 
 #[test]

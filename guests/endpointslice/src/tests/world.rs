@@ -77,8 +77,8 @@ pub(super) fn slices(cluster: &Cluster) -> Vec<Value> {
 pub(super) fn members(cluster: &Cluster) -> Vec<Vec<String>> {
     let name = |endpoint: &Value| endpoint["targetRef"]["name"].as_str().unwrap().to_owned();
     let members = |slice: &Value| {
-        let endpoints = slice["endpoints"].as_array().unwrap();
-        endpoints.iter().map(name).collect()
+        let endpoints = slice["endpoints"].as_array();
+        endpoints.into_iter().flatten().map(name).collect()
     };
     slices(cluster).iter().map(members).collect()
 }
