@@ -47,7 +47,7 @@ fn only_pods_on_unknown_nodes_leave_an_empty_slice() {
     cluster.remove("v1/Node", "", "node");
     try_reconcile(&cluster).unwrap_err();
     assert_eq!(sizes(&cluster), [0]);
-    assert_eq!(slices(&cluster)[0]["ports"], json!([]));
+    assert!(slices(&cluster)[0]["ports"].is_null());
 }
 
 #[test]
