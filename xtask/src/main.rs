@@ -7,6 +7,7 @@ mod build;
 mod componentize;
 mod demo;
 mod differential;
+mod failures;
 mod fuzz;
 mod guests;
 mod prerequisites;

@@ -1,5 +1,6 @@
 //! Runs commands.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,6 +29,29 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("can't start `{name}`"))?;
+    if !status.success() {
+        bail!("`{name}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command whose standard output is shown and read line by line. Fails if the command does.
+pub(crate) fn run_and_read(command: &mut Command, mut read: impl FnMut(&str)) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("can't start `{name}`"))?;
+    let output = child.stdout.take().expect("the output is piped");
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.with_context(|| format!("can't read the output of `{name}`"))?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        read(&line);
+    }
+    let status = child
+        .wait()
+        .with_context(|| format!("can't wait for `{name}`"))?;
     if !status.success() {
         bail!("`{name}` failed: {status}");
     }

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use flyball_cluster_tests::FULL;
 use flyball_controlplane::{Assets, SKIPPED_FILE};
 
+use crate::failures::Failures;
 use crate::prerequisites::{C_COMPILER, GO, PYTHON, require};
-use crate::run::{command, run, say, workspace};
+use crate::run::{command, run_and_read, say, workspace};
 use crate::{build, guests};
 
 /// Build everything, then run every test
@@ -50,8 +51,13 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     if arguments.full {
         cargo.env(FULL, "1");
     }
-    let tested = run(&mut cargo);
+    let mut failures = Failures::default();
+    let tested = run_and_read(&mut cargo, |line| failures.read(line));
     list_skipped(&skipped)?;
+    if failures.len() > 0 {
+        say(&format!("failed tests: {}", failures.len()));
+        print!("{}", failures.report());
+    }
     tested
 }
 
