@@ -140,6 +140,8 @@ impl Terms<'_> {
     /// state.
     async fn settle(&mut self, numbers: &[Numbers]) -> Result<State> {
         reach(&self.cluster.client, NAMESPACE, numbers).await?;
+        self.canary().await?;
+        recount_quotas(&self.cluster.client, self.canaries).await?;
         let mut before = State::read(&self.cluster.client).await?;
         loop {
             self.canary().await?;
@@ -234,6 +236,31 @@ async fn create_namespace(client: &Client, name: &str) -> Result<()> {
         Ok(account.map(drop).ok_or_else(|| "none".into()))
     })
     .await
+}
+
+/// Changes the limits of the quotas, so that the leader counts what they limit, and waits for its counts.
+///
+/// A count can be behind: the leader counted before it had seen an object that admission had counted. The
+/// next leader would correct it.
+async fn recount_quotas(client: &Client, services: usize) -> Result<()> {
+    let services = services.to_string();
+    let change = json!({"spec": {"hard": {"services": services}}});
+    for name in QUOTAS {
+        api::patch(client, "ResourceQuota", NAMESPACE, name, &change).await?;
+        until("the quota is counted again", async || {
+            let quota = api::get(client, "ResourceQuota", NAMESPACE, name)
+                .await?
+                .unwrap_or_default();
+            let seen = &quota["status"]["hard"]["services"];
+            Ok(if *seen == *services {
+                Ok(())
+            } else {
+                Err(quota["status"].to_string())
+            })
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// Creates all objects, and waits until their pods run.

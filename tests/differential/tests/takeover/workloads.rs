@@ -69,11 +69,11 @@ pub(crate) fn objects() -> Vec<Value> {
         budget("numbered", "rolled-out", json!({"minAvailable": 2})),
         budget("percent", "updated-set", json!({"maxUnavailable": "40%"})),
         quota(
-            "objects",
+            QUOTAS[0],
             json!({"count/jobs.batch": "50", "count/statefulsets.apps": "50"}),
         ),
         quota(
-            "claims",
+            QUOTAS[1],
             json!({"persistentvolumeclaims": "10", "requests.storage": "100Gi"}),
         ),
         // These roll out.
@@ -486,6 +486,9 @@ pub(crate) fn budget(name: &str, app: &str, mut spec: Value) -> Value {
     spec["selector"] = json!({"matchLabels": {"app": app}});
     json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec})
 }
+
+/// The quotas among the objects.
+pub(crate) const QUOTAS: [&str; 2] = ["objects", "claims"];
 
 pub(crate) fn quota(name: &str, hard: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": hard}})
