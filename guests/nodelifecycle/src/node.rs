@@ -2,6 +2,7 @@
 //! taints from what was decided about the node, and the labels from other labels.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use flyball_sdk::info;
 use flyball_sdk::prelude::*;
@@ -17,6 +18,10 @@ const LABELS: [(&str, &str); 2] = [
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
 ];
 
+/// How long a node is left alone after a conflict, until the cache has the version that was in the way. A retry at once would
+/// often be another conflict. kube-controller-manager waits as long.
+const CAUGHT_UP: Duration = Duration::from_millis(100);
+
 /// Writes the taints and labels of a node if they are wrong.
 ///
 /// # Errors
@@ -29,9 +34,12 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     let no_execute = wanted.as_ref().and_then(|wanted| wanted.taints(&node, now));
     if let Some(patch) = patch(&node, no_execute.as_deref(), now) {
         let write = Write::patch(Node::KIND, "", name, PatchType::Strategic, &patch);
-        host.write(write)
-            .found()
-            .doing(|| format!("updating the taints and labels of node {name}"))?;
+        match host.write(write).found() {
+            Err(error) if error.is_conflict() => return Ok(Outcome::RequeueAfter(CAUGHT_UP)),
+            written => {
+                written.doing(|| format!("updating the taints and labels of node {name}"))?
+            }
+        };
     }
     if let Some(wanted) = wanted {
         Wanted::end(host, name);

@@ -1,5 +1,7 @@
 //! `NoSchedule` taints and labels.
 
+use std::time::Duration;
+
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, refusal};
 
@@ -54,6 +56,9 @@ fn a_node_that_is_gone_needs_nothing_and_a_conflict_is_retried() {
     let cluster = Cluster::with([node("a", "False")]);
     assert_eq!(changed_node(&cluster, "gone").unwrap(), Outcome::Done);
     cluster.fail("patch", NODE, refusal(409, "Conflict"));
+    let later = Outcome::RequeueAfter(Duration::from_millis(100));
+    assert_eq!(changed_node(&cluster, "a").unwrap(), later);
+    cluster.fail("patch", NODE, refusal(500, "InternalError"));
     let error = changed_node(&cluster, "a").unwrap_err();
     assert!(!error.is_terminal(), "{error}");
     cluster.fail("patch", NODE, refusal(404, "NotFound"));

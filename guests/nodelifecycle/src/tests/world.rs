@@ -80,7 +80,7 @@ pub(super) fn turn(cluster: &Cluster, zone: &str) -> Result<Outcome, Error> {
     to_the_end(cluster, LIMITERS, &format!(":{zone}"))
 }
 
-/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. A failure of those stays in
+/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. Those that are not done stay in
 /// their queue.
 fn to_the_end(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
     let mut outcome = of(cluster, queue, key)?;
@@ -88,7 +88,7 @@ fn to_the_end(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Erro
         outcome = of(cluster, queue, key)?;
     }
     for one in cluster.enqueued() {
-        if one.queue != NODES || changed_node(cluster, &one.key).is_err() {
+        if one.queue != NODES || !matches!(changed_node(cluster, &one.key), Ok(Outcome::Done)) {
             let key = Key::new("", &one.key);
             cluster.host().queue().add(&one.queue, &key)?;
         }
