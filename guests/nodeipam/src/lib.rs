@@ -36,7 +36,7 @@ pub const NODES: &str = "cidrallocator_node";
 /// The queue of the key that counts the used blocks.
 const COUNTS: &str = "cidrallocator_usage";
 /// How long changes of nodes are collected before they are counted.
-const COUNT_DELAY: Duration = Duration::from_secs(1);
+const COUNT_DELAY: Duration = Duration::from_millis(200);
 /// How often ranges are written before the failure is reported.
 const ATTEMPTS: usize = 3;
 

@@ -1,6 +1,5 @@
 //! The metrics, and nodes that wait for a block.
 
-use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
 
 use super::world::*;
