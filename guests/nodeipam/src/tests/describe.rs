@@ -13,10 +13,7 @@ fn the_description_has_the_names_of_kube_controller_manager() {
     assert_eq!(description.event_source, "cidrAllocator");
     assert_eq!(description.concurrency, 30);
     assert_eq!(description.queues[0].name, "cidrallocator_node");
-    assert_eq!(
-        permissions(&description),
-        ["v1/Node  list", "v1/Node  patch"]
-    );
+    assert_eq!(permissions(&description), ["v1/Node  list,patch"]);
     let mut names: Vec<&str> = description
         .metrics
         .iter()
