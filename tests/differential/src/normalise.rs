@@ -98,8 +98,8 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The reporters of events that no controller under test reports. When they report depends on timing.
-const OTHERS: [&str; 2] = ["default-scheduler", "ipallocator-repair-controller"];
+/// The reasons of events of the scheduler and the API server that depend on timing.
+const IGNORED: [&str; 2] = ["FailedScheduling", "ClusterIPNotAllocated"];
 
 /// The events: component, type, kind of the object, reason, and whether they lack the object's version.
 /// Their counts, and the numbers in their messages, depend on the order in which pods become ready. The
@@ -107,14 +107,9 @@ const OTHERS: [&str; 2] = ["default-scheduler", "ipallocator-repair-controller"]
 /// Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let is_of_another = |event: &Value| {
-        let reporter = event["reportingComponent"].as_str().unwrap_or_default();
-        let source = event["source"]["component"].as_str().unwrap_or_default();
-        OTHERS.contains(&reporter) || OTHERS.contains(&source)
-    };
     events
         .iter()
-        .filter(|event| !is_of_another(event))
+        .filter(|event| IGNORED.iter().all(|reason| event["reason"] != **reason))
         .map(|event| {
             let version = match &event["involvedObject"]["resourceVersion"] {
                 Value::String(_) => "",
