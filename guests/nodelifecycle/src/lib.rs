@@ -2,9 +2,10 @@
 //!
 //! - The [`monitor`] looks at all nodes periodically. It notes when it last heard of each ([`observe`]), by the local clock,
 //!   marks those that have been silent for too long ([`unknown`]), and updates the states of the zones ([`disruption`]).
-//! - A [`limiter`] for each zone adds `NoExecute` taints to nodes that are not ready, at a rate that follows from the zone's
-//!   state.
-//! - [`node`] keeps the `NoSchedule` taints and the deprecated labels of a node in line with its conditions and labels.
+//! - A [`limiter`] for each zone decides which nodes that are not ready get a `NoExecute` taint, at a rate that follows from
+//!   the zone's state.
+//! - [`node`] writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, and
+//!   the `NoExecute` taints from what the others have decided ([`wanted`]).
 //! - [`pods`] marks the pods of nodes that are not ready.
 //!
 //! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each lease.
@@ -22,6 +23,7 @@ pub mod settings;
 pub mod taints;
 pub mod unknown;
 pub mod views;
+pub mod wanted;
 pub mod zone;
 
 #[cfg(test)]
@@ -85,8 +87,8 @@ impl Controller for NodeLifecycle {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let name = &request.key.name;
         match request.queue.as_str() {
-            MONITOR => monitor::pass(host),
-            LIMITERS => limiter::taint(host, &Zone::parse(name)),
+            MONITOR => monitor::reconcile(host),
+            LIMITERS => limiter::reconcile(host, &Zone::parse(name)),
             PODS => pods::mark(host, name),
             _ => node::reconcile(host, name),
         }

@@ -1,18 +1,18 @@
-//! Adds `NoExecute` taints to the nodes of a zone, at the zone's rate.
+//! Gives the nodes of a zone that wait for a `NoExecute` taint their turns, at the zone's rate.
 //!
-//! The monitor decides which nodes of a zone wait for a taint, and the rate ([`Waiting`]). Only [`taint`] changes the time
-//! from which the next one may get it ([`Bucket`]): a token bucket that holds one token.
+//! The monitor decides which nodes of a zone wait, and the rate ([`Waiting`]). Only [`reconcile`] changes the time from which
+//! the next one may have its turn ([`Bucket`]): a token bucket that holds one token.
 
 use std::time::Duration;
 
-use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::monitor::EVICTIONS;
+use crate::NODES;
 use crate::observe::millis;
-use crate::taints::{of_status, patch, swapped};
+use crate::taints::{of_status, swapped};
 use crate::views::Node;
+use crate::wanted::Wanted;
 use crate::zone::Zone;
 
 /// The nodes of a zone that wait for a taint.
@@ -77,11 +77,12 @@ fn interval(rate: f64) -> u64 {
     (1000.0 / rate).ceil() as u64
 }
 
-/// Adds the taint to as many nodes of a zone as have their turn, and returns when the next one has it.
+/// Gives the next node of a zone its turn, wakes those that have had it and lack the taint, and returns when the next one has
+/// its turn.
 ///
 /// # Errors
-/// A read or a write failed. A failed write takes no token.
-pub fn taint(host: &Host, zone: &Zone) -> Result<Outcome, Error> {
+/// A read failed, or the memo is full.
+pub fn reconcile(host: &Host, zone: &Zone) -> Result<Outcome, Error> {
     let memo = host.memo();
     let Some(waiting) = memo.get::<Waiting>(&Waiting::key(zone)) else {
         return Ok(Outcome::Done);
@@ -91,16 +92,16 @@ pub fn taint(host: &Host, zone: &Zone) -> Result<Outcome, Error> {
     let mut bucket = before
         .unwrap_or(Bucket::full(waiting.rate))
         .at_rate(waiting.rate, now);
-    let result = take_turns(host, zone, &waiting, &mut bucket, now);
+    let next = next_turn(host, zone, &waiting, &mut bucket, now)?;
     if before != Some(bucket) {
         memo.put(&key, &bucket, "", Duration::ZERO)?;
     }
-    let next = result?;
     Ok(next.map_or(Outcome::Done, Outcome::RequeueAfter))
 }
 
-/// Returns the time until the next node has its turn; `None` if none waits or the rate is zero.
-fn take_turns(
+/// Returns the time until the next node has its turn; `None` if none waits or the rate is zero. A node that has its turn now is
+/// woken by the next call, which must follow at once: see [`wanted`](crate::wanted).
+fn next_turn(
     host: &Host,
     zone: &Zone,
     waiting: &Waiting,
@@ -108,25 +109,26 @@ fn take_turns(
     now: u64,
 ) -> Result<Option<Duration>, Error> {
     for name in &waiting.nodes {
+        // It is read before the node: when it has ended, the node has the taint.
+        let wanted = Wanted::of(host, name);
         let Some(node) = host.get::<Node>("", name)? else {
             continue;
         };
-        let wanted = node.status_of("Ready").and_then(of_status);
+        let of_condition = node.status_of("Ready").and_then(of_status);
         let swap = |(key, opposite)| swapped(&node, key, opposite, host.now());
-        let Some(taints) = wanted.and_then(swap) else {
+        if of_condition.and_then(swap).is_none() {
             // It is ready again, or has the taint.
             continue;
-        };
-        let before = *bucket;
+        }
+        if wanted.is_some() {
+            host.queue().add(NODES, &Key::new("", name))?;
+            continue;
+        }
         if let Err(rest) = bucket.take(now) {
             return Ok(rest);
         }
-        if let Err(error) = host.write(patch(&node, &taints)).found() {
-            *bucket = before;
-            return Err(error).doing(|| format!("adding a taint to node {name}"));
-        }
-        info!(host, "node {name} is not ready: added a NoExecute taint");
-        host.metrics().add(EVICTIONS, &[&zone.label()], 1.0);
+        Wanted::Turn(zone.clone()).store(host, name, &node.meta.uid)?;
+        return Ok(Some(Duration::ZERO));
     }
     Ok(None)
 }

@@ -1,6 +1,7 @@
 //! The monitor: looks at the health of all nodes at once, periodically.
 //!
-//! A pass reads a row of each node and of each lease, and writes only for nodes whose state changes. [`pass`] names the steps.
+//! A pass reads a row of each node and of each lease, marks silent nodes, and decides about taints, which others write
+//! ([`wanted`](crate::wanted)). [`pass`] names the steps.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -9,16 +10,17 @@ use flyball_sdk::imports::ObjectReference;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{info, warning};
 
+use crate::PODS;
 use crate::disruption::{self, Change, Count, State, ZoneState};
 use crate::limiter::Waiting;
 use crate::memory::Memory;
 use crate::observe::{Observation, digest, millis, observe};
 use crate::settings::Settings;
-use crate::taints::{NOT_READY, UNREACHABLE, cleared, evicts, of_status, patch, swapped};
+use crate::taints::{NOT_READY, UNREACHABLE, evicts, of_status};
 use crate::unknown::{self, unknown};
 use crate::views::{Health, LEASES, Lease, Node, UNKNOWN};
+use crate::wanted::{Handout, Wanted};
 use crate::zone::Zone;
-use crate::{LIMITERS, PODS};
 
 /// The gauges of zones.
 pub const HEALTH: &str = "node_collector_zone_health";
@@ -33,16 +35,29 @@ pub const DURATION: &str = "node_collector_update_all_nodes_health_duration_seco
 
 /// The most nodes in one batch of writes.
 const BATCH: usize = 50;
-/// The most writes of one kind in a pass; the next pass makes the others. A pass must not take longer than a call may, under
-/// the rate limit of kube-controller-manager's default.
+/// The most nodes that are marked, and the most whose taints change, in a pass; the next pass has the others. A pass must not
+/// take longer than a call may, under the rate limit of kube-controller-manager's default.
 const WRITES: usize = 1000;
 
-/// Looks at all nodes.
+/// Wakes the nodes and zones about which the pass before has decided, and looks at all nodes when it is time.
 ///
 /// # Errors
 /// A read failed, or the memo is full. Failed writes are logged; the next pass tries again.
-pub fn pass(host: &Host) -> Result<Outcome, Error> {
+pub fn reconcile(host: &Host) -> Result<Outcome, Error> {
     let settings = Settings::read(host)?;
+    if let Some(decided) = Handout::take(host) {
+        decided.wake(host)?;
+        // Unless the ticker has enqueued the key meanwhile, the pass before was just now.
+        let since = millis(host.now()).checked_sub(decided.begun);
+        if since.is_some_and(|since| Duration::from_millis(since) < settings.period / 2) {
+            return Ok(Outcome::Done);
+        }
+    }
+    pass(host, settings)
+}
+
+/// Looks at all nodes.
+fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
     let begun = host.now();
     let before = Memory::recall(host);
     let nodes = host.list::<Health>().all()?;
@@ -67,10 +82,14 @@ pub fn pass(host: &Host) -> Result<Outcome, Error> {
         outage: pass.outage,
         ..before
     };
+    let mut decided = Handout {
+        begun: millis(begun),
+        ..Handout::default()
+    };
     if !pass.outage {
         let is_dark = pass.update_zones(&mut memory);
-        pass.write_taints(&added, is_dark);
-        pass.update_waiting(&mut memory, is_dark)?;
+        decided.nodes = pass.decide_taints(&added, is_dark)?;
+        decided.zones = pass.update_waiting(&mut memory, is_dark)?;
     }
     let took = host.now().since(begun);
     // A process that is suspended while it computes has been suspended for almost all of that time.
@@ -83,7 +102,11 @@ pub fn pass(host: &Host) -> Result<Outcome, Error> {
     memory.nodes = pass.seen;
     memory.store(host)?;
     host.metrics().observe(DURATION, &[], took.as_secs_f64());
-    Ok(Outcome::Done)
+    if decided.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    decided.store(host)?;
+    Ok(Outcome::RequeueAfter(Duration::ZERO))
 }
 
 /// Whether the API server answers.
@@ -310,57 +333,40 @@ impl Pass<'_> {
         are_dark
     }
 
-    /// Removes taints from nodes that are ready, and swaps those of nodes whose state has changed. If no node is ready, the
-    /// taints of all are removed.
-    fn write_taints(&mut self, added: &HashSet<&str>, is_dark: bool) {
+    /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed swap
+    /// them. If no node is ready, all lose them. Returns the nodes whose taints change.
+    fn decide_taints(&self, added: &HashSet<&str>, is_dark: bool) -> Result<Vec<String>, Error> {
         let has = |node: &Health, key: &str| evicts(&node.taints, key);
-        let must_change = |index: &usize| {
-            let node = &self.nodes[*index];
+        let decide = |(node, ready): (&Health, &Option<String>)| {
             let has_any = has(node, NOT_READY) || has(node, UNREACHABLE);
-            match self.ready[*index].as_deref() {
-                _ if is_dark => has_any,
-                None => has_any && added.contains(node.name.as_str()),
+            let (must_change, wanted) = match ready.as_deref() {
+                _ if is_dark => (has_any, Wanted::Nothing),
+                None => {
+                    let is_added = added.contains(node.name.as_str());
+                    (has_any && is_added, Wanted::Nothing)
+                }
                 Some(status) => match of_status(status) {
-                    Some((_, opposite)) => has(node, opposite),
-                    None => has_any,
+                    Some((_, opposite)) => (has(node, opposite), Wanted::OfCondition),
+                    None => (has_any, Wanted::OfCondition),
                 },
-            }
+            };
+            must_change.then_some(wanted)
         };
-        let changes: Vec<usize> = (0..self.nodes.len()).filter(must_change).collect();
-        for indexes in changes[..changes.len().min(WRITES)].chunks(BATCH) {
-            let begun = self.host.now();
-            self.write_taints_of(indexes, is_dark);
-            self.note_batch(self.host.now().since(begun));
-        }
-    }
-
-    fn write_taints_of(&self, indexes: &[usize], is_dark: bool) {
-        let (host, now) = (self.host, self.host.now());
-        let (mut names, mut batch) = (Vec::new(), host.batch());
-        for index in indexes {
-            let name = &self.nodes[*index].name;
-            let Ok(Some(node)) = host.get::<Node>("", name) else {
-                continue;
-            };
-            let status = self.ready[*index].as_deref().filter(|_| !is_dark);
-            let taints = match status.and_then(of_status) {
-                Some((key, opposite)) => swapped(&node, key, opposite, now),
-                None => cleared(&node),
-            };
-            if let Some(taints) = taints {
-                batch = batch.with(patch(&node, &taints));
-                names.push(name);
+        let mut changed = Vec::new();
+        for (node, ready) in self.nodes.iter().zip(&self.ready) {
+            if changed.len() == WRITES {
+                break;
+            }
+            if let Some(wanted) = decide((node, ready)) {
+                wanted.store(self.host, &node.name, &node.uid)?;
+                changed.push(node.name.clone());
             }
         }
-        for (name, result) in names.into_iter().zip(batch.run()) {
-            if let Err(error) = result.found() {
-                warning!(host, "can't change the taints of node {name}: {error}");
-            }
-        }
+        Ok(changed)
     }
 
-    /// Stores which nodes of each zone wait for a taint, and wakes the zones that have some.
-    fn update_waiting(&self, memory: &mut Memory, is_dark: bool) -> Result<(), Error> {
+    /// Stores which nodes of each zone wait for a taint. Returns the zones that have some, or whose rate has changed.
+    fn update_waiting(&self, memory: &mut Memory, is_dark: bool) -> Result<Vec<Zone>, Error> {
         let host = self.host;
         let mut waiting: BTreeMap<Zone, Vec<String>> = BTreeMap::new();
         for ((node, ready), zone) in self.nodes.iter().zip(&self.ready).zip(&self.zones) {
@@ -394,6 +400,7 @@ impl Pass<'_> {
             .iter()
             .map(|(zone, state)| (zone, state.rate))
             .collect();
+        let mut woken = Vec::new();
         for (zone, nodes) in waiting {
             let rate = rates.get(&zone).copied().unwrap_or(self.settings.rate);
             let (key, new) = (Waiting::key(&zone), Waiting { rate, nodes });
@@ -402,11 +409,10 @@ impl Pass<'_> {
                 memo.put(&key, &new, "", Duration::ZERO)?;
             }
             if is_changed || !new.nodes.is_empty() {
-                host.queue()
-                    .add(LIMITERS, &Key::new("", &zone.to_string()))?;
+                woken.push(zone);
             }
         }
-        Ok(())
+        Ok(woken)
     }
 }
 

@@ -1,11 +1,15 @@
-//! Brings the `NoSchedule` taints and the deprecated labels of a node in line with its conditions and labels.
+//! Writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, the `NoExecute`
+//! taints from what was decided about the node, and the labels from other labels.
 
 use std::collections::BTreeMap;
 
+use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 
+use crate::monitor::EVICTIONS;
 use crate::taints::{no_schedule, with_taints};
 use crate::views::Node;
+use crate::wanted::Wanted;
 
 /// The labels of nodes and their deprecated names, which must have the same value.
 const LABELS: [(&str, &str); 2] = [
@@ -21,19 +25,30 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     let Some(node) = host.get::<Node>("", name)? else {
         return Ok(Outcome::Done);
     };
-    if let Some(patch) = patch(&node, host.now()) {
+    let (wanted, now) = (Wanted::of(host, name), host.now());
+    let no_execute = wanted.as_ref().and_then(|wanted| wanted.taints(&node, now));
+    if let Some(patch) = patch(&node, no_execute.as_deref(), now) {
         let write = Write::patch(Node::KIND, "", name, PatchType::Strategic, &patch);
         host.write(write)
             .found()
             .doing(|| format!("updating the taints and labels of node {name}"))?;
     }
+    if let Some(wanted) = wanted {
+        Wanted::end(host, name);
+        if let (Wanted::Turn(zone), true) = (wanted, no_execute.is_some()) {
+            info!(host, "node {name} is not ready: added a NoExecute taint");
+            host.metrics().add(EVICTIONS, &[&zone.label()], 1.0);
+        }
+    }
     Ok(Outcome::Done)
 }
 
-/// One patch for both. `None` if nothing is wrong.
-fn patch(node: &Node, now: Time) -> Option<Value> {
+/// One patch for all. `no_execute` has the taints after a change of the `NoExecute` taints; none if they are right. `None` if
+/// nothing is wrong.
+fn patch(node: &Node, no_execute: Option<&[Value]>, now: Time) -> Option<Value> {
     let labels = missing_labels(node);
-    let taints = no_schedule(node, now);
+    let taints = no_execute.unwrap_or(&node.taints);
+    let taints = no_schedule(node, taints, now).or(no_execute.map(<[Value]>::to_vec));
     let patch = match labels.is_empty() {
         true => json!({}),
         false => json!({"metadata": {"labels": labels}}),
@@ -65,7 +80,7 @@ mod tests {
     }
 
     fn patch_of(labels: Value, unschedulable: bool) -> Option<Value> {
-        patch(&node(labels, unschedulable), Time::of_seconds(0))
+        patch(&node(labels, unschedulable), None, Time::of_seconds(0))
     }
 
     #[test]

@@ -30,9 +30,9 @@ const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Returns the taints of a node with those `NoSchedule` taints that follow from its conditions, and without those that don't.
-/// `None` if they are right.
-pub fn no_schedule(node: &Node, now: Time) -> Option<Vec<Value>> {
+/// Returns these taints of a node with those `NoSchedule` taints that follow from its conditions, and without those that
+/// don't. `None` if they are right.
+pub fn no_schedule(node: &Node, taints: &[Value], now: Time) -> Option<Vec<Value>> {
     let mut wanted: Vec<&str> = Vec::new();
     for condition in &node.conditions {
         let follows = |(name, status, _): &&(&str, &str, &str)| {
@@ -49,12 +49,12 @@ pub fn no_schedule(node: &Node, now: Time) -> Option<Vec<Value>> {
     };
     let is_wrong =
         |taint: &&Value| is_ours(taint) && !wanted.iter().any(|key| taint["key"] == *key);
-    let has = |key: &str| has(&node.taints, key, NO_SCHEDULE);
+    let has = |key: &str| has(taints, key, NO_SCHEDULE);
     let missing: Vec<&str> = wanted.iter().copied().filter(|key| !has(key)).collect();
-    if missing.is_empty() && !node.taints.iter().any(|taint| is_wrong(&taint)) {
+    if missing.is_empty() && !taints.iter().any(|taint| is_wrong(&taint)) {
         return None;
     }
-    let kept = node.taints.iter().filter(|taint| !is_wrong(taint)).cloned();
+    let kept = taints.iter().filter(|taint| !is_wrong(taint)).cloned();
     let added = missing.into_iter().map(|key| taint(key, NO_SCHEDULE, now));
     Some(kept.chain(added).collect())
 }
@@ -113,19 +113,7 @@ fn taint(key: &str, effect: &str, now: Time) -> Value {
     json!({"key": key, "effect": effect, "timeAdded": now})
 }
 
-/// The patch that replaces the taints. It fails if the node has changed.
-pub fn patch(node: &Node, taints: &[Value]) -> Write {
-    let patch = with_taints(json!({}), node, taints);
-    Write::patch(
-        Node::KIND,
-        "",
-        &node.meta.name,
-        PatchType::Strategic,
-        &patch,
-    )
-}
-
-/// Adds the replacement of the taints to a patch.
+/// Adds the replacement of the taints to a patch, which then fails if the node has changed.
 pub fn with_taints(mut patch: Value, node: &Node, taints: &[Value]) -> Value {
     patch["metadata"]["resourceVersion"] = node.meta.resource_version.as_str().into();
     // An empty list is not stored.
@@ -169,7 +157,7 @@ mod tests {
     }
 
     fn of_conditions(node: &Node) -> Option<Vec<String>> {
-        lines(no_schedule(node, now()))
+        lines(no_schedule(node, &node.taints, now()))
     }
 
     #[test]
@@ -203,7 +191,7 @@ mod tests {
                 ("custom", "NoSchedule"),
             ],
         );
-        let taints = no_schedule(&node, now());
+        let taints = no_schedule(&node, &node.taints, now());
         assert_eq!(taints.as_ref().unwrap()[0]["extra"], 1);
         assert_eq!(
             lines(taints).unwrap(),
@@ -233,7 +221,8 @@ mod tests {
 
     #[test]
     fn an_added_taint_has_its_time() {
-        let taints = no_schedule(&node(&[("Ready", "False")], &[]), now()).unwrap();
+        let node = node(&[("Ready", "False")], &[]);
+        let taints = no_schedule(&node, &[], now()).unwrap();
         assert_eq!(taints[0]["timeAdded"], "2026-01-01T00:00:00Z");
     }
 

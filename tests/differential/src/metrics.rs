@@ -17,8 +17,9 @@ pub type Series = BTreeSet<String>;
 /// Labels whose values are compared: the names of queues, and the buckets of histograms.
 const VALUES: [&str; 2] = ["le", "name"];
 /// Families of the process and not of its controllers, by what their names begin with.
-const OF_PROCESS: [&str; 20] = [
+const OF_PROCESS: [&str; 22] = [
     "aggregator_",
+    "apiextensions_",
     "apiserver_",
     "authenticated_user_",
     "authentication_",
@@ -38,7 +39,10 @@ const OF_PROCESS: [&str; 20] = [
     "reflector_",
     "rest_client_",
     "running_managed_controllers",
+    "version_info",
 ];
+/// Queues of the process, by what their names begin with: those for certificates and configuration of its server.
+const QUEUES_OF_PROCESS: [&str; 2] = ["name=\"Dynamic", "name=\"RequestHeaderAuth"];
 
 /// Reads the series that the controllers serve on this port.
 ///
@@ -56,8 +60,13 @@ pub(crate) async fn scrape(cluster: &Cluster, port: u16) -> Result<Series> {
 /// Returns the series of the controllers on a page in Prometheus' text format.
 pub(crate) fn series(page: &str) -> Series {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
-    let lines = lines.filter(|line| !OF_PROCESS.iter().any(|start| line.starts_with(start)));
+    let lines = lines.filter(|line| !is_of_process(line));
     lines.filter_map(describe).collect()
+}
+
+fn is_of_process(line: &str) -> bool {
+    OF_PROCESS.iter().any(|start| line.starts_with(start))
+        || QUEUES_OF_PROCESS.iter().any(|queue| line.contains(queue))
 }
 
 /// Returns a line's series; `None` if the line is empty.
@@ -150,6 +159,7 @@ mod tests {
     fn a_series_has_the_names_of_its_labels_and_the_values_of_some() {
         let page = "# HELP a_total b\n# TYPE a_total counter\na_total 3\n\
                     go_goroutines 4\n\
+                    workqueue_adds_total{name=\"DynamicClientCertificate\"} 1\n\
                     workqueue_adds_total{name=\"job\"} 1\n\
                     b_bucket{result=\"a}\\\"b\",action=\"x\",le=\"0.5\"} 7\n\
                     b_bucket{result=\"c\",action=\"x\",le=\"0.5\"} 7\n\n";
@@ -159,6 +169,18 @@ mod tests {
             "workqueue_adds_total{name=\"job\"}",
         ];
         assert_eq!(series(page), expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn the_goldens_have_no_series_of_the_process() {
+        let goldens = fs::read_dir(folder("goldens").join("metrics")).unwrap();
+        for golden in goldens {
+            let path = golden.unwrap().path();
+            let plane = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let series = read(&plane).unwrap().unwrap();
+            let of_process: Vec<&String> = series.iter().filter(|one| is_of_process(one)).collect();
+            assert!(of_process.is_empty(), "{plane}: {of_process:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, refusal};
 
 use super::world::*;
+use crate::{LIMITERS, MONITOR};
 
 fn cluster(nodes: impl IntoIterator<Item = Value>) -> Cluster {
     let cluster = Cluster::with(nodes);
@@ -28,9 +29,9 @@ fn nodes_of_a_zone_get_their_taint_one_after_another() {
     assert_eq!(turn(&cluster, "z").unwrap(), next(10));
     cluster.advance(seconds(10));
     assert_eq!(turn(&cluster, "z").unwrap(), Outcome::Done);
-    assert_eq!(taints(&cluster, "a"), ["not-ready NoExecute"]);
-    assert_eq!(taints(&cluster, "b"), ["unreachable NoExecute"]);
-    assert_eq!(taints(&cluster, "c"), ["not-ready NoExecute"]);
+    assert_eq!(no_execute(&cluster, "a"), ["not-ready"]);
+    assert_eq!(no_execute(&cluster, "b"), ["unreachable"]);
+    assert_eq!(no_execute(&cluster, "c"), ["not-ready"]);
     forget(&cluster);
     pass_for(&cluster, 20);
     assert!(cluster.written().is_empty() && enqueued(&cluster).is_empty());
@@ -47,12 +48,67 @@ fn a_node_that_is_ready_again_or_gone_takes_no_turn() {
 }
 
 #[test]
-fn a_taint_that_can_not_be_added_takes_no_turn() {
-    let cluster = cluster([node("a", "False")]);
+fn a_taint_that_can_not_be_added_is_added_later_without_another_turn() {
+    let cluster = cluster([node("a", "False"), node("b", "False")]);
     cluster.fail("patch", NODE, refusal(409, "Conflict"));
-    turn(&cluster, "z").unwrap_err();
-    assert_eq!(turn(&cluster, "z").unwrap(), Outcome::Done);
-    assert_eq!(taints(&cluster, "a"), ["not-ready NoExecute"]);
+    let next = Outcome::RequeueAfter(seconds(10));
+    assert_eq!(turn(&cluster, "z").unwrap(), next);
+    assert!(no_execute(&cluster, "a").is_empty());
+    assert_eq!(turn(&cluster, "z").unwrap(), next);
+    assert_eq!(no_execute(&cluster, "a"), ["not-ready"]);
+    assert!(no_execute(&cluster, "b").is_empty());
+}
+
+#[test]
+fn both_taints_of_a_node_that_is_not_ready_are_one_write() {
+    let cluster = cluster([node("a", "False")]);
+    turn(&cluster, "z").unwrap();
+    assert_eq!(cluster.written(), ["patch v1/Node a"]);
+    assert_eq!(
+        taints(&cluster, "a"),
+        ["not-ready NoExecute", "not-ready NoSchedule"]
+    );
+    changed_node(&cluster, "a").unwrap();
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
+fn nodes_and_zones_are_woken_after_the_call_that_decides_about_them() {
+    let cluster = Cluster::with([
+        node("a", "True"),
+        node("b", "False"),
+        tainted(node("c", "True"), &["not-ready"]),
+    ]);
+    let at_once = Outcome::RequeueAfter(seconds(0));
+    assert_eq!(of(&cluster, MONITOR, "all").unwrap(), at_once);
+    assert!(enqueued(&cluster).is_empty());
+    assert_eq!(of(&cluster, MONITOR, "all").unwrap(), Outcome::Done);
+    assert_eq!(
+        enqueued(&cluster),
+        [
+            "node_lifecycle_controller c",
+            "node_lifecycle_controller_zones :z"
+        ]
+    );
+    assert_eq!(of(&cluster, LIMITERS, ":z").unwrap(), at_once);
+    assert!(enqueued(&cluster).is_empty());
+    of(&cluster, LIMITERS, ":z").unwrap();
+    assert_eq!(enqueued(&cluster), ["node_lifecycle_controller b"]);
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
+fn a_tick_that_comes_before_the_nodes_are_woken_is_a_pass() {
+    let cluster = cluster([]);
+    cluster.put(tainted(node("a", "True"), &["not-ready"]));
+    cluster.advance(seconds(5));
+    of(&cluster, MONITOR, "all").unwrap();
+    cluster.put(tainted(node("b", "True"), &["not-ready"]));
+    cluster.advance(seconds(5));
+    pass(&cluster);
+    for name in ["a", "b"] {
+        assert!(no_execute(&cluster, name).is_empty(), "{name}");
+    }
 }
 
 #[test]
@@ -76,9 +132,9 @@ fn a_node_whose_state_changes_swaps_its_taint_at_once() {
     ]);
     let written = ["a", "b", "c"].map(|name| format!("patch v1/Node {name}"));
     assert_eq!(cluster.written(), written);
-    assert_eq!(taints(&cluster, "a"), ["unreachable NoExecute"]);
-    assert_eq!(taints(&cluster, "b"), ["not-ready NoExecute"]);
-    assert_eq!(taints(&cluster, "c"), ["not-ready NoExecute"]);
+    assert_eq!(no_execute(&cluster, "a"), ["unreachable"]);
+    assert_eq!(no_execute(&cluster, "b"), ["not-ready"]);
+    assert_eq!(no_execute(&cluster, "c"), ["not-ready"]);
     pass_for(&cluster, 5);
     assert!(cluster.written().is_empty());
 }
@@ -90,7 +146,7 @@ fn a_node_that_is_ready_again_loses_its_taints() {
         &["unreachable", "custom", "not-ready"],
     )]);
     assert_eq!(cluster.written(), ["patch v1/Node a"]);
-    assert_eq!(taints(&cluster, "a"), ["custom NoExecute"]);
+    assert_eq!(no_execute(&cluster, "a"), ["custom"]);
 }
 
 #[test]
@@ -101,7 +157,7 @@ fn a_taint_that_can_not_be_removed_is_removed_in_the_next_pass() {
     });
     cluster.fail("patch", NODE, refusal(409, "Conflict"));
     pass_for(&cluster, 5);
-    assert_eq!(taints(&cluster, "a"), ["not-ready NoExecute"]);
+    assert_eq!(no_execute(&cluster, "a"), ["not-ready"]);
     pass_for(&cluster, 5);
     assert!(taints(&cluster, "a").is_empty());
 }

@@ -62,9 +62,9 @@ pub(super) fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// A pass of the monitor.
+/// A pass of the monitor, and the reconciles of the nodes whose taints it changes.
 pub(super) fn pass(cluster: &Cluster) {
-    assert_eq!(of(cluster, MONITOR, "all").unwrap(), Outcome::Done);
+    assert_eq!(to_the_end(cluster, MONITOR, "all").unwrap(), Outcome::Done);
 }
 
 /// Passes of the monitor at its period, until this time has passed.
@@ -75,9 +75,25 @@ pub(super) fn pass_for(cluster: &Cluster, time: u64) {
     }
 }
 
-/// The turn of a zone.
+/// The turn of a zone, and the reconciles of the nodes that have it.
 pub(super) fn turn(cluster: &Cluster, zone: &str) -> Result<Outcome, Error> {
-    of(cluster, LIMITERS, &format!(":{zone}"))
+    to_the_end(cluster, LIMITERS, &format!(":{zone}"))
+}
+
+/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. A failure of those stays in
+/// their queue.
+fn to_the_end(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
+    let mut outcome = of(cluster, queue, key)?;
+    while outcome == Outcome::RequeueAfter(Duration::ZERO) {
+        outcome = of(cluster, queue, key)?;
+    }
+    for one in cluster.enqueued() {
+        if one.queue != NODES || changed_node(cluster, &one.key).is_err() {
+            let key = Key::new("", &one.key);
+            cluster.host().queue().add(&one.queue, &key)?;
+        }
+    }
+    Ok(outcome)
 }
 
 pub(super) fn changed_node(cluster: &Cluster, name: &str) -> Result<Outcome, Error> {
@@ -88,7 +104,7 @@ pub(super) fn pods_of(cluster: &Cluster, name: &str) -> Result<Outcome, Error> {
     of(cluster, PODS, name)
 }
 
-fn of(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
+pub(super) fn of(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
     cluster.reconcile_request::<NodeLifecycle>(&Request::new(queue, key))
 }
 
@@ -136,6 +152,15 @@ pub(super) fn taints(cluster: &Cluster, node: &str) -> Vec<String> {
     };
     let taints = node["spec"]["taints"].as_array();
     taints.into_iter().flatten().map(line).collect()
+}
+
+/// The keys of a node's `NoExecute` taints.
+pub(super) fn no_execute(cluster: &Cluster, node: &str) -> Vec<String> {
+    let taints = taints(cluster, node);
+    let evicting = taints
+        .iter()
+        .filter_map(|line| line.strip_suffix(" NoExecute"));
+    evicting.map(str::to_owned).collect()
 }
 
 /// The values of a metric since the last call, with the labels.

@@ -52,7 +52,7 @@ fn the_rate_follows_from_the_state_of_the_zone() {
 fn when_no_node_is_ready_all_taints_are_removed_and_none_is_added() {
     let cluster = cluster(1, 2);
     turn(&cluster, "z").unwrap();
-    assert_eq!(taints(&cluster, "n000"), ["not-ready NoExecute"]);
+    assert_eq!(no_execute(&cluster, "n000"), ["not-ready"]);
     forget(&cluster);
     for name in ["n002", "fine"] {
         beat(&cluster, name, "False");
@@ -95,7 +95,7 @@ fn excluded_nodes_do_not_count_and_are_tainted() {
         ]
     );
     assert_eq!(rate(&cluster), Some(10));
-    assert_eq!(taints(&cluster, "a"), ["not-ready NoExecute"]);
+    assert_eq!(no_execute(&cluster, "a"), ["not-ready"]);
 }
 
 #[test]
