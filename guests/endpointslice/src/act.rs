@@ -4,7 +4,7 @@ use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
 use flyball_services::ip::Family;
 use flyball_services::service::Service;
-use flyball_services::slice::Slice;
+use flyball_services::slice::{Slice, generate_name};
 use flyball_services::trigger;
 use flyball_services::write::{self, Content, Writes};
 
@@ -69,6 +69,7 @@ pub fn writes(service: &Service, plan: Plan, family: Family, changed_at: Option<
         ..
     } = plan;
     let labels = labels(service);
+    let prefix = generate_name(&service.meta.name);
     let content = |new: NewSlice| Content {
         labels: labels.clone(),
         annotations: annotated(&StringMap::new(), changed_at),
@@ -89,7 +90,9 @@ pub fn writes(service: &Service, plan: Plan, family: Family, changed_at: Option<
             false => None,
         };
         match new {
-            Some(new) => writes.update.push(write::replace(&slice, &content(new))),
+            Some(new) => writes
+                .update
+                .push(write::replace(&slice, Some(&prefix), &content(new))),
             None => writes.delete.push(deletion(&slice)),
         }
     }

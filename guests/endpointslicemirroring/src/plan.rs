@@ -22,6 +22,8 @@ pub struct Plan {
     pub create: Vec<(Family, Group)>,
     /// Slices with what they become.
     pub update: Vec<(Slice, Family, Group)>,
+    /// Slices that become those of another group.
+    pub recycle: Vec<(Slice, Family, Group)>,
     pub delete: Vec<Slice>,
     /// Number of endpoints that were in no slice.
     pub added: usize,
@@ -109,7 +111,7 @@ impl Plan {
             match self.delete.iter().position(is_of_family) {
                 Some(at) => {
                     let slice = self.delete.remove(at);
-                    self.update.push((slice, family, group));
+                    self.recycle.push((slice, family, group));
                 }
                 None => created.push((family, group)),
             }
@@ -158,11 +160,16 @@ pub fn writes(endpoints: &Endpoints, plan: Plan) -> Writes {
         .filter(|_| !endpoints.meta.is_deleting())
         .map(|(family, group)| write::create(namespace, name, &content(family, group)));
     let update = (plan.update.into_iter())
-        .map(|(slice, family, group)| write::replace(&slice, &content(family, group)));
+        .map(|(slice, family, group)| write::replace(&slice, None, &content(family, group)));
+    // kube-controller-manager writes the prefix of the name for slices that it would have created, and removes it from others.
+    let prefix = slice::generate_name(name);
+    let recycle = (plan.recycle.into_iter()).map(|(slice, family, group)| {
+        write::replace(&slice, Some(&prefix), &content(family, group))
+    });
     let delete = (plan.delete.iter()).map(|slice| Write::delete_exactly(Slice::KIND, &slice.meta));
     Writes {
         create: create.collect(),
-        update: update.collect(),
+        update: update.chain(recycle).collect(),
         delete: delete.collect(),
     }
 }

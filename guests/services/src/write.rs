@@ -74,8 +74,9 @@ pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
     Write::create(Slice::KIND, namespace, &object)
 }
 
-/// The write that makes another slice of an existing one.
-pub fn replace(slice: &Slice, content: &Content) -> Write {
+/// The write that makes another slice of an existing one. It keeps its name; `generate_name` is what that is said to begin
+/// with, if anything.
+pub fn replace(slice: &Slice, generate_name: Option<&str>, content: &Content) -> Write {
     #[derive(Serialize)]
     struct Change<'a> {
         metadata: Metadata<'a>,
@@ -85,12 +86,14 @@ pub fn replace(slice: &Slice, content: &Content) -> Write {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata<'a> {
+        generate_name: Option<&'a str>,
         labels: Value,
         annotations: Value,
         owner_references: [&'a OwnerReference; 1],
     }
     let change = Change {
         metadata: Metadata {
+            generate_name,
             labels: change_of(&slice.meta.labels, &content.labels),
             annotations: change_of(&slice.meta.annotations, &content.annotations),
             owner_references: [&content.owner],

@@ -208,6 +208,16 @@ pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<
     .await
 }
 
+/// Lets the API server check whether an object could be created, and does not create it.
+///
+/// # Errors
+/// The request is refused or fails.
+pub async fn try_to_create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
+    let path = path(&kind_of(object)?, namespace)? + "?dryRun=All";
+    let tried: Result<Value> = send(client, "POST", &path, Some(object)).await;
+    tried.map(drop)
+}
+
 /// Creates an object as [`create`] does, as another user.
 ///
 /// # Errors

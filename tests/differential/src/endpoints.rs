@@ -9,9 +9,16 @@ const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// addresses to pods and endpoints of their own.
 const RANDOM_ADDRESSES: &str = "10.";
 
+/// The label with the name of a slice's Service, which the slice's generated name begins with.
+const SERVICE: &str = "kubernetes.io/service-name";
+/// The characters of generated names.
+const RANDOM_CHARACTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
+/// The number of random characters at their end.
+const RANDOM_SUFFIX: usize = 5;
+
 /// Removes the values that depend on timing or are random.
 pub(crate) fn clean(object: &mut Value) {
-    if !matches!(object["kind"].as_str(), Some("Endpoints" | "EndpointSlice")) {
+    if !is_of_endpoints(object) {
         return;
     }
     // It counts the writes, which are compared separately.
@@ -37,6 +44,44 @@ pub(crate) fn clean(object: &mut Value) {
             }
         }
     }
+}
+
+/// Removes the trigger time from the fields of a manager of an object.
+pub(crate) fn clean_managed(object: &Value, fields: &mut Value) {
+    if !is_of_endpoints(object) {
+        return;
+    }
+    let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let annotations = metadata
+        .get_mut("f:annotations")
+        .and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(&format!("f:{TRIGGER_TIME}"));
+        // The dot is the map itself.
+        if annotations.keys().all(|key| key == ".") {
+            metadata.remove("f:annotations");
+        }
+    }
+}
+
+/// What the name of a slice begins with, if the rest is random. An update by stock's mirroring controller removes the field
+/// `generateName`.
+pub(crate) fn prefix(object: &Value) -> Option<String> {
+    if object["kind"] != "EndpointSlice" {
+        return None;
+    }
+    let metadata = &object["metadata"];
+    let prefix = format!("{}-", metadata["labels"][SERVICE].as_str()?);
+    let suffix = metadata["name"].as_str()?.strip_prefix(&prefix)?;
+    let is_random =
+        suffix.len() == RANDOM_SUFFIX && suffix.chars().all(|one| RANDOM_CHARACTERS.contains(one));
+    is_random.then_some(prefix)
+}
+
+fn is_of_endpoints(object: &Value) -> bool {
+    matches!(object["kind"].as_str(), Some("Endpoints" | "EndpointSlice"))
 }
 
 /// Sorts the lists that stock fills from maps, or in the order of hashes.
@@ -81,7 +126,7 @@ fn sort_list(object: &mut Value, list: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use crate::normalise::objects;
 
@@ -106,6 +151,22 @@ mod tests {
             slice(["10.1.2.3", "192.0.2.2"], "2026-01-01T00:00:00Z", "a")
         );
         assert_eq!(one[0]["metadata"]["annotations"], json!(null));
+    }
+
+    #[test]
+    fn a_random_name_makes_no_difference_without_the_field_of_its_prefix() {
+        let slice = |name: &str, metadata: Value| {
+            let mut object = json!({"kind": "EndpointSlice", "metadata": metadata});
+            object["metadata"]["name"] = name.into();
+            object["metadata"]["labels"] = json!({"kubernetes.io/service-name": "web"});
+            objects(vec![object])
+        };
+        let one = slice("web-9rt29", json!({}));
+        assert_eq!(one, slice("web-x4fbc", json!({})));
+        assert_ne!(one, slice("web-9rt29", json!({"generateName": "web-"})));
+        for name in ["web-other", "web-a", "api-9rt29"] {
+            assert_ne!(one, slice(name, json!({})), "{name}");
+        }
     }
 
     #[test]

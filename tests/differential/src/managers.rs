@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::endpoints;
 use crate::normalise::{self, Random};
 
 /// The managers that are the same program on both sides, and whose fields depend on timing: the fake kubelet and the
@@ -30,7 +31,10 @@ pub fn managers(objects: &[Value]) -> BTreeSet<String> {
             .flatten()
             .filter(|entry| !is_other(entry))
         {
-            all.insert(random.replace(&format!("{name} {}", describe(entry))));
+            let mut fields = entry["fieldsV1"].clone();
+            endpoints::clean_managed(object, &mut fields);
+            let entry = format!("{name} {} {}", describe(entry), without_suffixes(&fields));
+            all.insert(random.replace(&entry));
         }
     }
     all
@@ -40,19 +44,17 @@ fn is_other(entry: &Value) -> bool {
     OTHERS.iter().any(|other| entry["manager"] == *other)
 }
 
+/// An entry without its fields.
 fn describe(entry: &Value) -> String {
     let text = |field: &str| entry[field].as_str();
     let parts = ["manager", "operation", "apiVersion", "subresource"];
     let parts: Vec<&str> = parts.into_iter().filter_map(text).collect();
-    format!(
-        "{} {}",
-        parts.join(" "),
-        without_suffixes(&entry["fieldsV1"].to_string())
-    )
+    parts.join(" ")
 }
 
-/// Replaces the random ends of volumes' names.
-fn without_suffixes(fields: &str) -> String {
+/// The fields as text, with placeholders for the random ends of volumes' names.
+fn without_suffixes(fields: &Value) -> String {
+    let fields = fields.to_string();
     let mut parts = fields.split(TOKEN_VOLUME);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -98,6 +100,27 @@ mod tests {
                       \"f:spec\":{\"f:volumes\":{\"k:{\\\"name\\\":\\\"kube-api-access-*\\\"}\":{}}}}";
         let expected = format!("Pod/web-* manager Update v1 {fields}");
         assert_eq!(managers(&objects), BTreeSet::from([expected]));
+    }
+
+    #[test]
+    fn trigger_times_make_no_difference() {
+        let slice = |annotations: Value| {
+            let fields = json!({"f:metadata": {"f:annotations": annotations, "f:labels": {}}});
+            let entry = json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields});
+            managers(&[
+                json!({"kind": "EndpointSlice", "metadata": {"name": "a", "managedFields": [entry]}}),
+            ])
+        };
+        let trigger = "f:endpoints.kubernetes.io/last-change-trigger-time";
+        let without = BTreeSet::from([
+            "EndpointSlice/a m Update v1 {\"f:metadata\":{\"f:labels\":{}}}".to_owned(),
+        ]);
+        assert_eq!(slice(json!({".": {}, trigger: {}})), without);
+        assert_ne!(slice(json!({".": {}, trigger: {}, "f:a": {}})), without);
+        assert_eq!(
+            slice(json!({".": {}, trigger: {}, "f:a": {}})),
+            slice(json!({".": {}, "f:a": {}}))
+        );
     }
 
     #[test]

@@ -140,16 +140,18 @@ fn hash(object: &Value) -> Option<String> {
 }
 
 /// A generated name and its replacement. It has a random suffix, and occurs in messages. The pods of
-/// a StatefulSet have the prefix of one, and names of their own.
+/// a StatefulSet have the prefix of one, and names of their own. Slices may have lost the prefix.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
     if metadata["labels"]["statefulset.kubernetes.io/pod-name"] == metadata["name"] {
         return None;
     }
-    Some((
-        metadata["name"].as_str()?.to_owned(),
-        format!("{}*", metadata["generateName"].as_str()?),
-    ))
+    let name = metadata["name"].as_str()?;
+    let prefix = match metadata["generateName"].as_str() {
+        Some(prefix) => prefix.to_owned(),
+        None => endpoints::prefix(object)?,
+    };
+    Some((name.to_owned(), format!("{prefix}*")))
 }
 
 /// The generation of a ReplicaSet depends on the number of scaling steps, and so on when its pods

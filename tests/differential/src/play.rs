@@ -110,6 +110,16 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
             let found = find(client, namespace, which).await?;
             api::delete_with(client, &which.kind, &found.namespace, &found.name, options).await
         }
+        Step::Refused(object) => {
+            let what = format!("a {} is refused", api::kind_of(object)?);
+            until(&what, async || {
+                match api::try_to_create(client, namespace, object).await {
+                    Err(error) if api::is_forbidden(&error) => Ok(Ok(())),
+                    tried => tried.map(|()| Err("it would be created".to_owned())),
+                }
+            })
+            .await
+        }
         Step::Gone(which) => {
             until(&format!("{which} is deleted"), async || {
                 let objects = list(client, namespace, which).await?;
@@ -265,6 +275,9 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
             .iter()
             .find(|object| object["metadata"]["name"] == name.as_str()),
         Name::Index(index) => objects.get(*index),
+        Name::OfNode(node) => objects
+            .iter()
+            .find(|object| object["spec"]["nodeName"] == node.as_str()),
     }
 }
 
@@ -355,6 +368,22 @@ mod tests {
         assert_eq!(at(&object, "status.conditions[0].reason"), "x");
         assert_eq!(at(&object, "status.conditions[C].reason"), &Value::Null);
         assert_eq!(at(&object, "status.conditions[2]"), &Value::Null);
+    }
+
+    #[test]
+    fn an_object_is_chosen_by_its_name_its_index_or_its_node() {
+        let pod = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
+        let pods = [pod("a", "node-1"), pod("b", "node-0")];
+        let chosen = |which: &str| {
+            let which = Which::try_from(which.to_owned()).unwrap();
+            choose(&pods, &which).map(|pod| pod["metadata"]["name"].clone())
+        };
+        for (which, name) in [("Pod/a", "a"), ("Pod/#1", "b"), ("Pod/@node-0", "b")] {
+            assert_eq!(chosen(which), Some(name.into()), "{which}");
+        }
+        for which in ["Pod/c", "Pod/#2", "Pod/@node-2"] {
+            assert_eq!(chosen(which), None, "{which}");
+        }
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub(crate) enum Step {
     Delete(Which),
     /// Requests the deletion of an object with these options, without waiting.
     DeleteWith(Which, Value),
+    /// Waits until the API server refuses to create an object, which is not created before either. Its admission reads from
+    /// caches of its own: this shows that it has seen what the controllers wrote.
+    Refused(Value),
     /// Waits until an object does not exist.
     Gone(Which),
     /// Waits until an object has these values; `"*"` is any value except null. If the kind's status
@@ -83,7 +86,7 @@ pub(crate) enum Step {
 }
 
 /// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the
-/// scenario's, or, for generated names, `Pod/#0` by its index in the order of names.
+/// scenario's, or, for generated names, `Pod/#0` by its index in the order of names and `Pod/@node-0` by its node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -97,6 +100,8 @@ pub(crate) enum Name {
     Is(String),
     /// An index in the order of names.
     Index(usize),
+    /// The name of the pod's node.
+    OfNode(String),
 }
 
 /// Objects to compare: all objects of a namespaced kind in the scenario's namespaces; or one
@@ -124,13 +129,13 @@ impl TryFrom<String> for Which {
             [kind, namespace, name] => (kind, Some(namespace.to_owned()), name),
             _ => return Err(format!("{text} is not a kind and a name")),
         };
-        let name = match name.strip_prefix('#') {
-            Some(index) => Name::Index(
-                index
-                    .parse()
-                    .map_err(|_| format!("{text} has no number after its #"))?,
-            ),
-            None => Name::Is(name.to_owned()),
+        let name = if let Some(index) = name.strip_prefix('#') {
+            let index = index.parse();
+            Name::Index(index.map_err(|_| format!("{text} has no number after its #"))?)
+        } else if let Some(node) = name.strip_prefix('@') {
+            Name::OfNode(node.to_owned())
+        } else {
+            Name::Is(name.to_owned())
         };
         api::path(kind, "").map_err(|error| error.to_string())?;
         Ok(Self {
@@ -150,6 +155,7 @@ impl fmt::Display for Which {
         match &self.name {
             Name::Is(name) => f.write_str(name),
             Name::Index(index) => write!(f, "#{index}"),
+            Name::OfNode(node) => write!(f, "@{node}"),
         }
     }
 }

@@ -120,6 +120,22 @@ fn a_changed_port_reuses_the_slice() {
 }
 
 #[test]
+fn an_update_removes_the_prefix_of_the_name_and_another_group_brings_it_back() {
+    let cluster = cluster(json!([subset(&["192.0.2.1"], 80)]));
+    let prefix = || slices(&cluster)[0]["metadata"]["generateName"].clone();
+    reconcile(&cluster);
+    assert_eq!(prefix(), "web-");
+    for (subset, expected) in [
+        (subset(&["192.0.2.2"], 80), Value::Null),
+        (subset(&["192.0.2.2"], 81), "web-".into()),
+    ] {
+        edit(&cluster, |endpoints| endpoints["subsets"] = json!([subset]));
+        assert_eq!(reconcile(&cluster), ["update"]);
+        assert_eq!(prefix(), expected);
+    }
+}
+
+#[test]
 fn changed_labels_and_annotations_are_mirrored() {
     let cluster = cluster(json!([subset(&["192.0.2.1"], 80)]));
     reconcile(&cluster);
