@@ -46,6 +46,7 @@ const BUILT_INS: &[&str] = &[
     "tokencleaner",
     "podcertificatecleaner",
     "storageversiongc",
+    "nodeipam",
     "nodelifecycle",
     "tainteviction",
     "horizontalpodautoscaler",

@@ -36,26 +36,29 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command whose standard output is shown and read line by line. Fails if the command does.
-pub(crate) fn run_and_read(command: &mut Command, mut read: impl FnMut(&str)) -> Result<()> {
+pub(crate) fn run_and_read(mut command: Command, mut read: impl FnMut(&str) + Send) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("can't start `{name}`"))?;
-    let output = child.stdout.take().expect("the output is piped");
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.with_context(|| format!("can't read the output of `{name}`"))?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        read(&line);
-    }
-    let status = child
-        .wait()
-        .with_context(|| format!("can't wait for `{name}`"))?;
-    if !status.success() {
-        bail!("`{name}` failed: {status}");
-    }
-    Ok(())
+    let (output, input) = std::io::pipe().context("can't create a pipe")?;
+    command.stdout(input);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || -> std::io::Result<()> {
+            for line in BufReader::new(output).split(b'\n') {
+                let line = line?;
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                read(&line);
+            }
+            Ok(())
+        });
+        let ran = run(&mut command);
+        // Closes this side of the pipe, which ends the reader.
+        drop(command);
+        reader
+            .join()
+            .expect("the reader does not panic")
+            .with_context(|| format!("can't read the output of `{name}`"))?;
+        ran
+    })
 }
 
 /// The standard output of a command; `None` if it can't be started or fails.

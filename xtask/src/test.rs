@@ -52,7 +52,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
         cargo.env(FULL, "1");
     }
     let mut failures = Failures::default();
-    let tested = run_and_read(&mut cargo, |line| failures.read(line));
+    let tested = run_and_read(cargo, |line| failures.read(line));
     list_skipped(&skipped)?;
     if failures.len() > 0 {
         say(&format!("failed tests: {}", failures.len()));

@@ -125,7 +125,7 @@ pub use error::{ApiResult, Context, Error};
 pub use event::Event;
 pub use flyball_types::{
     ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Operator, Reference,
-    Requirement, duration,
+    Requirement, cidr, duration,
 };
 pub use host::Host;
 pub use imports::ObjectReference;

@@ -60,14 +60,9 @@ impl Controller for Ttl {
         let Some(node) = host.get_key::<Node>(&request.key)? else {
             return Ok(Outcome::Done);
         };
-        let annotated = annotated(host, &node);
-        // If the node has the value of the known step, another key counts the nodes if that is due.
-        let known = host.memo().get(STEP).map(steps::seconds);
-        if known.is_some() && known == annotated {
-            return Ok(Outcome::Done);
-        }
+        // The stored step can be behind: the key that counts may have to wait. No other change may follow for long.
         let seconds = steps::seconds(count(host)?);
-        if annotated != Some(seconds) {
+        if annotated(host, &node) != Some(seconds) {
             let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
             host.patch(
                 Node::KIND,

@@ -109,6 +109,14 @@ fn a_shrinking_cluster_stays_in_its_step_until_it_is_much_smaller() {
 }
 
 #[test]
+fn a_node_that_changes_before_the_deletions_are_counted_has_the_new_step() {
+    let cluster = nodes(101, None);
+    assert_eq!(reconcile(&cluster, "n0000"), "15");
+    (80..101).for_each(|n| cluster.remove(NODE, "", &format!("n{n:04}")));
+    assert_eq!(reconcile(&cluster, "n0000"), "0");
+}
+
+#[test]
 fn a_host_that_starts_counts_anew() {
     let cluster = nodes(95, Some("15"));
     assert_eq!(reconcile(&cluster, "n0000"), "0");

@@ -17,6 +17,8 @@ pub(crate) struct Builtin {
 
 /// The controller that `--enable-garbage-collector` switches off.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+/// The controller that gives nodes ranges of addresses, if `--allocate-node-cidrs` switches it on.
+pub(crate) const NODE_IPAM: &str = "node-ipam-controller";
 /// The controller that fills token Secrets, if the host has a key to sign tokens with.
 pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
 
@@ -148,6 +150,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "namespace-controller",
         include_str!("../policies/namespace-controller.toml"),
+    ),
+    (
+        NODE_IPAM,
+        include_str!("../policies/node-ipam-controller.toml"),
     ),
     (
         "node-lifecycle-controller",

@@ -61,6 +61,8 @@ pub(crate) struct RunConfig {
     pub(crate) autoscaling: AutoscalingFlags,
     /// How often the use of all ResourceQuotas is measured; zero for never.
     pub(crate) quota_sync_period: Duration,
+    /// What ranges nodes get; none if no ranges are allocated.
+    pub(crate) node_ipam: Option<NodeIpam>,
     /// How the health of nodes is watched.
     pub(crate) node_lifecycle: NodeLifecycle,
     /// The settings of the controllers of Endpoints and EndpointSlices.
@@ -125,6 +127,17 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// The settings of the node-ipam-controller: lists, separated by commas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeIpam {
+    /// The ranges of the cluster, at most one of each family.
+    pub(crate) cluster_cidrs: String,
+    /// For each of these, the length of the prefix of a node's range.
+    pub(crate) mask_sizes: String,
+    /// Ranges that no node gets.
+    pub(crate) service_cidrs: String,
 }
 
 /// The settings of the node-lifecycle-controller.

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, TOKENS};
+use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, NODE_IPAM, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig, ServingConfig};
 use crate::kcm::controllers::GATES;
@@ -193,6 +193,12 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
         tracing::info!(
             controller = GARBAGE_COLLECTOR,
             "the controller does not run: --enable-garbage-collector=false"
+        );
+    }
+    if config.node_ipam.is_none() && resolution.disable(NODE_IPAM) {
+        tracing::info!(
+            controller = NODE_IPAM,
+            "the controller does not run: --allocate-node-cidrs=false"
         );
     }
     for (controller, gates) in GATES {

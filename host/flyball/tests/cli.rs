@@ -159,12 +159,12 @@ fn log_until_serving(args: &[&str]) -> String {
 fn one_warning_names_the_flags_without_effect() {
     let log = log_until_serving(&[
         "--leader-elect",
-        "--allocate-node-cidrs",
-        "--cluster-cidr=10.0.0.0/8",
+        "--cert-dir=/var/run",
+        "--flex-volume-plugin-dir=/plugins",
         "--profiling=false",
     ]);
     assert!(
-        log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\"\n"),
+        log.contains("these flags have no effect yet: --cert-dir, --flex-volume-plugin-dir\"\n"),
         "{log}"
     );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");

@@ -111,6 +111,31 @@ const IMPORTS: [(&str, Check); 28] = [
     ("memo_remove", Check::None("its own memo")),
 ];
 
+/// The functions of checked parts that imports may call, in `src/runtime/guest_call.rs`. Each is the way to a check of the table
+/// above, or shows no object.
+const WAYS: [(&str, &[&str]); 3] = [
+    (
+        ".reads.cached",
+        &["count", "get", "informers", "is_deletion_observed", "list"],
+    ),
+    (".writer", &["prepare", "run"]),
+    (".signing_keys", &["turn"]),
+];
+/// The call by which an import reaches its check, if it does not call it itself.
+const REACHED: [(&str, &str); 8] = [
+    ("lister_get", ".reads.cached.get("),
+    ("lister_list", ".reads.cached.list("),
+    ("lister_count", ".reads.cached.count("),
+    ("writer_run", ".writer.prepare("),
+    ("signer_sign_jwt", "keys.sign_jwt("),
+    ("signer_verify_jwt", "keys.verify_jwt("),
+    (
+        "signer_certificate_authority",
+        "keys.certificate_authority(",
+    ),
+    ("signer_sign_certificate", "keys.sign_certificate("),
+];
+
 /// Where objects of the cache are turned into bytes, which is by these calls, and what decides on it there.
 const REDUCING: [&str; 3] = [".project(", ".projection(", ".rows("];
 const REDUCERS: [(&str, &str); 4] = [
@@ -186,6 +211,35 @@ fn each_import_of_the_world_has_a_check() {
     }
 }
 
+/// A check helps only if the import calls the function that it is in, and no other that reads or writes.
+#[test]
+fn imports_reach_the_checks_and_nothing_else() {
+    let guest_call = code(&manager().join("src/runtime/guest_call.rs"));
+    let in_one_line = |code: &str| code.split_whitespace().collect::<String>();
+    for (import, call) in REACHED {
+        let body = in_one_line(method(&guest_call, import));
+        assert!(body.contains(call), "{import} does not call {call}");
+    }
+    let guest_call = in_one_line(&guest_call);
+    for (part, known) in WAYS {
+        for (at, _) in guest_call.match_indices(part) {
+            let rest = &guest_call[at + part.len()..];
+            let called = rest.strip_prefix('.').and_then(|rest| rest.split_once('('));
+            let is_whole = rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+            let is_known = called.is_some_and(|(called, _)| known.contains(&called));
+            // The keys are passed to the work that the table names.
+            let is_passed = part == ".signing_keys" && rest.starts_with("))");
+            assert!(
+                is_whole || is_known || is_passed,
+                "an import uses `{part}{}`: it may bypass the check",
+                &rest[..rest.len().min(40)]
+            );
+        }
+    }
+    let writer = code(&manager().join("src/writer.rs"));
+    assert!(method(&writer, "prepare").contains("self.checked("));
+}
+
 /// The files of source code below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of the source code");
@@ -225,4 +279,20 @@ fn only_the_check_makes_readable_listers() {
     assert_eq!(snapshots, 1);
     assert!(method(&listers, "readable").contains("access(&self.policy"));
     assert!(method(&listers, "snapshot").contains("Snapshot::new("));
+}
+
+/// A subscriber that is slow keeps old versions of objects in memory, and a plugin chooses how slow its routing is.
+#[test]
+fn what_waits_for_the_routing_of_a_plugin_is_bounded() {
+    let routing = "src/runtime/route.rs";
+    for path in sources(&manager().join("src")) {
+        let code = code(&path);
+        let subscriptions = code.matches(".subscribe_to(").count();
+        let is_routing = path.ends_with(routing);
+        assert_eq!(subscriptions, usize::from(is_routing), "{path:?}");
+        if is_routing {
+            let subscribe = method(&code, "subscribe");
+            assert!(subscribe.contains(".subscribe_to(") && subscribe.contains(".keep_at_most("));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of
-//! the API, durations and plugin descriptions. No I/O, no clock, no runtime.
+//! the API, durations, ranges of addresses and plugin descriptions. No I/O, no clock, no runtime.
 
 mod catalogue;
+mod cidr;
 mod columns;
 pub mod description;
 pub mod duration;
@@ -24,6 +25,7 @@ mod selector;
 mod text;
 
 pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
+pub use cidr::cidr;
 pub use columns::{Columns, RowError};
 pub use error::{ApiError, Effect, HostReason};
 pub use error_chain::error_chain;

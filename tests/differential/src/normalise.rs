@@ -98,13 +98,18 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The events: component, type, kind of the object, reason, and whether they lack the object's version. Their counts, and the numbers in their
-/// messages, depend on the order in which pods become ready. The reporting component is left out,
-/// because client-go drops it when it combines similar events, and Flyball keeps it.
+/// The reasons of events of the scheduler and the API server that depend on timing.
+const IGNORED: [&str; 2] = ["FailedScheduling", "ClusterIPNotAllocated"];
+
+/// The events: component, type, kind of the object, reason, and whether they lack the object's version.
+/// Their counts, and the numbers in their messages, depend on the order in which pods become ready. The
+/// reporting component is left out, because client-go drops it when it combines similar events, and
+/// Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     events
         .iter()
+        .filter(|event| IGNORED.iter().all(|reason| event["reason"] != **reason))
         .map(|event| {
             let version = match &event["involvedObject"]["resourceVersion"] {
                 Value::String(_) => "",
@@ -117,16 +122,6 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
                 &event["reason"],
             ];
             parts.map(text).join(" ") + version
-        })
-        // Both sides use the same scheduler and API server. The attempts of the scheduler before nodes are ready, and what the
-        // API server finds in its addresses as a Service is created, depend on timing.
-        .filter(|event| {
-            let of_others = [
-                "default-scheduler",
-                " FailedScheduling",
-                " ClusterIPNotAllocated",
-            ];
-            !of_others.iter().any(|part| event.contains(part))
         })
         .collect()
 }

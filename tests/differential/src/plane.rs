@@ -32,6 +32,7 @@ static PLANES: &[Plane] = &[
     PODS,
     QUOTAS,
     CLUSTER,
+    RANGES,
     CERTIFICATES,
     BOOTSTRAP,
     NODES,
@@ -184,6 +185,24 @@ const CLUSTER: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+};
+
+/// The plane of the ranges of nodes. The three fake nodes have those below `10.192.0.0`.
+const RANGES: Plane = Plane {
+    folders: &["node-ipam"],
+    controllers: &[
+        "node-ipam-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    has_metrics: false,
+    flags: &[
+        "--allocate-node-cidrs=true",
+        "--cluster-cidr=10.0.0.0/8,fd00:10:244::/56",
+        "--node-cidr-mask-size-ipv4=16",
+        "--service-cluster-ip-range=10.192.0.0/15,fd00:10:96::/108",
+    ],
 };
 
 /// The plane of the controllers of certificates. The cleaner checks requests when it starts, and an

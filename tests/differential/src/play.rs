@@ -33,7 +33,7 @@ pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         api::create(&cluster.client, "", &object).await?;
     }
-    play_steps(cluster, &scenario.namespace(), &scenario.before).await
+    play_steps(cluster, scenario, &scenario.before).await
 }
 
 /// Plays a scenario whose namespaces exist, and returns its final state.
@@ -47,21 +47,22 @@ pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest:
         };
         wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
     }
-    play_steps(cluster, &scenario.namespace(), &scenario.steps).await?;
+    play_steps(cluster, scenario, &scenario.steps).await?;
     rest::settle(&cluster.client, scenario).await
 }
 
-async fn play_steps(cluster: &Cluster, namespace: &str, steps: &[Step]) -> Result<()> {
+async fn play_steps(cluster: &Cluster, scenario: &Scenario, steps: &[Step]) -> Result<()> {
+    let namespace = scenario.namespace();
     for (number, step) in steps.iter().enumerate() {
-        let played = play_step(cluster, namespace, step).await;
+        let played = play_step(cluster, scenario, step).await;
         played
             .with_context(|| format!("step {} of the scenario {namespace} failed", number + 1))?;
     }
     Ok(())
 }
 
-async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
-    let client = &cluster.client;
+async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Result<()> {
+    let (client, namespace) = (&cluster.client, &*scenario.namespace());
     match step {
         Step::Create(object) => {
             create(client, namespace, &filled(client, namespace, object).await?).await
@@ -126,6 +127,7 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
             })
             .await
         }
+        Step::Pause => rest::pause(client, scenario).await,
         Step::Wait(which, expected) => wait(client, namespace, which, expected).await,
         Step::Count(kind, expected) => {
             until(

@@ -14,6 +14,8 @@ use crate::{api, secrets};
 /// A scenario is at rest when nothing has changed for this long. It is longer than the delay of any
 /// pending retry.
 const QUIET: Duration = Duration::from_secs(4);
+/// The same in the middle of a scenario, where the controllers have only to see the changes.
+const SEEN: Duration = Duration::from_secs(1);
 /// How often the objects are listed.
 const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
@@ -45,10 +47,22 @@ pub(crate) struct Rest {
 
 /// Waits until nothing has changed for [`QUIET`] and no object is being deleted.
 pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest> {
+    let mut rest = quiet(client, scenario, QUIET).await?;
+    secrets::review(client, &mut rest.objects).await?;
+    Ok(rest)
+}
+
+/// Waits until nothing has changed for [`SEEN`], so that the controllers have seen all objects.
+pub(crate) async fn pause(client: &Client, scenario: &Scenario) -> Result<()> {
+    quiet(client, scenario, SEEN).await.map(drop)
+}
+
+/// Waits until nothing has changed for this long and no object is being deleted.
+async fn quiet(client: &Client, scenario: &Scenario, duration: Duration) -> Result<Rest> {
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), Instant::now());
     loop {
-        let mut rest = look(client, scenario).await?;
+        let rest = look(client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
         let versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
@@ -56,8 +70,7 @@ pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest>
         if is_being_deleted(&rest.objects) || versions != seen {
             (seen, since) = (versions, Instant::now());
         }
-        if since.elapsed() >= QUIET {
-            secrets::review(client, &mut rest.objects).await?;
+        if since.elapsed() >= duration {
             return Ok(rest);
         }
         ensure!(

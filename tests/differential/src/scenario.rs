@@ -79,6 +79,8 @@ pub(crate) enum Step {
     /// Waits until an object has these values; `"*"` is any value except null. If the kind's status
     /// has an observed generation, it must be the current one.
     Wait(Which, BTreeMap<String, Value>),
+    /// Waits until nothing has changed for a second, so that the controllers have seen all objects.
+    Pause,
     /// Waits until this number of objects of a kind exist in the scenario's namespace.
     Count(String, usize),
 }

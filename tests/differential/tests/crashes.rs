@@ -38,10 +38,11 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 7] = [
+const PLAYED_ALONE: [&str; 8] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
+    "node-ipam/one-after-another",
     "node-lifecycle/evicted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",

@@ -87,14 +87,9 @@ async fn serve_on(
 ) {
     let connections = TaskTracker::new();
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (stream, _) = tokio::select! {
+            accepted = until_accepted(|| listener.accept()) => accepted,
             () = stop.cancelled() => break,
-        };
-        let Ok((stream, _)) = accepted else {
-            // If file descriptors have run out, it would fail again immediately.
-            tokio::time::sleep(ACCEPT_AGAIN).await;
-            continue;
         };
         if !is_same_user(&stream) {
             tracing::warn!("refused a connection of another user to the admin socket");
@@ -114,6 +109,19 @@ async fn serve_on(
         });
     }
     let _ = fs::remove_file(path);
+}
+
+/// Tries again after each failure, with a pause: if file descriptors have run out, the next try would fail at once.
+async fn until_accepted<T, F>(accept: impl Fn() -> F) -> T
+where
+    F: Future<Output = io::Result<T>>,
+{
+    loop {
+        match accept().await {
+            Ok(accepted) => return accepted,
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+        }
+    }
 }
 
 /// Binds the socket with access for this user only. Replaces a socket that no process serves.
@@ -213,6 +221,8 @@ async fn send(writing: &mut (impl AsyncWriteExt + Unpin), response: &Response) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
     use super::*;
 
     #[tokio::test]
@@ -233,6 +243,30 @@ mod tests {
             super::super::beside(&path),
             [home.path().join("flyball/admin-3.sock")]
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_to_accept_a_connection_is_followed_by_a_pause() {
+        let tries = AtomicU32::new(0);
+        let start = tokio::time::Instant::now();
+        let accept = || match tries.fetch_add(1, SeqCst) {
+            0..3 => Err(io::Error::other("too many open files")),
+            tried => Ok(tried),
+        };
+        let accepted = until_accepted(|| std::future::ready(accept()));
+        assert_eq!(accepted.await, 3);
+        assert_eq!(start.elapsed(), ACCEPT_AGAIN * 3);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_socket_is_kept_and_no_other_path_is_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("admin.sock");
+        fs::write(&path, "mine").unwrap();
+        let error = bind_default(&path, 1).await.unwrap_err().to_string();
+        assert!(error.contains("the file is not a socket"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        assert_eq!(super::super::beside(&path).len(), 0);
     }
 
     #[tokio::test]

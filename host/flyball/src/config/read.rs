@@ -3,6 +3,7 @@
 mod flags;
 mod leader_election;
 mod metrics;
+mod node_ipam;
 mod serving;
 mod signing;
 mod warnings;
@@ -17,6 +18,7 @@ use super::{
     AutoscalingFlags, ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle, RunConfig,
     Selection,
 };
+use crate::builtins::NODE_IPAM;
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
@@ -104,6 +106,8 @@ impl RunConfig {
             concurrency.insert((*controller).to_owned(), workers);
         }
         let feature_gates = flags.feature_gates()?;
+        let controllers = Selection::new(&flags.list("controllers"));
+        let (node_ipam, ignored) = flags.node_ipam(controllers.enables(NODE_IPAM))?;
         let (serving, unsupported) = flags.serving()?.unzip();
         Ok(Self {
             cluster: ClusterSource {
@@ -120,7 +124,7 @@ impl RunConfig {
             admin_socket: flags.path("admin-socket"),
             state_dir: flags.path("state-dir"),
             trust_plugins: flags.bool("trust-plugins"),
-            controllers: Selection::new(&flags.list("controllers")),
+            controllers,
             qps: if qps == 0.0 {
                 Some(5.0)
             } else {
@@ -155,6 +159,7 @@ impl RunConfig {
                     .unwrap_or_default(),
             },
             quota_sync_period: flags.duration("resource-quota-sync-period")?,
+            node_ipam,
             node_lifecycle: flags.node_lifecycle()?,
             endpoints: flags.endpoints()?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
@@ -171,6 +176,7 @@ impl RunConfig {
                 .into_iter()
                 .chain(unknown_gates(&feature_gates))
                 .chain(unsupported.into_iter().flatten())
+                .chain(ignored)
                 .collect(),
             feature_gates,
         })
@@ -331,6 +337,8 @@ mod tests {
             "--leader-elect=true",
             "--cluster-cidr=10.0.0.0/8",
             "--use-service-account-credentials=true",
+            "--cert-dir=/var/run",
+            "--flex-volume-plugin-dir=/plugins",
             "--profiling=false",
             "--cluster-name=kubernetes",
             "--cluster-signing-cert-file=",
@@ -339,7 +347,7 @@ mod tests {
             "--min-resync-period=1h",
             "--contention-profiling=false",
         ]);
-        let expected = "these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr";
+        let expected = "these flags have no effect yet: --cert-dir, --flex-volume-plugin-dir";
         assert_eq!(config.warnings, [expected]);
         assert!(
             config.use_service_account_credentials

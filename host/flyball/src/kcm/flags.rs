@@ -13,7 +13,12 @@ use crate::flag::flag;
 const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.36 either");
 
 pub(crate) const FLAGS: &[Flag] = &[
-    flag("allocate-node-cidrs", Bool, "false", Already(&["false"])),
+    flag(
+        "allocate-node-cidrs",
+        Bool,
+        "false",
+        Yes("Run the node-ipam-controller, which gives each node ranges of addresses for its pods"),
+    ),
     flag(
         "allow-metric-labels",
         Pairs,
@@ -92,7 +97,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Address to serve HTTPS on"),
     ),
     flag("cert-dir", Text, "", NotYet),
-    flag("cidr-allocator-type", Text, "RangeAllocator", NotYet),
+    flag(
+        "cidr-allocator-type",
+        Text,
+        "RangeAllocator",
+        Yes("Allocator of nodes' ranges; only RangeAllocator is available"),
+    ),
     flag(
         "client-ca-file",
         Text,
@@ -101,7 +111,14 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("cloud-config", Text, "", OF_CLOUDS),
     flag("cloud-provider", Text, "", Already(&["", "external"])),
-    flag("cluster-cidr", Text, "", NotYet),
+    flag(
+        "cluster-cidr",
+        Text,
+        "",
+        Yes(
+            "Range that nodes get ranges of, with --allocate-node-cidrs; or two of different families: range,range",
+        ),
+    ),
     flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
     flag(
         "cluster-signing-cert-file",
@@ -547,9 +564,26 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5m0s",
         Yes("As --min-resync-period, for the namespace-controller"),
     ),
-    flag("node-cidr-mask-size", Int32, "0", NotYet),
-    flag("node-cidr-mask-size-ipv4", Int32, "0", NotYet),
-    flag("node-cidr-mask-size-ipv6", Int32, "0", NotYet),
+    flag(
+        "node-cidr-mask-size",
+        Int32,
+        "0",
+        Yes(
+            "Length of the prefix of a node's range, if the cluster has one range; 0 for 24 or, of IPv6, 64",
+        ),
+    ),
+    flag(
+        "node-cidr-mask-size-ipv4",
+        Int32,
+        "0",
+        Yes("Length of the prefix of a node's IPv4 range; 0 for 24"),
+    ),
+    flag(
+        "node-cidr-mask-size-ipv6",
+        Int32,
+        "0",
+        Yes("Length of the prefix of a node's IPv6 range; 0 for 64"),
+    ),
     flag(
         "node-eviction-rate",
         Float,
@@ -671,7 +705,14 @@ pub(crate) const FLAGS: &[Flag] = &[
             "RSA or EC private key that signs tokens of service accounts; without it, no token Secrets are filled",
         ),
     ),
-    flag("service-cluster-ip-range", Text, "", NotYet),
+    flag(
+        "service-cluster-ip-range",
+        Text,
+        "",
+        Yes(
+            "Range of Services, which no node gets, with --allocate-node-cidrs; or two of different families: range,range",
+        ),
+    ),
     flag(
         "show-hidden-metrics-for-version",
         Text,

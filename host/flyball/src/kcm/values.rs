@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::builtins::{CERTIFICATES, TOKENS, TRUST_BUNDLES};
-use crate::config::{NodeLifecycle, RunConfig};
+use crate::builtins::{CERTIFICATES, NODE_IPAM, TOKENS, TRUST_BUNDLES};
+use crate::config::{NodeIpam, NodeLifecycle, RunConfig};
 use crate::kcm::controllers::KNOWN;
 use crate::kcm::time_zone;
 
@@ -102,6 +102,7 @@ pub(crate) fn values(
     let from_flags = from_flags
         .into_iter()
         .chain(of_nodes(&config.node_lifecycle).map(|(key, value)| (NODES, key, value)))
+        .chain(of_ranges(config.node_ipam.as_ref()).map(|(key, value)| (NODE_IPAM, key, value)))
         .map(|(controller, key, value)| (controller, key.to_owned(), value))
         .chain(from_gates);
     let mut values = config.plugin_config.clone();
@@ -136,6 +137,23 @@ fn of_nodes(settings: &NodeLifecycle) -> [(&'static str, String); 7] {
             settings.unhealthy_zone_threshold.to_string(),
         ),
     ]
+}
+
+/// Returns the values of the node-ipam-controller.
+fn of_ranges(settings: Option<&NodeIpam>) -> impl Iterator<Item = (&'static str, String)> {
+    let values = settings.map(|settings| {
+        let NodeIpam {
+            cluster_cidrs,
+            mask_sizes,
+            service_cidrs,
+        } = settings.clone();
+        [
+            ("cluster-cidrs", cluster_cidrs),
+            ("node-cidr-mask-sizes", mask_sizes),
+            ("service-cidrs", service_cidrs),
+        ]
+    });
+    values.into_iter().flatten()
 }
 
 /// Returns the CA bundle that pods use for the API server: `--root-ca-file`, or else the one of this process's
@@ -280,6 +298,25 @@ mod tests {
         let flags = ["--node-monitor-period=1s", "--node-eviction-rate=2.5"];
         assert_eq!(of(&flags, "monitor-period"), "1000ms");
         assert_eq!(of(&flags, "eviction-rate"), "2.5");
+    }
+
+    #[test]
+    fn the_ranges_of_nodes_come_from_their_flags() {
+        assert!(!read(&[]).unwrap().contains_key(NODE_IPAM));
+        let values = read(&[
+            "--allocate-node-cidrs",
+            "--cluster-cidr=10.244.0.0/16,fd00::/48",
+            "--service-cluster-ip-range=10.96.0.0/12,fd01::/108",
+            "--node-cidr-mask-size-ipv4=25",
+        ])
+        .unwrap();
+        for (key, expected) in [
+            ("cluster-cidrs", "10.244.0.0/16,fd00::/48"),
+            ("node-cidr-mask-sizes", "25,64"),
+            ("service-cidrs", "10.96.0.0/12,fd01::/108"),
+        ] {
+            assert_eq!(values[NODE_IPAM][key], expected, "{key}");
+        }
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use flyball_types::{ApiError, printable};
+use pkcs8::ObjectIdentifier;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::PluginPolicy;
 
-/// The object identifier of a common name. Kubernetes takes a client's user name from it.
-const COMMON_NAME: &str = "2.5.4.3";
-/// The object identifier of an organization. Kubernetes takes a client's groups from them.
-const ORGANIZATION: &str = "2.5.4.10";
+/// A common name. Kubernetes takes a client's user name from it.
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+/// An organization. Kubernetes takes a client's groups from them.
+const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 /// The prefix of Kubernetes' own users and groups, such as `system:masters`, which may do everything.
 const RESERVED: &str = "system:";
 
@@ -80,12 +81,14 @@ impl PluginPolicy {
 }
 
 impl CertificateRule {
-    /// Whether a subject may have this attribute.
+    /// Whether a subject may have this attribute. An identifier has several spellings, such as `2.5.4.10` and `2.5.4.010`, so it
+    /// is compared as it is encoded.
     fn allows(&self, oid: &str, value: &str) -> bool {
-        let names = match oid {
-            COMMON_NAME => &self.common_names,
-            ORGANIZATION => &self.organizations,
-            _ => return true,
+        let names = match ObjectIdentifier::new(oid) {
+            Ok(COMMON_NAME) => &self.common_names,
+            Ok(ORGANIZATION) => &self.organizations,
+            Ok(_) => return true,
+            Err(_) => return false,
         };
         match names {
             Some(names) => names.iter().any(|name| matches(name, value)),
@@ -159,10 +162,10 @@ mod tests {
     }
 
     fn subject(user: &str, groups: &[&str]) -> Vec<Vec<(String, String)>> {
-        let organization = |group: &&str| (ORGANIZATION.to_owned(), (*group).to_owned());
+        let organization = |group: &&str| (ORGANIZATION.to_string(), (*group).to_owned());
         vec![
             groups.iter().map(organization).collect(),
-            vec![(COMMON_NAME.to_owned(), user.to_owned())],
+            vec![(COMMON_NAME.to_string(), user.to_owned())],
         ]
     }
 
@@ -188,6 +191,25 @@ mod tests {
         assert!(!allows(&nodes, "system:node:a", &["system:nodes", "dev"]));
         assert!(!allows(&nodes, "system:nodes", &["system:nodes"]));
         assert!(!allows(&rule("common-names = []"), "jane", &[]));
+    }
+
+    #[test]
+    fn another_spelling_of_an_identifier_gets_no_more() {
+        let usual = rule("common-names = [\"jane\"]");
+        let allows = |oid: &str, value: &str| {
+            let subject = [vec![(oid.to_owned(), value.to_owned())]];
+            usual.check_subject("example.com/a", &subject).is_ok()
+        };
+        for organization in ["2.5.4.10", "2.5.4.010", "02.5.4.10", "2.05.4.0010"] {
+            assert!(!allows(organization, "system:masters"), "{organization}");
+        }
+        for common_name in ["2.5.4.3", "2.5.4.03", "2.5.04.3"] {
+            assert!(!allows(common_name, "system:admin"), "{common_name}");
+            assert!(allows(common_name, "jane"), "{common_name}");
+        }
+        assert!(!allows("1.45.4.10", "system:masters"));
+        assert!(!allows("organization", "system:masters"));
+        assert!(allows("2.5.4.11", "a unit"));
     }
 
     #[test]

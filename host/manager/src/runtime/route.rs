@@ -66,16 +66,6 @@ impl WatchRoute {
             &context.settings.description.watches[watch],
             &kind,
         ));
-        // At once if possible, so that an earlier version may end.
-        let backlog = backlog(plugin, context);
-        let subscribe = move |informer: &Informer, router: &Arc<Router>| {
-            let deltas = subscribe(informer, router);
-            if let Some(bytes) = backlog {
-                deltas.keep_at_most(bytes);
-            }
-            deltas
-        };
-        let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
         let cached = &context.reads.cached;
         let guest_route = router.has_guest_route().then(|| {
             let shown = context.telemetry.incidents.seen(cached.deltas(&informer));
@@ -93,12 +83,14 @@ impl WatchRoute {
             left,
             finish,
         };
+        // At once if possible, so that an earlier version may end.
+        let subscribed = informer.is_synced().then(|| routing.subscribe(&informer));
         async move {
             let deltas = match subscribed {
                 Some(deltas) => deltas,
                 None => {
                     tokio::select! {
-                        () = informer.synced() => subscribe(&informer, &routing.router),
+                        () = informer.synced() => routing.subscribe(&informer),
                         () = routing.finish.cancelled() => return,
                     }
                 }
@@ -110,6 +102,18 @@ impl WatchRoute {
                 () = &mut resyncs => {}
             }
         }
+    }
+
+    /// Subscribes to the deltas that may concern the watch. All deletions do, because they remove entries of the memo.
+    fn subscribe(&self, informer: &Informer) -> Deltas {
+        let router = self.router.clone();
+        let deltas = informer.subscribe_to(move |delta| {
+            delta.delta_type() == DeltaType::Deleted || router.may_concern(delta)
+        });
+        if let Some(bytes) = backlog(&self.plugin, &self.context) {
+            deltas.keep_at_most(bytes);
+        }
+        deltas
     }
 
     /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the objects
@@ -124,7 +128,7 @@ impl WatchRoute {
         };
         loop {
             tokio::time::sleep(jittered(period)).await;
-            let mut all = subscribe(informer, &self.router);
+            let mut all = self.subscribe(informer);
             while let Some(batch) = all.next(BATCH).await {
                 let mut next = 0;
                 while self
@@ -252,12 +256,4 @@ fn backlog(plugin: &Plugin, context: &PluginContext) -> Option<usize> {
     let watches = context.settings.description.watches.len().max(1);
     let (all, least) = BACKLOG;
     (!plugin.limits().is_reserved).then(|| (all / watches).max(least))
-}
-
-/// Subscribes to the deltas that may concern a watch. All deletions do, because they remove entries of the memo.
-fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
-    let router = router.clone();
-    informer.subscribe_to(move |delta| {
-        delta.delta_type() == DeltaType::Deleted || router.may_concern(delta)
-    })
 }

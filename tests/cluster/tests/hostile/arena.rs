@@ -80,13 +80,14 @@ impl Class {
 }
 
 /// Cases of guests whose faults reach no limit, though their classes are about limits.
-const FAULTS: [&str; 6] = [
+const FAULTS: [&str; 7] = [
     "deep",
     "failing-route",
     "forged-lines",
     "large-argument",
     "panic",
     "quick-ticker",
+    "unknown-queues",
 ];
 /// Words of which a message that names a limit has one.
 const LIMITS: [&str; 5] = [
