@@ -83,6 +83,7 @@ fn refusals_are_few(cluster: &Cluster) -> Result<()> {
 async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
     let pod = json!({"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": with_image("web:1")});
     space.create_object::<Pod>(pod).await?;
+    until_pods_are_seen(&space).await?;
     let set = create_set(&space, 2).await?;
     let pods = settled(&space, 2).await?;
     let orphan = pods
@@ -244,6 +245,39 @@ async fn create_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
             json!({"spec": workload(replicas, "web:1")}),
         ))
         .await
+}
+
+/// Waits until the controller has seen all current pods: until it reports a new pod of another ReplicaSet
+/// as ready. Removes that pod again. A controller that saw a ReplicaSet before a pod that matches would
+/// create too many pods, and might then delete the one that it adopts.
+async fn until_pods_are_seen(space: &Space) -> Result<()> {
+    let labels = json!({"app": "canary"});
+    let canary = json!({
+        "metadata": {"name": "canary"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": with_image("web:1")},
+        },
+    });
+    space.create_object::<ReplicaSet>(canary).await?;
+    for ready in [1, 0] {
+        until(&format!("the canary has {ready} ready pods"), async || {
+            let canary = space.api::<ReplicaSet>().get("canary").await?;
+            let status = canary.status.unwrap_or_default();
+            let numbers = (status.replicas, status.ready_replicas.unwrap_or_default());
+            Ok(if numbers == (ready, ready) {
+                Ok(())
+            } else {
+                Err(format!("{numbers:?}"))
+            })
+        })
+        .await?;
+        space
+            .change::<ReplicaSet>("canary", json!({"spec": {"replicas": 0}}))
+            .await?;
+    }
+    Ok(())
 }
 
 /// Waits until this number of pods exist and are ready, and the status counts them.
