@@ -125,7 +125,7 @@ pub use error::{ApiResult, Context, Error};
 pub use event::Event;
 pub use flyball_types::{
     ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Operator, Reference,
-    Requirement, cidr, duration,
+    Requirement, cidr, duration, ipv4,
 };
 pub use host::Host;
 pub use imports::ObjectReference;

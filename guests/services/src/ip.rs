@@ -1,6 +1,6 @@
 //! IP addresses as Kubernetes accepts and writes them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The families of addresses, as in `spec.ipFamilies` of a Service and `addressType` of an EndpointSlice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +33,7 @@ impl Family {
     }
 }
 
-/// Parses an address; `None` if the text is none. As in Go's oldest parser, the numbers of an IPv4 address may have
-/// leading zeros. An IPv4 address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
+/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4 address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
 pub fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let address: Ipv6Addr = text.parse().ok()?;
@@ -44,19 +43,7 @@ pub fn parse(text: &str) -> Option<IpAddr> {
                 .map_or(IpAddr::V6(address), IpAddr::V4),
         );
     }
-    let mut octets = [0; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        let part = parts.next()?;
-        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        *octet = part.parse().ok()?;
-    }
-    parts
-        .next()
-        .is_none()
-        .then(|| Ipv4Addr::from(octets).into())
+    flyball_sdk::ipv4(text).map(IpAddr::V4)
 }
 
 /// Whether the text is an IPv6 address.

@@ -1,8 +1,7 @@
 //! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of
-//! the API, durations, ranges of addresses and plugin descriptions. No I/O, no clock, no runtime.
+//! the API, durations, IP addresses and plugin descriptions. No I/O, no clock, no runtime.
 
 mod catalogue;
-mod cidr;
 mod columns;
 pub mod description;
 pub mod duration;
@@ -10,6 +9,7 @@ mod error;
 mod error_chain;
 mod event;
 mod field_selector;
+mod ip;
 mod kind;
 mod mask;
 #[cfg(feature = "host")]
@@ -25,12 +25,12 @@ mod selector;
 mod text;
 
 pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
-pub use cidr::cidr;
 pub use columns::{Columns, RowError};
 pub use error::{ApiError, Effect, HostReason};
 pub use error_chain::error_chain;
 pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
+pub use ip::{cidr, ipv4};
 pub use kind::{Kind, KindError, KindPattern};
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};

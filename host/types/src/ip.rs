@@ -1,4 +1,4 @@
-//! Ranges of addresses in CIDR notation.
+//! IP addresses, and ranges of them in CIDR notation, as Kubernetes parses them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,8 @@ pub fn cidr(text: &str) -> Option<(IpAddr, u8)> {
     Some((address, prefix))
 }
 
-fn ipv4(text: &str) -> Option<Ipv4Addr> {
+/// Parses an IPv4 address. As in Kubernetes, its parts may have leading zeros.
+pub fn ipv4(text: &str) -> Option<Ipv4Addr> {
     let parts: Option<Vec<u8>> = text.split('.').map(number).collect();
     <[u8; 4]>::try_from(parts?).ok().map(Ipv4Addr::from)
 }
