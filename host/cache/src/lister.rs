@@ -11,6 +11,7 @@ use flyball_types::{Columns, FieldPath, Mask, RowError};
 
 use crate::core::State;
 use crate::indexer::selector_at;
+use crate::overlay::Entries;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
 /// After how many objects a long query asks whether it may go on. For each of its fields, each KiB of an object counts as
@@ -111,7 +112,22 @@ impl Lister {
         query: &ListQuery,
         may_go_on: impl Fn() -> Result<(), E>,
     ) -> Result<usize, E> {
+        if *query == ListQuery::default()
+            && let Some(count) = self.count_all()
+        {
+            return Ok(count);
+        }
         Ok(self.find_while(query, may_go_on)?.len())
+    }
+
+    /// The number of all objects, without visiting them. `None` if the view hides some, or the cache
+    /// lacks effects of the plugin's writes.
+    fn count_all(&self) -> Option<usize> {
+        let count = |own: &Entries, state: &State| {
+            let shows_all = self.view.namespaces.is_none() && !own.any_ahead(state);
+            shows_all.then(|| state.indexer.len())
+        };
+        self.overlay.with(self.informer.core(), count)
     }
 
     fn find_while<E>(

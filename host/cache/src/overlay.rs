@@ -73,6 +73,12 @@ impl Entries {
         })
     }
 
+    /// Whether the cache lacks the effect of an entry.
+    pub(crate) fn any_ahead(&self, state: &State) -> bool {
+        let mut all = self.all.iter();
+        all.any(|(uid, entry)| entry.is_ahead(uid, state))
+    }
+
     fn insert(&mut self, uid: Uid, entry: Entry) {
         match entry {
             Entry::Written(_) => self.written.insert(uid.clone()),

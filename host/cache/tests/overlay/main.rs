@@ -400,6 +400,26 @@ async fn every_kind_of_read_returns_written_objects() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_objects_are_counted_without_a_look_at_each() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    for number in 0..1000 {
+        server.put("a", &number.to_string(), json!({"spec": number}));
+    }
+    sleep(Duration::from_millis(1)).await;
+    let view = |namespaces: Option<&str>| View {
+        mask: informer.mask().clone(),
+        namespaces: namespaces.map(|namespace| [namespace.to_owned()].into()),
+    };
+    let count = |view: View| {
+        let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+        lister.count_while(&ListQuery::default(), || Err("too many objects"))
+    };
+    assert_eq!(count(view(None)), Ok(1000));
+    assert_eq!(count(view(Some("a"))), Err("too many objects"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_view_shows_its_own_fields_and_namespaces() {
     let server = Server::new();
     let (factory, informer) = started(&server, interest(&["spec"])).await;
