@@ -47,7 +47,7 @@ impl Reservation {
         host: &Host,
         settings: &Settings,
         node: &Node,
-    ) -> Result<Result<Self, Exhausted>, Error> {
+    ) -> Result<Result<(), Exhausted>, Error> {
         let (memo, uid) = (host.memo(), &node.meta.uid);
         let mut used = used(host, settings)?;
         let mut cursors: Vec<u64> = memo.get(CURSORS).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Reservation {
             blocks,
         };
         memo.put(&of_node(&node.meta.name), &made, uid, Duration::ZERO)?;
-        Ok(Ok(made))
+        Ok(Ok(()))
     }
 
     /// Whether the blocks are reserved for the node, and no other node has got one of them otherwise.

@@ -38,10 +38,7 @@ pub fn wait(host: &Host) -> Result<(), Error> {
 /// The nodes can't be read, or the memo or the queue is full.
 pub fn count(host: &Host, settings: &Settings) -> Result<(), Error> {
     let nodes = host.list::<Row>().all()?;
-    let mut used = Used::by_services(settings);
-    for node in &nodes {
-        used.add(settings, &node.pod_cidrs);
-    }
+    let used = Used::of(settings, &nodes);
     let memo = host.memo();
     let mut before: Vec<Blocks> = memo.get(COUNTED).unwrap_or_default();
     before.resize(settings.sets.len(), Blocks::default());

@@ -21,17 +21,20 @@ const CATCH_UP: Duration = Duration::from_secs(30 * 60);
 pub struct Used(pub Vec<Blocks>);
 
 impl Used {
-    /// The blocks with addresses of Services.
-    pub fn by_services(settings: &Settings) -> Self {
+    /// The blocks with addresses of Services or of these nodes.
+    pub fn of(settings: &Settings, nodes: &[Row]) -> Self {
         let mut used = Self(vec![Blocks::default(); settings.sets.len()]);
         for services in &settings.services {
             used.occupy(settings, services);
+        }
+        for node in nodes {
+            used.add(settings, &node.pod_cidrs);
         }
         used
     }
 
     /// Adds the blocks of a node. A range counts in whatever place it is; what is no range of the cluster is ignored.
-    pub fn add(&mut self, settings: &Settings, pod_cidrs: &[String]) {
+    fn add(&mut self, settings: &Settings, pod_cidrs: &[String]) {
         for range in pod_cidrs.iter().filter_map(|text| range(text)) {
             self.occupy(settings, &range);
         }
@@ -52,11 +55,8 @@ impl Used {
 /// # Errors
 /// The nodes can't be read.
 pub fn used(host: &Host, settings: &Settings) -> Result<Used, Error> {
-    let mut used = Used::by_services(settings);
     let cached = host.list::<Row>().all()?;
-    for node in &cached {
-        used.add(settings, &node.pod_cidrs);
-    }
+    let mut used = Used::of(settings, &cached);
     for ranges in unseen(host, &cached)? {
         used.add(settings, &ranges.pod_cidrs);
     }
