@@ -336,30 +336,31 @@ impl Pass<'_> {
     /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed swap
     /// them. If no node is ready, all lose them. Returns the nodes whose taints change.
     fn decide_taints(&self, added: &HashSet<&str>, is_dark: bool) -> Result<Vec<String>, Error> {
-        let has = |node: &Health, key: &str| evicts(&node.taints, key);
-        let decide = |(node, ready): (&Health, &Option<String>)| {
-            let has_any = has(node, NOT_READY) || has(node, UNREACHABLE);
-            let (must_change, wanted) = match ready.as_deref() {
+        let decide = |node: &Health, ready: Option<&str>| {
+            let has = |key: &str| evicts(&node.taints, key);
+            let has_any = has(NOT_READY) || has(UNREACHABLE);
+            let (must_change, wanted) = match ready {
                 _ if is_dark => (has_any, Wanted::Nothing),
                 None => {
                     let is_added = added.contains(node.name.as_str());
                     (has_any && is_added, Wanted::Nothing)
                 }
-                Some(status) => match of_status(status) {
-                    Some((_, opposite)) => (has(node, opposite), Wanted::OfCondition),
-                    None => (has_any, Wanted::OfCondition),
-                },
+                Some(status) => {
+                    let is_wrong = of_status(status).map_or(has_any, |(_, opposite)| has(opposite));
+                    (is_wrong, Wanted::OfCondition)
+                }
             };
             must_change.then_some(wanted)
         };
         let mut changed = Vec::new();
         for (node, ready) in self.nodes.iter().zip(&self.ready) {
+            let Some(wanted) = decide(node, ready.as_deref()) else {
+                continue;
+            };
+            wanted.store(self.host, &node.name, &node.uid)?;
+            changed.push(node.name.clone());
             if changed.len() == WRITES {
                 break;
-            }
-            if let Some(wanted) = decide((node, ready)) {
-                wanted.store(self.host, &node.name, &node.uid)?;
-                changed.push(node.name.clone());
             }
         }
         Ok(changed)
