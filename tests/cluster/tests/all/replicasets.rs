@@ -261,23 +261,24 @@ async fn until_pods_are_seen(space: &Space) -> Result<()> {
         },
     });
     space.create_object::<ReplicaSet>(canary).await?;
-    for ready in [1, 0] {
-        until(&format!("the canary has {ready} ready pods"), async || {
+    let has_pods = async |number: i32| {
+        until(&format!("the canary has {number} ready pods"), async || {
             let canary = space.api::<ReplicaSet>().get("canary").await?;
             let status = canary.status.unwrap_or_default();
             let numbers = (status.replicas, status.ready_replicas.unwrap_or_default());
-            Ok(if numbers == (ready, ready) {
+            Ok(if numbers == (number, number) {
                 Ok(())
             } else {
                 Err(format!("{numbers:?}"))
             })
         })
+        .await
+    };
+    has_pods(1).await?;
+    space
+        .change::<ReplicaSet>("canary", json!({"spec": {"replicas": 0}}))
         .await?;
-        space
-            .change::<ReplicaSet>("canary", json!({"spec": {"replicas": 0}}))
-            .await?;
-    }
-    Ok(())
+    has_pods(0).await
 }
 
 /// Waits until this number of pods exist and are ready, and the status counts them.
