@@ -112,13 +112,10 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         self.with_state(|state, now| state.add(key, priority, reason, now));
     }
 
-    /// Queues a key now and ends its minimum interval (see [`Config::minimum_interval`]), unless
-    /// the interval before was ended in this way too: a burst of urgent adds is also limited.
+    /// Queues a key now, without the minimum interval (see [`Config::minimum_interval`]). After a
+    /// run that took longer than the interval, the key still waits for as long as the run took.
     pub fn add_urgent(&self, key: K, priority: Priority, reason: R) {
-        self.with_state(|state, now| {
-            state.add(key.clone(), priority, reason, now);
-            state.end_interval_early(&key, now);
-        });
+        self.with_state(|state, now| state.add_urgent(key, priority, reason, now));
     }
 
     /// Queues a key when the delay has passed; a zero delay means now.

@@ -24,10 +24,18 @@ struct Key<R> {
     /// Why the key must be processed; `None` if it need not be. Has a ticket if the key is ready;
     /// else the key is dirty.
     pending: Option<Pending<R>>,
-    /// The end of the key's minimum interval, if the key is in one.
-    interval_end: Option<IntervalEnd>,
-    /// Whether the key's last interval was ended early, so that the next one is not.
-    was_ended_early: bool,
+    /// The key's minimum interval, if the key is in one.
+    interval: Option<Interval>,
+    /// Whether an urgent add came since the key was queued.
+    is_urgent: bool,
+}
+
+/// The minimum interval that a key is in.
+#[derive(Clone, Copy)]
+struct Interval {
+    end: IntervalEnd,
+    /// When an urgent add may end it.
+    earliest_end: Instant,
 }
 
 /// When a key's minimum interval ends, and the number of the run before it, which keeps keys of the
@@ -139,9 +147,6 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             if let Some(first) = ended {
                 let (end, key) = first.remove_entry();
                 self.dirty_interval_ends.remove(&end);
-                if let Some(entry) = self.keys.get_mut(&key) {
-                    entry.was_ended_early = false;
-                }
                 self.requeue_or_remove(key, end.0);
             } else if let Some(due) = self.delayed.pop_due(now) {
                 self.enqueue(due.key, due.priority, due.causes, due.due);
@@ -161,21 +166,29 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
-    /// Ends a key's minimum interval, if the key is in one and the interval before was not ended
-    /// early.
-    pub(crate) fn end_interval_early(&mut self, key: &K, now: Instant) {
-        let Some(entry) = self
-            .keys
-            .get_mut(key)
-            .filter(|entry| !entry.was_ended_early)
-        else {
+    /// Adds a key whose minimum interval, if it is in one or gets one after its run, ends as early
+    /// as possible.
+    pub(crate) fn add_urgent(&mut self, key: K, priority: Priority, reason: R, now: Instant) {
+        if self.shut_down {
+            return;
+        }
+        self.enqueue(key.clone(), priority, Causes::new(reason), now);
+        let Some(entry) = self.keys.get_mut(&key) else {
             return;
         };
-        if let Some(end) = entry.interval_end {
-            entry.was_ended_early = true;
-            self.dirty_interval_ends.remove(&end);
-            self.in_interval.remove(&end);
-            self.requeue_or_remove(key.clone(), now);
+        entry.is_urgent = true;
+        let Some(Interval { end, earliest_end }) = entry.interval else {
+            return;
+        };
+        if earliest_end >= end.0 {
+            return;
+        }
+        self.dirty_interval_ends.remove(&end);
+        self.in_interval.remove(&end);
+        if earliest_end <= now {
+            self.requeue_or_remove(key, now);
+        } else {
+            self.begin_interval(key, (earliest_end, end.1), earliest_end);
         }
     }
 
@@ -200,7 +213,11 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             };
         };
         let entry = self.keys.get_mut(&key);
-        let Some(pending) = entry.and_then(|entry| entry.pending.take()) else {
+        let pending = entry.and_then(|entry| {
+            entry.is_urgent = false;
+            entry.pending.take()
+        });
+        let Some(pending) = pending else {
             unreachable!("a current slot of a lane belongs to a pending key");
         };
         let run = self.next_run;
@@ -232,34 +249,49 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             priority: Priority::Low,
         });
         let worked = now.saturating_duration_since(started);
-        let end = self.interval_end(started, priority, now);
-        match (end, self.keys.get_mut(key)) {
-            (Some(end), Some(entry)) => {
-                let end = (end, run);
-                entry.interval_end = Some(end);
-                let is_dirty = entry.pending.is_some();
-                self.in_interval.insert(end, key.clone());
-                if is_dirty {
-                    self.await_interval_end(end);
-                }
-            }
-            _ => self.requeue_or_remove(key.clone(), now),
+        // A run for an initial list or a reload must not delay the changes after it.
+        if priority == Priority::Low || self.shut_down {
+            self.requeue_or_remove(key.clone(), now);
+        } else {
+            self.begin_interval_after(key, run, started, now);
         }
         self.effects.drained |= self.is_drained();
         worked
     }
 
-    /// When the minimum interval after a run ends; `None` if the key need not wait.
-    fn interval_end(&self, started: Instant, priority: Priority, now: Instant) -> Option<Instant> {
-        // A run for an initial list or a reload must not delay the changes after it.
-        if priority == Priority::Low || self.shut_down {
-            return None;
-        }
-        // A key whose runs take long is processed for half of the time at most.
+    /// Begins the minimum interval after a run, unless the interval has already ended.
+    fn begin_interval_after(&mut self, key: &K, run: u64, started: Instant, now: Instant) {
         let worked = now.saturating_duration_since(started);
+        // A key whose runs take long is processed for half of the time at most.
         let pause = worked.min(self.minimum_interval * MAX_INTERVALS);
-        let end = (started + self.minimum_interval).max(now + pause);
-        Some(end).filter(|end| *end > now)
+        let earliest_end = if worked > self.minimum_interval {
+            now + pause
+        } else {
+            now
+        };
+        let is_urgent = self.keys.get(key).is_some_and(|entry| entry.is_urgent);
+        let end = if is_urgent {
+            earliest_end
+        } else {
+            (started + self.minimum_interval).max(now + pause)
+        };
+        if end > now {
+            self.begin_interval(key.clone(), (end, run), earliest_end);
+        } else {
+            self.requeue_or_remove(key.clone(), now);
+        }
+    }
+
+    fn begin_interval(&mut self, key: K, end: IntervalEnd, earliest_end: Instant) {
+        let Some(entry) = self.keys.get_mut(&key) else {
+            return;
+        };
+        entry.interval = Some(Interval { end, earliest_end });
+        let is_dirty = entry.pending.is_some();
+        self.in_interval.insert(end, key);
+        if is_dirty {
+            self.await_interval_end(end);
+        }
     }
 
     /// Makes a key that is neither processed nor in its minimum interval any more ready if it is
@@ -268,7 +300,7 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         let Some(entry) = self.keys.get_mut(&key) else {
             return;
         };
-        entry.interval_end = None;
+        entry.interval = None;
         if let Some(pending) = &mut entry.pending {
             pending.ticket = Some(self.lanes.push(key, pending.priority, now));
             self.dirty -= 1;
@@ -364,8 +396,8 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             let ticket = self.lanes.push(key.clone(), priority, now);
             let entry = Key {
                 pending: Some(pending(causes, Some(ticket))),
-                interval_end: None,
-                was_ended_early: false,
+                interval: None,
+                is_urgent: false,
             };
             self.bytes += (self.key_bytes)(&key);
             self.keys.insert(key, entry);
@@ -390,11 +422,11 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             none => {
                 // The key is processed or in its minimum interval: it gets its ticket afterwards.
                 *none = Some(pending(causes, None));
-                let interval_end = entry.interval_end;
+                let interval = entry.interval;
                 self.dirty += 1;
                 self.effects.added += 1;
-                if let Some(end) = interval_end {
-                    self.await_interval_end(end);
+                if let Some(interval) = interval {
+                    self.await_interval_end(interval.end);
                 }
             }
         }

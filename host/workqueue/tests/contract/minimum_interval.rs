@@ -67,7 +67,7 @@ async fn after_a_long_run_a_key_waits_for_as_long_as_the_run_took_within_bounds(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_urgent_add_ends_the_minimum_interval_but_not_two_in_a_row() {
+async fn an_urgent_add_does_not_wait_for_the_minimum_interval() {
     let queue = queue_with_interval();
     queue.add("a", Priority::Normal, 1);
     assert_eq!(serve(&queue), ["a"]);
@@ -83,16 +83,37 @@ async fn an_urgent_add_ends_the_minimum_interval_but_not_two_in_a_row() {
             coalesced: 1
         }
     );
-    // Neither while a worker has the key nor in the interval that follows.
+    // While a worker has the key, it waits only for the end of the run.
     queue.add_urgent("a", Priority::Normal, 4);
     assert!(ready(&queue).is_none());
     drop(item);
-    queue.add_urgent("a", Priority::Normal, 5);
+    assert_eq!(serve(&queue), ["a"]);
+    // The next add that is not urgent waits again.
+    queue.add("a", Priority::Normal, 5);
     assert!(ready(&queue).is_none());
     advance(ms(10)).await;
     assert_eq!(serve(&queue), ["a"]);
-    queue.add_urgent("a", Priority::Normal, 6);
-    assert_eq!(serve(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_run_longer_than_the_interval_an_urgent_add_waits_for_as_long_as_the_run_took() {
+    let queue = queue_with_interval();
+    for (worked, waited) in [(10, 0), (11, 11), (1000, 40)] {
+        for is_added_during_the_run in [true, false] {
+            queue.add("a", Priority::Normal, 1);
+            let item = ready(&queue).expect("the interval has ended");
+            if is_added_during_the_run {
+                queue.add_urgent("a", Priority::Normal, 2);
+            }
+            advance(ms(worked)).await;
+            drop(item);
+            queue.add_urgent("a", Priority::Normal, 3);
+            let begun = Instant::now();
+            drop(queue.get().await);
+            assert_eq!(begun.elapsed(), ms(waited), "after {worked} ms");
+            advance(ms(10)).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
