@@ -309,7 +309,7 @@ fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
         ("jobs", Size::Quick) => 2,
-        ("latency", Size::Whole) => 500,
+        ("latency", Size::Whole) => 300,
         ("latency", Size::Quick) => 20,
         ("sync-50000", Size::Whole) => 50_000,
         ("sets-parallel", Size::Whole) => 40,
@@ -342,7 +342,9 @@ fn describe(name: &str, size: Size) -> String {
         "jobs" => format!("50 Jobs with {count} completions each"),
         "rollout" => format!("{owners} {kind}s with {replicas} pods each get another image"),
         "latency" => {
-            format!("{count} pods deleted one by one, idle and under 100 changes a second")
+            format!(
+                "pods deleted one by one, with pauses of 0 to 500 ms, and under 100 changes a second"
+            )
         }
         "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
         "steady" => format!(
