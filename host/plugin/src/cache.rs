@@ -40,10 +40,6 @@ impl CachedFile {
         }
         self.path.clone()
     }
-
-    pub(crate) fn into_file(self) -> File {
-        self.file
-    }
 }
 
 /// The directory of compiled plugins.

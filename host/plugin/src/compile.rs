@@ -11,7 +11,7 @@ use crate::component::{Code, Component};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
 use crate::format;
-use crate::pages::{Pages, page_out};
+use crate::pages::page_out;
 use crate::precompiled::{deserialize, map};
 use crate::priority;
 
@@ -158,10 +158,7 @@ pub(crate) fn precompile(
 fn load_cached(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
     let file = cache.get(digest)?;
     match map(engine, &file) {
-        Ok(code) => Some(Code {
-            pages: Some(Pages::new(code.clone(), file.into_file())),
-            code,
-        }),
+        Ok(code) => Some(Code::mapped(code, file)),
         Err(error) => {
             tracing::warn!(
                 digest,

@@ -1,37 +1,74 @@
-//! A compiled component, which a [`crate::Plugin`] is created from.
+//! A compiled component, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not run.
 
 use std::sync::Arc;
 
-use crate::pages::Pages;
+use parking_lot::Mutex;
+
+use crate::cache::CachedFile;
+use crate::precompiled::map;
 
 /// A checked and compiled component. Clones share the code.
 #[derive(Clone)]
 pub struct Component {
-    pub(crate) code: wasmtime::component::Component,
-    /// None unless the code is mapped from a file.
-    pub(crate) pages: Option<Arc<Pages>>,
+    pub(crate) code: Arc<Code>,
     digest: Arc<str>,
     size: usize,
 }
 
-/// Compiled code, and its pages if it was mapped from a file.
+/// Compiled code. If it is mapped from a file, it can be unloaded, and costs no memory until it is needed again.
 pub(crate) struct Code {
-    pub(crate) code: wasmtime::component::Component,
-    pub(crate) pages: Option<Arc<Pages>>,
+    engine: wasmtime::Engine,
+    /// None while it is unloaded.
+    loaded: Mutex<Option<wasmtime::component::Component>>,
+    /// The file that the code is mapped from; none if it was compiled by this process or is part of the binary.
+    file: Option<CachedFile>,
+}
+
+impl Code {
+    /// `code` must have been mapped from `file`.
+    pub(crate) fn mapped(code: wasmtime::component::Component, file: CachedFile) -> Self {
+        Self {
+            file: Some(file),
+            ..code.into()
+        }
+    }
+
+    /// Returns the code. Maps its file if it is unloaded, which may take a millisecond.
+    pub(crate) fn load(&self) -> wasmtime::Result<wasmtime::component::Component> {
+        let mut loaded = self.loaded.lock();
+        match (&*loaded, &self.file) {
+            (Some(code), _) => Ok(code.clone()),
+            (None, Some(file)) => Ok(loaded.insert(map(&self.engine, file)?).clone()),
+            (None, None) => unreachable!("only code that is mapped from a file is unloaded"),
+        }
+    }
+
+    /// Unloads the code if it can be loaded again. Its memory is freed as soon as no instance uses it.
+    pub(crate) fn unload(&self) {
+        if self.file.is_some() {
+            *self.loaded.lock() = None;
+        }
+    }
+
+    pub(crate) fn can_be_unloaded(&self) -> bool {
+        self.file.is_some()
+    }
 }
 
 impl From<wasmtime::component::Component> for Code {
     fn from(code: wasmtime::component::Component) -> Self {
-        Self { code, pages: None }
+        Self {
+            engine: code.engine().clone(),
+            loaded: Mutex::new(Some(code)),
+            file: None,
+        }
     }
 }
 
 impl Component {
     pub(crate) fn new(code: impl Into<Code>, digest: &str, size: usize) -> Self {
-        let Code { code, pages } = code.into();
         Self {
-            code,
-            pages,
+            code: Arc::new(code.into()),
             digest: digest.into(),
             size,
         }

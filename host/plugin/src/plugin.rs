@@ -7,7 +7,6 @@ use bytes::Bytes;
 use flyball_types::description::DeltaType;
 use tokio::runtime::Handle;
 
-use crate::bindings::ControllerPre;
 use crate::budget::Budget;
 use crate::component::Component;
 use crate::engine::Engine;
@@ -15,7 +14,7 @@ use crate::error::{CallError, LoadError};
 use crate::hits::Hits;
 use crate::imports::Imports;
 use crate::limits::Limits;
-use crate::pool::{self, Pool};
+use crate::pool::Pool;
 use crate::request::{Describe, Reconcile, Route};
 
 /// How a reconcile ended.
@@ -93,22 +92,8 @@ impl Plugin {
     /// Creates a plugin without instances. Fails if the types of the component's imports and exports differ from the
     /// world's.
     pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
-        let shared = engine.shared.clone();
-        let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
-        let pre = shared
-            .linker
-            .instantiate_pre(&component.code)
-            .and_then(ControllerPre::new)
-            .map_err(mismatch)?;
-        let slots = pool::slots_needed(&component.code);
-        if slots as usize > limits.max_slots {
-            return Err(LoadError::Compile(format!(
-                "an instance needs {slots} slots for its memories and tables, and the limit is {}",
-                limits.max_slots
-            )));
-        }
         Ok(Self {
-            pool: Pool::new(shared, pre, limits, slots, component.pages),
+            pool: Pool::new(engine.shared.clone(), component.code, limits)?,
         })
     }
 
@@ -163,9 +148,8 @@ impl Plugin {
 
     /// Drops instances that have been idle for `max_idle`, and returns how many. Zero drops all idle instances.
     ///
-    /// If no instance is left and the code has not run for `max_idle`, also releases the memory of the plugin's code if
-    /// it is mapped from the cache; the next call reads it again. Meant to be called periodically. May block for a
-    /// millisecond.
+    /// If no instance is left and the code has not run for `max_idle`, also unloads the plugin's code if it is mapped from
+    /// the cache; the next call maps it again. Meant to be called periodically.
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
         self.pool.trim_idle(max_idle)
     }

@@ -15,14 +15,14 @@ use tokio::time::timeout_at;
 
 use crate::bindings::ControllerPre;
 use crate::budget::Budget;
+use crate::component::Code;
 use crate::engine::Shared;
-use crate::error::{CallError, CallFailure};
+use crate::error::{CallError, CallFailure, LoadError};
 use crate::hits::{Counters, Limit};
 use crate::imports::Imports;
 use crate::instance::Instance;
 use crate::limits::{Limits, MemoryShares};
 use crate::meter::Meter;
-use crate::pages::Pages;
 use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SLOT;
@@ -36,7 +36,9 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    pre: ControllerPre<State>,
+    code: Arc<Code>,
+    /// The code, linked with the host's functions; none while it is unloaded.
+    linked: Mutex<Option<Arc<ControllerPre<State>>>>,
     limits: Arc<Limits>,
     /// Instance slots that each instance occupies.
     slots_per_instance: u32,
@@ -48,10 +50,8 @@ pub(crate) struct Pool {
     share: Arc<Share>,
     /// Counts the plugin's slots; none if it has a reservation.
     holder: Option<Arc<Holder>>,
-    /// None unless the code is mapped from the cache.
-    pages: Option<Arc<Pages>>,
-    /// When the code was last loaded or run; none once its pages were released.
-    last_used: Mutex<Option<Instant>>,
+    /// When a call last ended, or the plugin was created.
+    last_used: Mutex<Instant>,
 }
 
 /// An instance that no call uses.
@@ -99,13 +99,21 @@ struct UsageGuard<'a> {
 }
 
 impl Pool {
+    /// Fails as [`crate::Plugin::new`] does.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        pre: ControllerPre<State>,
+        code: Arc<Code>,
         limits: Limits,
-        slots_per_instance: u32,
-        pages: Option<Arc<Pages>>,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>, LoadError> {
+        let linked =
+            link(&shared, &code).map_err(|error| LoadError::Mismatch(format!("{error:#}")))?;
+        let slots_per_instance = slots_needed(linked.instance_pre().component());
+        if slots_per_instance as usize > limits.max_slots {
+            return Err(LoadError::Compile(format!(
+                "an instance needs {slots_per_instance} slots for its memories and tables, and the limit is {}",
+                limits.max_slots
+            )));
+        }
         let instances = limits.instances(slots_per_instance);
         let permits = Arc::new(Semaphore::new(instances.min(Semaphore::MAX_PERMITS)));
         let memory = MemoryShares::new(&limits, &shared.memory);
@@ -114,17 +122,17 @@ impl Pool {
             share: Arc::new(Share::new(&limits)),
             holder: (!limits.is_reserved).then(Arc::default),
             shared,
-            pre,
+            code,
+            linked: Mutex::new(Some(linked)),
             limits: Arc::new(limits),
             slots_per_instance,
             permits,
             idle: Mutex::default(),
             tally,
-            pages,
-            last_used: Mutex::new(Some(Instant::now())),
+            last_used: Mutex::new(Instant::now()),
         });
         pool.shared.slots.register(&pool);
-        pool
+        Ok(pool)
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {
@@ -175,7 +183,7 @@ impl Pool {
             Err(_) => Err((CallFailure::Shutdown, Duration::ZERO)),
         };
         self.tally.calls.fetch_add(1, Relaxed);
-        *self.last_used.lock() = Some(Instant::now());
+        *self.last_used.lock() = Instant::now();
         result.map_err(|(failure, cpu)| {
             self.tally.failures.fetch_add(1, Relaxed);
             match failure {
@@ -203,6 +211,12 @@ impl Pool {
             .checked_add(self.limits.wall_per_call)
             .unwrap_or(now + FOREVER);
         self.share.charge(share::CALL_COST);
+        let linked = self.linked().map_err(|error| {
+            (
+                CallFailure::Instantiate(format!("{error:#}")),
+                Duration::ZERO,
+            )
+        })?;
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
             None => {
@@ -238,7 +252,7 @@ impl Pool {
             let mut call = pin!(meter.run(
                 &self.shared.ticker,
                 &self.tally.hits,
-                instance.call(&self.pre, request)
+                instance.call(&linked, request)
             ));
             let (wall_deadline, mut extension) = (deadline, Duration::ZERO);
             loop {
@@ -287,22 +301,26 @@ impl Pool {
         let count = dropped.len();
         drop(dropped);
         if self.tally.live.load(Relaxed) == 0 {
-            self.release_pages(max_idle);
+            self.unload(max_idle);
         }
         count
     }
 
-    /// Releases the pages of the code if it has not run for `max_idle`.
-    fn release_pages(&self, max_idle: Duration) {
-        let Some(pages) = &self.pages else { return };
-        {
-            let mut last_used = self.last_used.lock();
-            if last_used.is_none_or(|last_used| last_used.elapsed() < max_idle) {
-                return;
-            }
-            *last_used = None;
+    /// Returns the linked code. Loads it if it is unloaded.
+    fn linked(&self) -> wasmtime::Result<Arc<ControllerPre<State>>> {
+        let mut linked = self.linked.lock();
+        if let Some(linked) = &*linked {
+            return Ok(linked.clone());
         }
-        pages.release();
+        Ok(linked.insert(link(&self.shared, &self.code)?).clone())
+    }
+
+    /// Unloads the code if it can be loaded again and has not run for `max_idle`.
+    fn unload(&self, max_idle: Duration) {
+        if self.code.can_be_unloaded() && self.last_used.lock().elapsed() >= max_idle {
+            *self.linked.lock() = None;
+            self.code.unload();
+        }
     }
 
     /// When the instance that has been idle for longest became idle.
@@ -348,8 +366,14 @@ impl Pool {
     }
 }
 
+/// Links code with the host's functions. Loads it if it is unloaded.
+fn link(shared: &Shared, code: &Code) -> wasmtime::Result<Arc<ControllerPre<State>>> {
+    let linked = shared.linker.instantiate_pre(&code.load()?)?;
+    ControllerPre::new(linked).map(Arc::new)
+}
+
 /// The instance slots that an instance of a component occupies: enough for its memories and its tables.
-pub(crate) fn slots_needed(component: &wasmtime::component::Component) -> u32 {
+fn slots_needed(component: &wasmtime::component::Component) -> u32 {
     component.resources_required().map_or(1, |needs| {
         needs
             .num_memories
