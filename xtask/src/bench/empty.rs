@@ -11,8 +11,9 @@ use super::process::{anonymous_kib, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-/// How long to wait for the controllers to fill their caches and to release temporary memory.
-const SETTLED: Duration = Duration::from_secs(20);
+/// How long to wait for the controllers to fill their caches and to release what only the start needed. Flyball unloads what was not
+/// used for 15 s.
+const SETTLED: Duration = Duration::from_secs(40);
 
 /// The controllers without which a namespace is not usable.
 const FEWEST: [&str; 2] = [

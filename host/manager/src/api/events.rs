@@ -45,7 +45,8 @@ pub(crate) struct Event {
 }
 
 pub(crate) struct Recorder {
-    sender: mpsc::Sender<Event>,
+    /// Boxed, because a channel has room for 32 values from the start, and few plugins emit many events.
+    sender: mpsc::Sender<Box<Event>>,
     task: JoinHandle<()>,
     plugin: Arc<str>,
     /// Whether malformed options were logged: once is enough.
@@ -106,7 +107,7 @@ impl Recorder {
             }
             return;
         }
-        if let Err(error) = self.sender.try_send(event)
+        if let Err(error) = self.sender.try_send(Box::new(event))
             && self.drops.pass()
         {
             let event = error.into_inner();
@@ -136,11 +137,11 @@ struct Sending {
 }
 
 impl Sending {
-    async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+    async fn run(mut self, mut events: mpsc::Receiver<Box<Event>>) {
         while let Some(event) = events.recv().await {
             let correlated = self
                 .correlator
-                .correlate(event, Instant::now(), SystemTime::now());
+                .correlate(*event, Instant::now(), SystemTime::now());
             if let Some(correlated) = correlated {
                 self.send(&correlated).await;
             }
