@@ -2,11 +2,14 @@
 //! kube-controller-manager, and the costs of guest calls, of plugins that misbehave and of many idle
 //! plugins. `tests/bench/README.md` describes the workloads.
 
+mod autoscalers;
 mod bed;
 mod cascade;
+mod certificates;
 mod churn;
 mod converge;
 mod empty;
+mod heartbeats;
 mod jobs;
 mod latency;
 mod plot;
@@ -16,6 +19,7 @@ mod reload;
 mod report;
 mod ring;
 mod runtime;
+mod services;
 mod sets;
 mod standby;
 mod sync;
@@ -94,7 +98,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-const ON_CLUSTERS: [OnCluster; 21] = [
+const ON_CLUSTERS: [OnCluster; 27] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -107,6 +111,12 @@ const ON_CLUSTERS: [OnCluster; 21] = [
     OnCluster::bounded("daemons"),
     OnCluster::bounded("cronjobs"),
     OnCluster::bounded("budgets"),
+    OnCluster::bounded("services"),
+    OnCluster::bounded("endpoints-5000"),
+    OnCluster::bounded("heartbeats"),
+    OnCluster::bounded("heartbeats-5000"),
+    OnCluster::bounded("certificates"),
+    OnCluster::bounded("autoscalers"),
     OnCluster::bounded("empty"),
     OnCluster::once_without_stock("built-ins"),
     OnCluster::once("standby"),
@@ -292,7 +302,10 @@ fn shape(name: &str, size: Size) -> Shape {
         ("converge-deep", Size::Whole) => shape("ReplicaSet", 1, 5000),
         ("converge-deep", Size::Quick) => shape("ReplicaSet", 1, 200),
         ("rollout", Size::Whole) => shape("Deployment", 100, 20),
-        ("rollout", Size::Quick) => shape("Deployment", 5, 10),
+        ("rollout" | "services", Size::Quick) => shape("Deployment", 5, 10),
+        ("services", Size::Whole) => shape("Deployment", 200, 10),
+        ("endpoints-5000", Size::Whole) => shape("Deployment", 1, 5000),
+        ("endpoints-5000", Size::Quick) => shape("Deployment", 1, 200),
         (_, Size::Whole) => shape("Deployment", 20, 100),
         (_, Size::Quick) => shape("Deployment", 5, 20),
     }
@@ -304,7 +317,7 @@ fn time(size: Size) -> Duration {
 }
 
 /// The number of a workload's main objects: completions of each Job, pods of each StatefulSet,
-/// deletions, pods, nodes, dependents of each owner, plugins or reloads.
+/// deletions, pods, nodes, certificates, autoscalers, dependents of each owner, plugins or reloads.
 fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -317,8 +330,9 @@ fn count(name: &str, size: Size) -> usize {
         ("sets-parallel" | "sets-ordered", Size::Quick) => 2,
         ("cronjobs", Size::Whole) => 500,
         ("cronjobs", Size::Quick) => 10,
-        ("budgets", Size::Whole) => 200,
-        ("budgets", Size::Quick) => 10,
+        ("budgets" | "autoscalers", Size::Whole) => 200,
+        ("budgets" | "autoscalers", Size::Quick) => 10,
+        ("heartbeats-5000", Size::Whole) => 5000,
         ("ring", Size::Whole) => 100,
         ("ring", Size::Quick) => 5,
         ("reload", Size::Whole) => 50,
@@ -366,6 +380,20 @@ fn describe(name: &str, size: Size) -> String {
             "pods become ready, 100 a second for {} s, among those of {count} budgets",
             time(size).as_secs()
         ),
+        "services" | "endpoints-5000" => {
+            format!("{owners} Services of {replicas} pods each are created, and get other pods")
+        }
+        "heartbeats" | "heartbeats-5000" => {
+            format!(
+                "{count} nodes have heartbeats for {} s",
+                time(size).as_secs()
+            )
+        }
+        "certificates" => format!("{count} certificates are requested"),
+        "autoscalers" => format!(
+            "{count} autoscalers scale Deployments, and sync for {} s more",
+            time(size).as_secs()
+        ),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "empty" => "nothing happens, and all controllers are enabled".into(),
         "built-ins" => "nothing happens, with two built-in controllers and with all".into(),
@@ -409,6 +437,10 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "daemons" => sets::daemons(subject, count).await,
         "cronjobs" => sets::cron_jobs(subject, count).await,
         "budgets" => sets::budgets(subject, count, time(size)).await,
+        "services" | "endpoints-5000" => services::measure(subject, shape).await,
+        "heartbeats" | "heartbeats-5000" => heartbeats::measure(subject, count, time(size)).await,
+        "certificates" => certificates::measure(subject, count).await,
+        "autoscalers" => autoscalers::measure(subject, count, time(size)).await,
         "empty" => empty::measure(subject).await,
         "built-ins" => empty::each_built_in().await,
         "standby" => standby::measure(subject).await,

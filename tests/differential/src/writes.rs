@@ -33,6 +33,15 @@ impl Writes {
         )
     }
 
+    /// Counts the writes outside a namespace, those of cluster-scoped objects included.
+    pub fn count_outside(audit: &[Value], namespace: &str) -> Self {
+        Self::all(
+            audit
+                .iter()
+                .filter(|event| event["objectRef"]["namespace"] != namespace),
+        )
+    }
+
     /// Counts the writes of a scenario up to its end: those in its namespaces, and those to the
     /// single objects that it compares. The number of writes after its end depends on how long
     /// other scenarios take.
@@ -134,5 +143,20 @@ mod tests {
         let writes = Writes::count(&audit, "a");
         assert_eq!(writes.to_string(), "1 × create pods, 1 × create pods (409)");
         assert_eq!(writes.total(), 2);
+    }
+
+    #[test]
+    fn writes_of_cluster_scoped_objects_are_outside_each_namespace() {
+        let event = |object: Value| json!({"stage": "ResponseComplete", "user": {"username": MANAGER}, "verb": "update", "objectRef": object});
+        let audit = [
+            event(json!({"resource": "nodes", "name": "node-0"})),
+            event(json!({"resource": "pods", "namespace": "a"})),
+            event(json!({"resource": "configmaps", "namespace": "b"})),
+        ];
+        let writes = Writes::count_outside(&audit, "a");
+        assert_eq!(
+            writes.to_string(),
+            "1 × update configmaps, 1 × update nodes"
+        );
     }
 }

@@ -20,6 +20,8 @@ use super::wait;
 
 /// The namespace of everything that a workload creates.
 pub(super) const NAMESPACE: &str = "bench";
+/// The namespace of the controllers' service accounts.
+const SYSTEM: &str = "kube-system";
 /// Both subjects log at their default level; tests log more.
 pub(super) const QUIET: &[&str] = &["--v=0"];
 /// The controllers that run in all workloads, needed or not. Their cost is part of the figures.
@@ -40,11 +42,17 @@ pub(super) const REST: Duration = Duration::from_secs(3);
 pub(super) struct Nodes {
     pub(super) count: usize,
     pub(super) pods: usize,
+    /// Settings of the fake kubelet besides these numbers.
+    pub(super) settings: &'static [&'static str],
 }
 
 impl Nodes {
     /// No nodes, and no scheduler.
-    pub(super) const NONE: Self = Self { count: 0, pods: 0 };
+    pub(super) const NONE: Self = Self {
+        count: 0,
+        pods: 0,
+        settings: &[],
+    };
 
     /// Enough nodes for this number of pods, and for a tenth more, since a rollout creates more than
     /// it keeps.
@@ -52,6 +60,7 @@ impl Nodes {
         Self {
             count: (pods * 11 / 10).div_ceil(PODS_PER_NODE),
             pods,
+            settings: &[],
         }
     }
 }
@@ -72,16 +81,17 @@ impl Bed {
         Self::with(subject, Nodes::for_pods(pods), "").await
     }
 
-    /// Starts a subject with the usual controllers and those in `more`, separated by commas.
+    /// Starts a subject with the usual controllers and those in `more`, separated by commas. The
+    /// scheduler runs if there are pods for it.
     pub(super) async fn with(subject: Subject, nodes: Nodes, more: &str) -> Result<Self> {
         let cluster = plane(Options {
-            scheduler: nodes.count > 0,
+            scheduler: nodes.pods > 0,
             ..Options::default()
         })
         .await?;
         let count = nodes.count;
         let nodes = if count > 0 {
-            Some(start_nodes(&cluster, count)?)
+            Some(start_nodes(&cluster, nodes)?)
         } else {
             None
         };
@@ -128,14 +138,19 @@ impl Bed {
     }
 
     /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of
-    /// their writes.
-    pub(super) async fn end(mut self, figures: &mut Figures) -> Result<()> {
+    /// their writes, without those of their own accounts and tokens.
+    pub(super) async fn end(self, figures: &mut Figures) -> Result<()> {
         figures.push("CPU, s", self.cpu().await?);
+        self.end_without_cpu(figures).await
+    }
+
+    /// Like [`end`](Self::end), for a workload that has added the CPU time itself.
+    pub(super) async fn end_without_cpu(mut self, figures: &mut Figures) -> Result<()> {
         figures.push("peak memory, MiB", peak_mib(&self.controllers)?);
         let audit = self.stop().await?;
         figures.push(
             "API writes",
-            Writes::count(&audit, NAMESPACE).total() as f64,
+            Writes::count_outside(&audit, SYSTEM).total() as f64,
         );
         Ok(())
     }
@@ -195,17 +210,34 @@ pub(super) async fn create_all(
 ) -> Result<()> {
     let creations = objects
         .map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
-    futures::stream::iter(creations)
+    send_all(creations).await
+}
+
+/// Sends requests, many concurrently.
+pub(super) async fn send_all(
+    requests: impl Iterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    futures::stream::iter(requests)
         .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
 }
 
-fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
+fn start_nodes(cluster: &Cluster, nodes: Nodes) -> Result<Process> {
     let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
-    let nodes = format!("--plugin-config=fake-kubelet.nodes={count}");
-    let pods = format!("--plugin-config=fake-kubelet.pods-per-node={PODS_PER_NODE}");
-    self::plugins(cluster, "nodes", &plugins, &[&nodes, &pods])
+    let numbers = [
+        format!("nodes={}", nodes.count),
+        format!("pods-per-node={PODS_PER_NODE}"),
+    ];
+    let settings = nodes.settings.iter().copied();
+    let flags: Vec<String> = numbers
+        .iter()
+        .map(String::as_str)
+        .chain(settings)
+        .map(|setting| format!("--plugin-config=fake-kubelet.{setting}"))
+        .collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    self::plugins(cluster, "nodes", &plugins, &flags)
 }
 
 /// Starts a host of this name that runs the plugins of a folder and no built-in controller.

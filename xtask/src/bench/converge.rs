@@ -19,7 +19,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn pods(self) -> usize {
+    pub(super) fn pods(self) -> usize {
         self.owners * self.replicas
     }
 
@@ -36,15 +36,39 @@ impl Shape {
         })
         .await
     }
+
+    /// Creates the owners, and waits until all pods are ready.
+    pub(super) async fn create(self, bed: &Bed) -> Result<()> {
+        create_all(bed.client(), NAMESPACE, self.objects()).await?;
+        let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
+        self.wait_for(bed, "all pods are ready", ready).await
+    }
+
+    /// Gives the owners another image, and waits until all pods run it and are ready.
+    pub(super) async fn roll(self, bed: &Bed) -> Result<()> {
+        let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}});
+        for number in 0..self.owners {
+            let name = format!("web-{number}");
+            api::patch(bed.client(), self.kind, NAMESPACE, &name, &change).await?;
+        }
+        let rolled = |owner: &Value| {
+            let (status, wanted) = (&owner["status"], owner["spec"]["replicas"].as_u64());
+            let counts = ["updatedReplicas", "readyReplicas", "replicas"]
+                .map(|count| status[count].as_u64());
+            let is_rolled = counts == [wanted; 3]
+                && status["observedGeneration"] == owner["metadata"]["generation"];
+            if is_rolled { wanted.unwrap_or(0) } else { 0 }
+        };
+        self.wait_for(bed, "all pods run the new image", rolled)
+            .await
+    }
 }
 
 /// Measures from the creation of the owners until all pods are ready.
 pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
     let bed = Bed::start(subject, shape.pods()).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    create_all(bed.client(), NAMESPACE, shape.objects()).await?;
-    let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
-    shape.wait_for(&bed, "all pods are ready", ready).await?;
+    shape.create(&bed).await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
     bed.end(&mut figures).await?;
     Ok(figures)
@@ -53,33 +77,10 @@ pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
 /// Measures a rollout to another image.
 pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
     let mut bed = Bed::start(subject, shape.pods()).await?;
-    create_all(bed.client(), NAMESPACE, shape.objects()).await?;
-    let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
-    shape.wait_for(&bed, "all pods are ready", ready).await?;
+    shape.create(&bed).await?;
     bed.begin().await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}});
-    for number in 0..shape.owners {
-        api::patch(
-            bed.client(),
-            shape.kind,
-            NAMESPACE,
-            &format!("web-{number}"),
-            &change,
-        )
-        .await?;
-    }
-    let rolled = |owner: &Value| {
-        let (status, wanted) = (&owner["status"], owner["spec"]["replicas"].as_u64());
-        let counts =
-            ["updatedReplicas", "readyReplicas", "replicas"].map(|count| status[count].as_u64());
-        let is_rolled = counts == [wanted; 3]
-            && status["observedGeneration"] == owner["metadata"]["generation"];
-        if is_rolled { wanted.unwrap_or(0) } else { 0 }
-    };
-    shape
-        .wait_for(&bed, "all pods run the new image", rolled)
-        .await?;
+    shape.roll(&bed).await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
     bed.end(&mut figures).await?;
     Ok(figures)

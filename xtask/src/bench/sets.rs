@@ -55,6 +55,7 @@ pub(super) async fn daemons(subject: Subject, nodes: usize) -> Result<Figures> {
     let nodes = Nodes {
         count: nodes,
         pods: nodes,
+        settings: &[],
     };
     let bed = Bed::with(subject, nodes, "daemonset-controller").await?;
     let labels = json!({"app": "daemons"});
