@@ -34,7 +34,10 @@ use flyball_sdk::warning;
 
 use rollout::Rollout;
 use sets::Sets;
-use views::{Deployment, Pod, ReplicaSet};
+use views::{Deployment, Pod, ReplicaSet, Status};
+
+/// The feature gate of `terminatingReplicas`.
+const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
 
 pub struct DeploymentController;
 
@@ -47,6 +50,7 @@ impl Controller for DeploymentController {
         describe("deployment-controller", env!("CARGO_PKG_VERSION"))
             .event_source("deployment-controller")
             .concurrency(5)
+            .feature_gate(TERMINATING_REPLICAS, true)
             .queue_with(Queue {
                 max_retries: Some(15),
                 ..queue("deployment")
@@ -244,17 +248,28 @@ fn clean_up_if_complete(rollout: &mut Rollout) -> Result<(), Error> {
 
 /// Updates the status's counters and the `Available` condition.
 fn report(rollout: &mut Rollout) -> Result<Outcome, Error> {
-    rollout.deployment.status = progress::counted(&rollout.deployment, &rollout.sets, rollout.now);
+    let status = progress::counted(&rollout.deployment, &rollout.sets, rollout.now);
+    set_status(rollout, status);
     rollout.save()?;
     Ok(Outcome::Done)
 }
 
 /// Updates the status including progress, and requeues for the progress deadline.
 fn report_progress(rollout: &mut Rollout) -> Result<Outcome, Error> {
-    rollout.deployment.status = progress::rolled(&rollout.deployment, &rollout.sets, rollout.now);
+    let status = progress::rolled(&rollout.deployment, &rollout.sets, rollout.now);
+    set_status(rollout, status);
     rollout.save()?;
     Ok(progress::requeue_after(&rollout.deployment, rollout.now)
         .map_or(Outcome::Done, Outcome::RequeueAfter))
+}
+
+/// Without its feature gate, the status does not say how many pods are being deleted.
+fn set_status(rollout: &mut Rollout, status: Status) {
+    let counts_terminating = rollout.host.feature_enabled(TERMINATING_REPLICAS);
+    rollout.deployment.status = Status {
+        terminating_replicas: status.terminating_replicas.filter(|_| counts_terminating),
+        ..status
+    };
 }
 
 /// Reports a Deployment with an empty selector: it would select all pods of its namespace, so it

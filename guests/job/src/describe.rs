@@ -11,6 +11,9 @@ use crate::{metrics, orphans};
 /// The primary queue.
 pub const QUEUE: &str = "job";
 
+/// The feature gate of changes of a suspended job's pod template.
+pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJobs";
+
 /// Returns the description.
 ///
 /// The permissions are the subset of the ClusterRole that the controller uses. `update` on
@@ -29,6 +32,7 @@ pub fn describe(settings: &Settings) -> Description {
         .allow_on(Job::KIND, "status", ["update"])
         .allow_on(Job::KIND, "finalizers", ["update"])
         .concurrency(5)
+        .feature_gate(MUTABLE_SCHEDULING, true)
         .event_source("job-controller");
     let described = KEYS
         .iter()

@@ -212,6 +212,11 @@ fn update_suspended(host: &Host, job: &Job, status: &mut Status, now: Time) {
     );
     if verdict::set_condition(&mut status.conditions, condition) {
         host.emit(Event::normal(&about, reason, message));
-        status.start_time = (!job.suspend).then_some(now.to_second());
+        if !job.suspend {
+            status.start_time = Some(now.to_second());
+        } else if host.feature_enabled(describe::MUTABLE_SCHEDULING) {
+            // The API server allows changes of the pod template only without a start time.
+            status.start_time = None;
+        }
     }
 }

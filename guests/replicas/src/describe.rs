@@ -6,6 +6,11 @@ use flyball_sdk::prelude::*;
 use crate::flavor::{Flavored, Of};
 use crate::views::{Candidate, Pod, RelatedPod, Set};
 
+/// The feature gate of the annotation that orders the deletion of pods.
+pub const POD_DELETION_COST: &str = "PodDeletionCost";
+/// The feature gate of `terminatingReplicas`.
+pub const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
+
 /// Returns the description of the controller of this kind.
 ///
 /// The permissions are the subset of the ClusterRole that the controller uses. `update` on
@@ -22,7 +27,12 @@ pub fn describe<F: Flavored>() -> Description {
         .allow_on(flavor.kind, "status", ["update"])
         .allow_on(flavor.kind, "finalizers", ["update"])
         .concurrency(5)
-        .event_source(flavor.event_source);
+        .event_source(flavor.event_source)
+        .feature_gate(POD_DELETION_COST, true);
+    let description = match flavor.counts_terminating {
+        true => description.feature_gate(TERMINATING_REPLICAS, true),
+        false => description,
+    };
     let Some(age_ratio) = flavor.age_ratio else {
         return description;
     };

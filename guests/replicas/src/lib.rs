@@ -82,7 +82,8 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         .orphans()
         .labels(&selector)
         .all()?;
-    let terminating = claim::count_terminating(&selector, &own);
+    let counts_terminating = host.feature_enabled(describe::TERMINATING_REPLICAS);
+    let terminating = counts_terminating.then(|| claim::count_terminating(&selector, &own));
     let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
 
     let report = if set.meta.is_deleting() {
@@ -98,7 +99,7 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         failure: report.failure.as_ref(),
         now: status_time,
     };
-    let status = status::status(&F::FLAVOR, &set, &known);
+    let status = status::status(&set, &known);
     let is_delayed =
         || report.is_success() && status.repeats(&set.status) && delay_status(host, &set);
     if status != set.status && !is_delayed() {
@@ -176,6 +177,10 @@ fn delete<F: Flavored>(
         related_pods::<F>(host, set)?
     } else {
         RelatedPods::default()
+    };
+    let candidates = match host.feature_enabled(describe::POD_DELETION_COST) {
+        true => candidates,
+        false => rank::without_costs(candidates),
     };
     let to_delete = rank::least_useful(&candidates, surplus, &related, now);
     if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {

@@ -47,6 +47,14 @@ impl RelatedPods {
     }
 }
 
+/// Returns the pods without their deletion costs, which then don't count.
+pub fn without_costs(mut pods: Vec<Candidate>) -> Vec<Candidate> {
+    for pod in &mut pods {
+        pod.meta.annotations.remove(DELETION_COST);
+    }
+    pods
+}
+
 /// Returns the `surplus` pods to delete first. If all pods are to be deleted, their order is kept.
 pub fn least_useful<'p>(
     pods: &'p [Candidate],

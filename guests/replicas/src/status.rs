@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use flyball_sdk::{Labels, StringMap, Time};
 
-use crate::flavor::Flavor;
 use crate::scale::Failure;
 use crate::views::{Condition, Pod, Set, Status};
 
@@ -15,8 +14,8 @@ pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 pub struct Known<'a> {
     /// The set's active pods before any were created or deleted.
     pub active: &'a [Pod],
-    /// Number of pods being deleted.
-    pub terminating: usize,
+    /// Number of pods being deleted; none if the status does not say.
+    pub terminating: Option<usize>,
     /// Why pods could not be created or deleted.
     pub failure: Option<&'a Failure>,
     /// The time for which availability is computed.
@@ -24,7 +23,7 @@ pub struct Known<'a> {
 }
 
 /// Returns the status of a set.
-pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
+pub fn status(set: &Set, known: &Known) -> Status {
     let count =
         |holds: &dyn Fn(&Pod) -> bool| known.active.iter().filter(|pod| holds(pod)).count() as i32;
     Status {
@@ -32,9 +31,7 @@ pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
         fully_labeled_replicas: count(&|pod| has_all(&pod.labels, &set.template.metadata.labels)),
         ready_replicas: count(&Pod::is_ready),
         available_replicas: count(&|pod| is_available(pod, set.min_ready_seconds, known.now)),
-        terminating_replicas: flavor
-            .counts_terminating
-            .then_some(known.terminating as i32),
+        terminating_replicas: known.terminating.map(|count| count as i32),
         observed_generation: set.meta.generation,
         conditions: conditions(&set.status.conditions, known.failure, known.now),
     }

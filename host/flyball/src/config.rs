@@ -12,6 +12,8 @@ use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOption
 
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
+use crate::kcm::leader_migration::LeaderMigration;
+use crate::kcm::versions::Versions;
 use crate::logging::Module;
 use crate::selection::nearest_controller;
 
@@ -42,6 +44,8 @@ pub(crate) struct RunConfig {
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
     /// The feature gates of Kubernetes that built-in controllers read.
     pub(crate) feature_gates: FeatureGates,
+    /// The versions that the gates follow.
+    pub(crate) versions: Versions,
     /// Whether the garbage-collector-controller may run.
     pub(crate) enable_garbage_collector: bool,
     /// The CA bundle that pods use for the API server.
@@ -228,4 +232,6 @@ pub(crate) struct LeaderElection {
     /// Name of the lease, if a flag names it.
     pub(crate) name: Option<String>,
     pub(crate) namespace: String,
+    /// The controllers that migrate to or from another controller manager; none if leader election is off.
+    pub(crate) migration: Option<LeaderMigration>,
 }

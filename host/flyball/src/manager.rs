@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
 use flyball_manager::{
-    BuiltIn, Grants, LeaderElection, Manager, Options, PluginOptions, Sources, Telemetry,
+    BuiltIn, Grants, LeaderElection, Manager, Migration, Options, PluginOptions, Sources, Telemetry,
 };
 use flyball_plugin::{Compiler, CompilerProcess, Engine, EngineOptions, Precompiled};
 use sha2::{Digest, Sha256};
@@ -113,6 +113,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         cluster: parts.cluster,
         holder_identity: holder_identity(),
         leader_election: leader_election(config, !parts.builtins.is_empty()),
+        migration: migration(config),
         plugins: PluginOptions {
             engine,
             signer,
@@ -266,6 +267,19 @@ fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElect
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
+    })
+}
+
+/// Returns the second lease and the controllers that run under it; none without leader migration.
+fn migration(config: &RunConfig) -> Option<Migration> {
+    let migration = config.leader_election.migration.as_ref()?;
+    let main = leader_election(config, true)?;
+    Some(Migration {
+        election: LeaderElection {
+            name: migration.lease.clone(),
+            ..main
+        },
+        controllers: migration.migrated().map(str::to_owned).collect(),
     })
 }
 

@@ -22,6 +22,9 @@ use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, NODE_I
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig, ServingConfig};
 use crate::kcm::controllers::GATES;
+use crate::kcm::feature_gates::{FeatureGates, Gate};
+use crate::kcm::leader_migration::LeaderMigration;
+use crate::kcm::versions::Versions;
 use crate::logging::Recent;
 use crate::{logging, manager};
 
@@ -154,6 +157,37 @@ async fn start_log(started: &mut Started) -> anyhow::Result<()> {
     for warning in &started.config.warnings {
         tracing::warn!("{warning}");
     }
+    show_versions(metrics, &started.config.versions)?;
+    show_gates(metrics, &started.config.feature_gates)
+}
+
+/// Shows the versions of Kubernetes as kube-controller-manager does.
+fn show_versions(metrics: &Metrics, versions: &Versions) -> anyhow::Result<()> {
+    let labels = ["component", "binary", "emulation", "min_compat"];
+    let info = metrics.gauge(
+        "version_info",
+        "Always 1. The labels have the versions.",
+        &labels,
+    )?;
+    let (emulated, least) = (
+        versions.emulated.to_string(),
+        versions.min_compatibility.to_string(),
+    );
+    info.with_label_values(&["kube", KUBERNETES, &emulated, &least])
+        .set(1.0);
+    Ok(())
+}
+
+/// Shows the feature gates as kube-controller-manager does.
+fn show_gates(metrics: &Metrics, gates: &FeatureGates) -> anyhow::Result<()> {
+    let name = "kubernetes_feature_enabled";
+    let help = "Whether a feature gate of Kubernetes is on: 1 or 0.";
+    let enabled = metrics.gauge(name, help, &["name", "stage"])?;
+    for (name, Gate { stage, is_on, .. }) in gates.all() {
+        enabled
+            .with_label_values(&[name, stage])
+            .set(f64::from(u8::from(is_on)));
+    }
     Ok(())
 }
 
@@ -200,6 +234,15 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
             controller = NODE_IPAM,
             "the controller does not run: --allocate-node-cidrs=false"
         );
+    }
+    let migration = config.leader_election.migration.iter();
+    for controller in migration.flat_map(LeaderMigration::of_others) {
+        if resolution.disable(controller) {
+            tracing::info!(
+                controller,
+                "the controller does not run: --leader-migration-config gives it to another component"
+            );
+        }
     }
     for (controller, gates) in GATES {
         let off = gates
@@ -383,10 +426,7 @@ fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
     let versions = BuildVersions {
         compiler: "rustc".to_owned(),
         binary: KUBERNETES.to_owned(),
-        emulation: KUBERNETES
-            .rsplit_once('.')
-            .map_or(KUBERNETES, |(minor, _)| minor)
-            .to_owned(),
+        emulation: config.versions.emulated.to_string(),
     };
     let paths = [
         "/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz",

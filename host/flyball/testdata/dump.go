@@ -54,13 +54,27 @@ func controllers() []string {
 	return lines
 }
 
+// gates lists each gate with its stages, oldest first, and with the gates that it depends on.
 func gates() []string {
+	dependencies := utilfeature.DefaultMutableFeatureGate.Dependencies()
 	var lines []string
-	for gate, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+	for gate, specs := range utilfeature.DefaultMutableFeatureGate.GetAllVersioned() {
 		if gate == "AllAlpha" || gate == "AllBeta" {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%v\t%v", gate, spec.PreRelease, spec.Default, spec.LockToDefault))
+		var stages, needs []string
+		for _, spec := range specs {
+			since := spec.Version.String()
+			if spec.MinCompatibilityVersion != nil {
+				since += ">=" + spec.MinCompatibilityVersion.String()
+			}
+			stages = append(stages, fmt.Sprintf("%s:%s:%v:%v", since, spec.PreRelease, spec.Default, spec.LockToDefault))
+		}
+		for _, need := range dependencies[gate] {
+			needs = append(needs, string(need))
+		}
+		sort.Strings(needs)
+		lines = append(lines, strings.Join([]string{string(gate), strings.Join(stages, " "), strings.Join(needs, ",")}, "\t"))
 	}
 	return lines
 }

@@ -30,7 +30,7 @@ mod writer;
 
 pub use admin::AdminHandle;
 pub use api::lease::{LeaderElection, LeaseLost};
-pub use manager::{Manager, ManagerError, Options};
+pub use manager::{Manager, ManagerError, Migration, Options};
 pub use plugins::inspect::{Inspection, inspect};
 pub use plugins::load::{BuiltIn, PluginError};
 pub use plugins::requests::RequestError;

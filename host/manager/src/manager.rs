@@ -1,5 +1,6 @@
 //! Wires everything: the cluster, the plugins on it, and the election of the process whose plugins act.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminHandle;
-use crate::api::cluster::{Cluster, ClusterError, KCM_CLIENT};
+use crate::api::cluster::{Cluster, ClusterError, KCM_CLIENT, Leadership};
 use crate::api::events::Recorder;
 use crate::api::fence::Fence;
 use crate::api::lease::{Elector, LeaderElection, LeaseLost};
@@ -23,8 +24,18 @@ pub struct Options {
     pub holder_identity: String,
     /// How the process that acts is elected; none if this is the only one.
     pub leader_election: Option<LeaderElection>,
+    /// The plugins that act under a lease of their own; without `leader_election`, it has no effect.
+    pub migration: Option<Migration>,
     pub plugins: PluginOptions,
     pub telemetry: Telemetry,
+}
+
+/// A second lease, which another controller manager may hold: while controllers move from one to the other, neither runs
+/// them twice. This process competes for it only once it holds the first one.
+pub struct Migration {
+    pub election: LeaderElection,
+    /// The names of the plugins.
+    pub controllers: BTreeSet<String>,
 }
 
 /// The manager can't be set up or can't go on. The message says whether the options must change.
@@ -69,6 +80,7 @@ impl From<SupervisorError> for ManagerError {
 pub struct Manager {
     cluster: Arc<Cluster>,
     leader_election: Option<LeaderElection>,
+    migration: Option<LeaderElection>,
     has_builtins: bool,
     telemetry: Telemetry,
     supervisor: Supervisor,
@@ -89,11 +101,23 @@ impl Manager {
             cluster,
             holder_identity,
             leader_election,
+            migration,
             plugins,
             telemetry,
         } = options;
         let is_elected = leader_election.is_some();
-        let cluster = Cluster::new(&cluster, holder_identity, is_elected, &telemetry.metrics)?;
+        let migration = migration.filter(|_| is_elected);
+        let (migration, migrated) = match migration {
+            Some(migration) => (Some(migration.election), Some(migration.controllers)),
+            None => (None, None),
+        };
+        let cluster = Cluster::new(
+            &cluster,
+            holder_identity,
+            is_elected,
+            migrated,
+            &telemetry.metrics,
+        )?;
         let cluster = Arc::new(cluster);
         let (supervisor, requests) = Supervisor::load(
             cluster.clone(),
@@ -106,6 +130,7 @@ impl Manager {
         Ok(Self {
             cluster,
             leader_election,
+            migration,
             has_builtins: !builtins.is_empty(),
             telemetry,
             supervisor,
@@ -137,7 +162,7 @@ impl Manager {
     /// workers.
     ///
     /// # Errors
-    /// The lease is lost: then it returns at once, without draining.
+    /// A lease is lost: then it returns at once, without draining.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
         let Some(election) = self.leader_election else {
             self.supervisor.run(shutdown).await;
@@ -153,18 +178,41 @@ impl Manager {
             let client = cluster.client(purpose, open());
             (client.clone(), client, election.name.as_str())
         };
-        let recorder = Recorder::start(events, purpose.into(), source.to_owned());
-        let elector = Elector::new(
-            client,
-            recorder,
-            election,
-            &cluster.holder_identity,
-            cluster.fence.clone(),
-            &self.telemetry.metrics,
-        )?;
-        let _check = Elector::check(cluster.fence.clone(), &self.telemetry.health);
+        let elector = |election: LeaderElection, leadership: &Leadership| {
+            let source = source.to_owned();
+            Elector::new(
+                client.clone(),
+                Recorder::start(events.clone(), purpose.into(), source),
+                election,
+                &cluster.holder_identity,
+                leadership.fence.clone(),
+                &self.telemetry.metrics,
+            )
+        };
+        let main = elector(election.clone(), &cluster.main)?;
+        let second = self.migration.zip(cluster.migrated.as_ref());
+        let second = second
+            .map(|(election, migrated)| {
+                let leading = migrated.leadership.leading.clone();
+                Ok::<_, MetricsError>((elector(election, &migrated.leadership)?, leading))
+            })
+            .transpose()?;
+        let _check = Elector::check(cluster.fences(), &self.telemetry.health);
         let released = CancellationToken::new();
-        let elected = elector.run(cluster.leading.clone(), released.clone());
+        let mut leads = cluster.main.leading.subscribe();
+        let first = main.run(cluster.main.leading.clone(), released.clone());
+        let then = async {
+            let Some((elector, leading)) = second else {
+                return Ok(());
+            };
+            // Two processes must not hold one lease each: that of the migration follows the first one.
+            tokio::select! {
+                Ok(_) = leads.wait_for(|leads| *leads) => {}
+                () = released.cancelled() => return Ok(()),
+            }
+            elector.run(leading, released.clone()).await
+        };
+        let elected = async { tokio::try_join!(first, then).map(drop) };
         let plugins = async {
             self.supervisor.run(shutdown).await;
             // The lease is released only now, when nothing writes any more.

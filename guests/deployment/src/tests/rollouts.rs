@@ -60,6 +60,17 @@ fn a_first_rollout_creates_a_set_and_reports_progress() {
 }
 
 #[test]
+fn without_its_feature_gate_the_status_does_not_count_terminating_pods() {
+    let world = World::rolled_out(deployment(3, "v1"));
+    let key = "feature-gates.DeploymentReplicaSetTerminatingReplicas";
+    world.cluster.set_config(key, "false");
+    world.sync();
+    let status = world.deployment()["status"].take();
+    assert_eq!(status.get("terminatingReplicas"), None, "{status}");
+    assert_eq!(status["replicas"], 3);
+}
+
+#[test]
 fn a_rolling_update_stays_within_its_limits() {
     let world = World::rolled_out(deployment(10, "v1"));
     world.use_image("v2");

@@ -50,6 +50,16 @@ fn suspending_deletes_pods_without_counting_failures() {
 }
 
 #[test]
+fn a_suspended_job_keeps_its_start_time_without_the_feature_gate() {
+    let running = json!({"startTime": ago(60), "active": 1});
+    let world = World::of([suspended().with("/status", running), pod("a")]);
+    let key = "feature-gates.MutableSchedulingDirectivesForSuspendedJobs";
+    world.cluster.set_config(key, "false");
+    world.sync();
+    assert_eq!(world.status()["startTime"], ago(60));
+}
+
+#[test]
 fn suspending_is_not_limited_in_one_step() {
     let world = World::of([suspended(), pod("a"), pod("b"), pod("c")]);
     world

@@ -3,7 +3,7 @@
 use flyball_sdk::testing::permissions;
 
 use super::*;
-use crate::ReplicaSets;
+use crate::{ReplicaSets, ReplicationControllers};
 
 #[test]
 fn the_description_is_valid_and_asks_only_for_permissions_in_use() {
@@ -18,6 +18,16 @@ fn the_description_is_valid_and_asks_only_for_permissions_in_use() {
             "apps/v1/ReplicaSet finalizers update",
         ]
     );
+}
+
+#[test]
+fn only_replicasets_count_terminating_pods() {
+    let gate = |description: &Description| {
+        let key = "feature-gates.DeploymentReplicaSetTerminatingReplicas";
+        description.config.contains_key(key)
+    };
+    assert!(gate(&ReplicaSets::describe()));
+    assert!(!gate(&ReplicationControllers::describe()));
 }
 
 #[test]

@@ -163,6 +163,34 @@ fn surplus_pods_are_deleted_and_counted_as_terminating_until_they_end() {
 }
 
 #[test]
+fn without_its_feature_gate_terminating_pods_are_not_counted() {
+    let cluster = cluster([web(1), pod("a"), pod("b")]);
+    let key = "feature-gates.DeploymentReplicaSetTerminatingReplicas";
+    cluster.set_config(key, "false");
+    settle(&cluster);
+    let status = status(&cluster);
+    assert_eq!(status.get("terminatingReplicas"), None, "{status}");
+    assert_eq!(status["replicas"], 1);
+}
+
+#[test]
+fn deletion_costs_count_only_with_their_feature_gate() {
+    let cost = "/metadata/annotations/controller.kubernetes.io~1pod-deletion-cost";
+    for (gate, deleted) in [("true", "cheap"), ("false", "young")] {
+        let pods = [
+            pod("young").ready(60).with(cost, "9"),
+            pod("cheap").ready(100_000).with(cost, "-9"),
+        ];
+        let [young, cheap] = pods;
+        let cluster = cluster([web(1), young, cheap]);
+        cluster.set_config("feature-gates.PodDeletionCost", gate);
+        reconcile(&cluster).unwrap();
+        let expected = format!("delete v1/Pod default/{deleted}");
+        assert_eq!(cluster.written()[0], expected, "{gate}");
+    }
+}
+
+#[test]
 fn the_age_ratio_of_deleted_pods_is_observed() {
     let old = pod("old")
         .ready(600)

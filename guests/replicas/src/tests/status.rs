@@ -5,20 +5,16 @@ use std::time::Duration;
 use flyball_sdk::serde_json;
 
 use super::*;
-use crate::flavor::{Flavor, Flavored, ReplicaSet};
 use crate::scale::Failure;
 use crate::status::{Known, next_availability, status};
 use crate::views::Status;
 
-const FLAVOR: Flavor = ReplicaSet::FLAVOR;
-
 fn status_of(set: &Object, active: &[Object], failure: Option<&Failure>) -> Status {
     status(
-        &FLAVOR,
         &set.set(),
         &Known {
             active: &pods(active),
-            terminating: 0,
+            terminating: Some(0),
             failure,
             now: NOON,
         },
@@ -41,12 +37,12 @@ fn pods_are_counted_by_their_properties() {
     ];
     let known = Known {
         active: &pods(&active),
-        terminating: 3,
+        terminating: Some(3),
         failure: None,
         now: NOON,
     };
     assert_eq!(
-        status(&FLAVOR, &set.set(), &known),
+        status(&set.set(), &known),
         Status {
             replicas: 4,
             fully_labeled_replicas: 3,
@@ -60,18 +56,14 @@ fn pods_are_counted_by_their_properties() {
 }
 
 #[test]
-fn a_kind_that_does_not_report_it_has_no_terminating_replicas() {
-    let flavor = Flavor {
-        counts_terminating: false,
-        ..FLAVOR
-    };
+fn without_a_count_there_are_no_terminating_replicas() {
     let known = Known {
         active: &[],
-        terminating: 3,
+        terminating: None,
         failure: None,
         now: NOON,
     };
-    let status = status(&flavor, &web(0).set(), &known);
+    let status = status(&web(0).set(), &known);
     assert_eq!(
         serde_json::to_value(status)
             .unwrap()

@@ -22,6 +22,7 @@ use crate::builtins::NODE_IPAM;
 use crate::flag;
 use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
+use crate::kcm::versions::Versions;
 use crate::logging;
 use flags::Flags;
 
@@ -105,7 +106,8 @@ impl RunConfig {
             };
             concurrency.insert((*controller).to_owned(), workers);
         }
-        let feature_gates = flags.feature_gates()?;
+        let versions = flags.versions()?;
+        let feature_gates = flags.feature_gates(versions)?;
         let controllers = Selection::new(&flags.list("controllers"));
         let (node_ipam, ignored) = flags.node_ipam(controllers.enables(NODE_IPAM))?;
         let (serving, unsupported) = flags.serving()?.unzip();
@@ -179,6 +181,7 @@ impl RunConfig {
                 .chain(ignored)
                 .collect(),
             feature_gates,
+            versions,
         })
     }
 }
@@ -236,15 +239,22 @@ impl Flags<'_> {
         })
     }
 
-    /// Fails if a locked gate is changed. A later use of the flag takes precedence over an earlier one.
-    fn feature_gates(&self) -> Result<FeatureGates, ConfigError> {
+    fn versions(&self) -> Result<Versions, ConfigError> {
+        let lists = ["emulated-version", "min-compatibility-version"].map(|name| self.list(name));
+        let [emulated, min_compatibility] = lists;
+        Versions::new(&emulated, &min_compatibility)
+            .map_err(|(flag, reason)| self.error(flag, reason))
+    }
+
+    /// Fails if gates can't have these values. A later use of the flag takes precedence over an earlier one.
+    fn feature_gates(&self, versions: Versions) -> Result<FeatureGates, ConfigError> {
         let uses = self.0.get_many::<String>("feature-gates");
         let pairs = uses
             .into_iter()
             .flatten()
             .flat_map(|text| flag::pairs(text).unwrap_or_default());
-        FeatureGates::new(pairs.map(|(gate, value)| (gate, flag::bool(&value) == Ok(true))))
-            .map_err(|reason| self.error("feature-gates", reason))
+        let pairs = pairs.map(|(gate, value)| (gate, flag::bool(&value) == Ok(true)));
+        FeatureGates::new(pairs, versions).map_err(|reason| self.error("feature-gates", reason))
     }
 
     /// `<controller>.<key>=<value>`: the controller's name ends at the first dot.
@@ -471,6 +481,36 @@ mod tests {
         }
         let named = &config.serving.expect("it serves").options.tls.named[0];
         assert_eq!(named.names, ["*.c", "d"]);
+    }
+
+    #[test]
+    fn gates_follow_the_emulated_version() {
+        let config = read(&["--emulated-version=kube=1.34"]);
+        assert_eq!(config.versions.emulated.to_string(), "1.34");
+        assert_eq!(config.versions.min_compatibility.to_string(), "1.33");
+        assert!(!config.feature_gates.is_enabled("HPAConfigurableTolerance"));
+        assert_eq!(
+            error(&["--emulated-version=1.32"]),
+            "--emulated-version=1.32: 1.32 is not between 1.33 and 1.36"
+        );
+        let args = [
+            "--emulated-version=1.35",
+            "--feature-gates=WorkloadWithJob=false",
+        ];
+        assert!(error(&args).contains("does not exist in the emulated version 1.35"));
+    }
+
+    #[test]
+    fn leader_migration_needs_leader_election() {
+        let of = |args: &[&str]| read(args).leader_election.migration;
+        assert_eq!(of(&[]), None);
+        let flag = "--enable-leader-migration";
+        let default = of(&[flag]).expect("it is enabled");
+        assert_eq!(default.lease, "cloud-provider-extraction-migration");
+        assert_eq!(of(&[flag, "--leader-elect=false"]), None);
+        let missing = "--leader-migration-config=/nowhere";
+        assert_eq!(of(&[missing]), None);
+        assert!(error(&[flag, missing]).contains("can't read it"));
     }
 
     #[test]

@@ -336,7 +336,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "[]",
         Yes("Names of metrics that are not shown"),
     ),
-    flag("emulated-version", Texts, "[]", NotYet),
+    flag(
+        "emulated-version",
+        Texts,
+        "[]",
+        Yes(
+            "Version of Kubernetes whose feature gates apply, from 1.33 to 1.36, as 1.35 or kube=1.35",
+        ),
+    ),
     flag(
         "enable-dynamic-provisioning",
         Bool,
@@ -359,7 +366,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "enable-leader-migration",
         Bool,
         "false",
-        Already(&["false"]),
+        Yes("Run the controllers that --leader-migration-config names under a second lease"),
     ),
     flag(
         "endpoint-updates-batch-period",
@@ -501,7 +508,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "2s",
         Yes("Time between two attempts to acquire or renew the lease"),
     ),
-    flag("leader-migration-config", Text, "", NotYet),
+    flag(
+        "leader-migration-config",
+        Text,
+        "",
+        Yes(
+            "File with a LeaderMigrationConfiguration; by default one that names only controllers of cloud providers",
+        ),
+    ),
     flag(
         "legacy-service-account-token-clean-up-period",
         Duration,
@@ -533,7 +547,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "100",
         Yes("Greatest number of endpoints of an EndpointSlice"),
     ),
-    flag("min-compatibility-version", Texts, "[]", NotYet),
+    flag(
+        "min-compatibility-version",
+        Texts,
+        "[]",
+        Yes(
+            "Oldest version of the other parts of the control plane, from 1.33 to the emulated one; by default the one before that",
+        ),
+    ),
     flag(
         "min-resync-period",
         Duration,

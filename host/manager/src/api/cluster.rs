@@ -1,5 +1,6 @@
 //! The API server as all plugins share it: connections, informers, discovery, and whether this process may act.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::connection::connect;
@@ -23,12 +24,39 @@ pub(crate) struct Cluster {
     connection: Connection,
     /// Requests that bring the credentials of a service account.
     bare: Connection,
+    /// For all plugins but the migrated ones.
+    pub(crate) main: Leadership,
+    pub(crate) migrated: Option<Migrated>,
+    /// Names this process in the User-Agent and in the lease.
+    pub(crate) holder_identity: String,
+}
+
+/// What a lease lets this process do.
+pub(crate) struct Leadership {
     /// Passed before each write.
     pub(crate) fence: Arc<Fence>,
     /// Whether this process may act: from the start if there is no election.
     pub(crate) leading: watch::Sender<bool>,
-    /// Names this process in the User-Agent and in the lease.
-    pub(crate) holder_identity: String,
+}
+
+/// The plugins that act under a lease of their own.
+pub(crate) struct Migrated {
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) leadership: Leadership,
+}
+
+impl Leadership {
+    /// With `is_elected`, the fence is closed and nothing acts until the lease is held.
+    fn new(is_elected: bool) -> Self {
+        let fence = match is_elected {
+            true => Fence::closed(),
+            false => Fence::open(),
+        };
+        Self {
+            fence: Arc::new(fence),
+            leading: watch::Sender::new(!is_elected),
+        }
+    }
 }
 
 /// The API server can't be set up as a client needs it.
@@ -42,11 +70,12 @@ pub(crate) enum ClusterError {
 
 impl Cluster {
     /// Sets up the connections; sends nothing. With `is_elected`, the fence is closed and nothing acts until the lease is
-    /// held.
+    /// held. The plugins in `migrated` have a lease of their own.
     pub(crate) fn new(
         config: &kube::Config,
         holder_identity: String,
         is_elected: bool,
+        migrated: Option<BTreeSet<String>>,
         metrics: &Metrics,
     ) -> Result<Self, ClusterError> {
         let metrics = metrics.rest_client()?;
@@ -63,19 +92,32 @@ impl Cluster {
             watching.headers.push((http::header::USER_AGENT, agent));
         }
         let source = Arc::new(KubeSource::new(connect(&watching)?));
-        let fence = match is_elected {
-            true => Fence::closed(),
-            false => Fence::open(),
-        };
         Ok(Self {
             factory: Arc::new(InformerFactory::new(source.clone())),
             discovery: Arc::new(Discovery::new(source)),
             connection: connect(config)?,
             bare: connect(&without_credentials)?,
-            fence: Arc::new(fence),
-            leading: watch::Sender::new(!is_elected),
+            main: Leadership::new(is_elected),
+            migrated: migrated.map(|names| Migrated {
+                names,
+                leadership: Leadership::new(is_elected),
+            }),
             holder_identity,
         })
+    }
+
+    /// What the plugin of this name may do.
+    pub(crate) fn leadership(&self, plugin: &str) -> &Leadership {
+        let migrated = self.migrated.as_ref();
+        let migrated = migrated.filter(|migrated| migrated.names.contains(plugin));
+        migrated.map_or(&self.main, |migrated| &migrated.leadership)
+    }
+
+    /// The fences of all leases.
+    pub(crate) fn fences(&self) -> Vec<Arc<Fence>> {
+        let migrated = self.migrated.iter().map(|migrated| &migrated.leadership);
+        let all = std::iter::once(&self.main).chain(migrated);
+        all.map(|leadership| leadership.fence.clone()).collect()
     }
 
     /// A client with the host's own credentials, for `purpose`, which the User-Agent names. It writes nothing while `fence`
@@ -94,33 +136,34 @@ impl Cluster {
 
     /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The host
     /// requests the account's tokens.
-    pub(crate) fn client_as(&self, namespace: &str, account: &str, plugin: &str) -> ApiClient {
-        let tokens = self.client(plugin, self.fence.clone());
+    pub(crate) fn client_as(&self, (namespace, account): (&str, &str), plugin: &str) -> ApiClient {
+        let fence = self.leadership(plugin).fence.clone();
+        let tokens = self.client(plugin, fence.clone());
         let agent = user_agent::own(&self.holder_identity, plugin);
-        self.with_account(tokens, namespace, account, &agent)
+        self.with_account(tokens, (namespace, account), &agent, fence)
     }
 
     /// As [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this name.
-    pub(crate) fn kcm_client_as(&self, namespace: &str, account: &str, client: &str) -> ApiClient {
-        let tokens = self.kcm_client(KCM_CLIENT, self.fence.clone());
+    pub(crate) fn kcm_client_as(
+        &self,
+        account: (&str, &str),
+        client: &str,
+        fence: Arc<Fence>,
+    ) -> ApiClient {
+        let tokens = self.kcm_client(KCM_CLIENT, fence.clone());
         let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
-        self.with_account(tokens, namespace, account, &agent)
+        self.with_account(tokens, account, &agent, fence)
     }
 
     fn with_account(
         &self,
         tokens: ApiClient,
-        namespace: &str,
-        account: &str,
+        (namespace, account): (&str, &str),
         agent: &str,
+        fence: Arc<Fence>,
     ) -> ApiClient {
         let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
-        ApiClient::new(
-            self.bare.clone(),
-            Some(credentials),
-            agent,
-            self.fence.clone(),
-        )
+        ApiClient::new(self.bare.clone(), Some(credentials), agent, fence)
     }
 }
 

@@ -105,13 +105,15 @@ impl Elector {
         })
     }
 
-    /// Adds the health check `leaderElection`, which fails if the process goes on long after its lease has ended.
+    /// Adds the health check `leaderElection`, which fails if the process goes on long after one of its leases has ended.
     pub(crate) fn check(
-        fence: Arc<Fence>,
+        fences: Vec<Arc<Fence>>,
         health: &HealthChecks,
     ) -> flyball_serving::health::Registration {
         health.add("leaderElection", move || {
-            match fence.overdue(fence::now()) {
+            let now = fence::now();
+            let longest = fences.iter().filter_map(|fence| fence.overdue(now)).max();
+            match longest {
                 Some(overdue) if overdue > UNHEALTHY_AFTER => Err(format!(
                     "failed election to renew leadership on lease: overdue for {} s",
                     overdue.as_secs()

@@ -98,7 +98,7 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
-        let denials = cluster.client("denials", cluster.fence.clone());
+        let denials = cluster.client("denials", cluster.main.fence.clone());
         let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
             cluster,
@@ -152,7 +152,7 @@ impl Starter {
                 context.reads.live.rate().waits(),
             ],
         )?;
-        let leading = self.cluster.leading.subscribe();
+        let leading = self.cluster.leadership(&name).leading.subscribe();
         let begin = match before {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
@@ -283,6 +283,7 @@ impl Starter {
             let identity = grant.identity(self.options.use_service_account_credentials);
             identity.cloned()
         };
+        let fence = || self.cluster.leadership(name).fence.clone();
         match (identity(grant), before) {
             // The tokens of the previous version remain valid for this one.
             (Some(account), Some(before))
@@ -294,13 +295,14 @@ impl Starter {
                 let client = user_agent::client(name, account.as_ref(), grant.account.as_ref());
                 match account {
                     Some((namespace, account)) => {
-                        self.cluster.kcm_client_as(&namespace, &account, &client)
+                        let account = (namespace.as_str(), account.as_str());
+                        self.cluster.kcm_client_as(account, &client, fence())
                     }
-                    None => self.cluster.kcm_client(&client, self.cluster.fence.clone()),
+                    None => self.cluster.kcm_client(&client, fence()),
                 }
             }
-            (Some((namespace, account)), _) => self.cluster.client_as(&namespace, &account, name),
-            (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
+            (Some((namespace, account)), _) => self.cluster.client_as((&namespace, &account), name),
+            (None, _) => self.cluster.client(name, fence()),
         }
     }
 

@@ -18,7 +18,8 @@ use flyball_plugin::Component;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::error_chain;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::watch::error::RecvError;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -307,17 +308,17 @@ impl Supervisor {
 
     /// Reconciles the running plugins with the wanted ones, until `shutdown`.
     async fn follow(&mut self, shutdown: &CancellationToken) {
-        let mut led = self.cluster.leading.subscribe();
-        let mut leads = *led.borrow();
+        let mut leads = self.cluster.main.leading.subscribe();
+        leads.mark_changed();
+        let migrated = self.cluster.migrated.as_ref();
+        let mut leads_migrated = migrated.map(|migrated| migrated.leadership.leading.subscribe());
         let mut reviews = tokio::time::interval_at(tokio::time::Instant::now() + REVIEW, REVIEW);
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 // An error means that leader election has ended, which ends the process.
-                Ok(_) = led.wait_for(|leading| *leading), if !leads => {
-                    leads = true;
-                    self.running.values().for_each(|running| running.show_leading(true));
-                }
+                Ok(()) = leads.changed() => self.show_leading(),
+                Ok(()) = changed(leads_migrated.as_mut()) => self.show_leading(),
                 Some(event) = self.events.1.recv() => {
                     self.happened(event);
                     self.happened_meanwhile();
@@ -335,6 +336,13 @@ impl Supervisor {
                 _ = reviews.tick() => self.review(),
                 () = shutdown.cancelled() => return,
             }
+        }
+    }
+
+    /// Shows of each plugin whether it may act.
+    fn show_leading(&self) {
+        for (name, running) in &self.running {
+            running.show_leading(*self.cluster.leadership(name).leading.borrow());
         }
     }
 
@@ -510,4 +518,12 @@ async fn open_versions(
         .and_then(|opened| opened);
     let (versions, record) = opened.map_err(|source| SupervisorError::State { folder, source })?;
     Ok((Some(versions), record))
+}
+
+/// Waits for a change; forever if there is nothing to wait for.
+async fn changed(leading: Option<&mut watch::Receiver<bool>>) -> Result<(), RecvError> {
+    match leading {
+        Some(leading) => leading.changed().await,
+        None => std::future::pending().await,
+    }
 }

@@ -17,7 +17,18 @@ pub(super) fn register(metrics: &Metrics) {
         Ok(collector) => metrics.collect("process", collector),
         Err(error) => tracing::warn!(%error, "can't collect the process_* metrics"),
     }
-    let labels = ["major", "minor", "git_version", "compiler", "platform"];
+    // kube-controller-manager's labels. Those about its repository and the Go toolchain are empty.
+    let labels = [
+        "major",
+        "minor",
+        "git_version",
+        "git_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ];
     let version = format!(
         "v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+flyball-{}",
         env!("CARGO_PKG_VERSION")
@@ -37,6 +48,10 @@ pub(super) fn register(metrics: &Metrics) {
                 KUBERNETES_MAJOR,
                 KUBERNETES_MINOR,
                 &version,
+                "",
+                "",
+                "",
+                "",
                 "rustc",
                 &platform,
             ])

@@ -6,6 +6,7 @@ mod deployments;
 mod faults;
 mod garbage;
 mod hostile;
+mod leader_migration;
 mod leaders;
 mod plugins;
 mod reloads;

@@ -3,6 +3,7 @@
 use super::ConfigError;
 use super::flags::Flags;
 use crate::config::LeaderElection;
+use crate::kcm::leader_migration::LeaderMigration;
 
 impl Flags<'_> {
     /// Checks the same bounds as client-go.
@@ -18,6 +19,7 @@ impl Flags<'_> {
             namespace: self
                 .text("leader-elect-resource-namespace")
                 .unwrap_or_default(),
+            migration: self.leader_migration()?,
         };
         let LeaderElection {
             lease_duration,
@@ -59,5 +61,19 @@ impl Flags<'_> {
             Some((_, flag, reason)) => Err(self.error(flag, reason)),
             None => Ok(election),
         }
+    }
+
+    fn leader_migration(&self) -> Result<Option<LeaderMigration>, ConfigError> {
+        if !self.bool("leader-elect") || !self.bool("enable-leader-migration") {
+            return Ok(None);
+        }
+        let flag = "leader-migration-config";
+        let Some(path) = self.path(flag) else {
+            return Ok(Some(LeaderMigration::default()));
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| self.error(flag, format!("can't read it: {error}")))?;
+        let migration = LeaderMigration::parse(&text).map_err(|reason| self.error(flag, reason))?;
+        Ok(Some(migration))
     }
 }

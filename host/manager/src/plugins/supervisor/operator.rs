@@ -69,7 +69,7 @@ impl Supervisor {
         let state = match (running, trouble) {
             (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
             (Some(_), _) if waits_for.is_some() => PluginState::Starting,
-            (Some(_), _) if *self.cluster.leading.borrow() => PluginState::Running,
+            (Some(_), _) if *self.cluster.leadership(name).leading.borrow() => PluginState::Running,
             (Some(_), _) => PluginState::Standby,
             (None, Some(trouble)) => trouble.state,
             (None, None) => PluginState::Starting,

@@ -1,0 +1,183 @@
+//! Leader migration: which controllers run under a second lease, that another controller manager takes part in.
+//!
+//! It is read from a LeaderMigrationConfiguration, as kube-controller-manager reads it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::builtins::TOKENS;
+
+const GROUP: &str = "controllermanager.config.k8s.io";
+/// The component that this process stands for.
+const COMPONENT: &str = "kube-controller-manager";
+/// The controllers of the default configuration, which left kube-controller-manager.
+const DEFAULT: [&str; 3] = [
+    "route-controller",
+    "service-controller",
+    "cloud-node-lifecycle-controller",
+];
+
+/// Who runs the controllers that migrate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaderMigration {
+    /// The name of the second lease.
+    pub(crate) lease: String,
+    /// By controller, whether this process runs it, under that lease.
+    controllers: BTreeMap<String, bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Configuration {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    leader_name: String,
+    resource_lock: Option<String>,
+    #[serde(default)]
+    controller_leaders: Option<Vec<Leader>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Leader {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    component: String,
+}
+
+impl Default for LeaderMigration {
+    fn default() -> Self {
+        Self {
+            lease: "cloud-provider-extraction-migration".to_owned(),
+            controllers: DEFAULT.map(|name| (name.to_owned(), true)).into(),
+        }
+    }
+}
+
+impl LeaderMigration {
+    /// Reads a configuration in YAML or JSON.
+    ///
+    /// # Errors
+    /// It is not a LeaderMigrationConfiguration, or not a valid one.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let read: Configuration =
+            serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let version = read.api_version.strip_prefix(GROUP);
+        let version = version.and_then(|version| version.strip_prefix('/'));
+        let is_known = matches!(version, Some("v1" | "v1beta1" | "v1alpha1"));
+        if !is_known || read.kind != "LeaderMigrationConfiguration" {
+            return Err(format!(
+                "it is {}, {}, and not {GROUP}/v1, LeaderMigrationConfiguration",
+                read.api_version, read.kind
+            ));
+        }
+        // v1 has no such field; its lock is a Lease.
+        match (version, read.resource_lock.as_deref()) {
+            (Some("v1"), None) | (Some("v1beta1" | "v1alpha1"), Some("leases")) => {}
+            (Some("v1"), Some(_)) => return Err("v1 has no resourceLock".to_owned()),
+            _ => return Err("resourceLock must be leases".to_owned()),
+        }
+        if read.leader_name.is_empty() {
+            return Err("leaderName is missing".to_owned());
+        }
+        let leaders = read.controller_leaders.unwrap_or_default();
+        let incomplete = |leader: &Leader| leader.name.is_empty() || leader.component.is_empty();
+        if let Some(at) = leaders.iter().position(incomplete) {
+            return Err(format!(
+                "controllerLeaders[{at}] lacks a name or a component"
+            ));
+        }
+        let is_ours = |component: &str| matches!(component, COMPONENT | "*");
+        let controllers = leaders
+            .into_iter()
+            .map(|leader| (leader.name, is_ours(&leader.component)));
+        Ok(Self {
+            lease: read.leader_name,
+            controllers: controllers.collect(),
+        })
+    }
+
+    /// The controllers that run under the second lease.
+    pub(crate) fn migrated(&self) -> impl Iterator<Item = &str> {
+        self.by_owner(true)
+    }
+
+    /// The controllers that another controller manager runs.
+    pub(crate) fn of_others(&self) -> impl Iterator<Item = &str> {
+        self.by_owner(false)
+    }
+
+    /// The controller of tokens always runs under the first lease, because kube-controller-manager's other controllers may
+    /// need its tokens.
+    fn by_owner(&self, ours: bool) -> impl Iterator<Item = &str> {
+        let of_owner = self
+            .controllers
+            .iter()
+            .filter(move |(_, is_ours)| **is_ours == ours);
+        let names = of_owner.map(|(name, _)| name.as_str());
+        names.filter(|name| *name != TOKENS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n";
+
+    #[test]
+    fn a_controller_belongs_to_its_component_or_to_all() {
+        let text = format!(
+            "{HEAD}leaderName: shared\ncontrollerLeaders:\n\
+             - {{name: a-controller, component: kube-controller-manager}}\n\
+             - {{name: b-controller, component: cloud-controller-manager}}\n\
+             - {{name: c-controller, component: '*'}}\n\
+             - {{name: {TOKENS}, component: '*'}}\n"
+        );
+        let read = LeaderMigration::parse(&text).unwrap();
+        assert_eq!(read.lease, "shared");
+        assert_eq!(
+            read.migrated().collect::<Vec<_>>(),
+            ["a-controller", "c-controller"]
+        );
+        assert_eq!(read.of_others().collect::<Vec<_>>(), ["b-controller"]);
+    }
+
+    #[test]
+    fn the_versions_differ_in_the_kind_of_lock() {
+        for (version, lock, is_valid) in [
+            ("v1", "", true),
+            ("v1", "resourceLock: leases\n", false),
+            ("v1beta1", "resourceLock: leases\n", true),
+            ("v1alpha1", "resourceLock: leases\n", true),
+            ("v1alpha1", "resourceLock: endpoints\n", false),
+            ("v1alpha1", "", false),
+            ("v2", "", false),
+        ] {
+            let text = HEAD.replace("/v1\n", &format!("/{version}\n"));
+            let read = LeaderMigration::parse(&format!("{text}leaderName: a\n{lock}"));
+            assert_eq!(read.is_ok(), is_valid, "{version} {lock}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_kube_controller_manager_refuses_is_an_error() {
+        for (text, reason) in [
+            (HEAD.to_owned(), "leaderName is missing"),
+            (format!("{HEAD}leaderName: a\nleader: b\n"), "leader"),
+            (
+                format!("{HEAD}leaderName: a\ncontrollerLeaders: [{{name: b}}]\n"),
+                "controllerLeaders[0] lacks a name or a component",
+            ),
+            ("apiVersion: v1\nkind: Pod\n".to_owned(), "it is v1, Pod"),
+            (String::new(), ""),
+        ] {
+            let error = LeaderMigration::parse(&text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}
