@@ -84,10 +84,7 @@ impl Controller for Publisher {
         }
         let start = host.now();
         let result = publish(host, &bundle);
-        let code = code(&result).to_string();
-        host.metrics().add(SYNCS, &[&code], 1.0);
-        host.metrics()
-            .observe(DURATION, &[&code], host.now().since(start).as_secs_f64());
+        host.metrics().sync(SYNCS, DURATION, start, &result);
         result.map(|()| Outcome::Done)
     }
 }
@@ -131,17 +128,4 @@ fn name(bundle: &str) -> String {
     let hash = Sha256::digest(bundle.as_bytes());
     let hex = hash[..12].iter().map(|byte| format!("{byte:02x}"));
     std::iter::once(PREFIX.to_owned()).chain(hex).collect()
-}
-
-/// The metrics' label of a result: 200, or the status code of the error.
-fn code(result: &Result<(), Error>) -> u16 {
-    let status = |error: &Error| {
-        error
-            .api()
-            .map(|error| error.status)
-            .filter(|status| *status != 0)
-    };
-    result
-        .as_ref()
-        .map_or_else(|error| status(error).unwrap_or(500), |()| 200)
 }

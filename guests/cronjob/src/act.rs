@@ -1,13 +1,14 @@
 //! Creates and deletes Jobs, and records that in the status.
 
 use flyball_sdk::error::is_namespace_terminating;
+use flyball_sdk::meta::CoreObjectReference;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
 use crate::describe::CREATION_SKEW;
 use crate::note::Note;
 use crate::template;
-use crate::views::{CronJob, Job, JobReference, Status};
+use crate::views::{CronJob, Job, Status};
 use crate::zone::Zone;
 
 /// Deletes finished Jobs with their pods. A failure is only reported: the next reconcile tries again.
@@ -24,7 +25,7 @@ pub fn delete_all(host: &Host, cron_job: &CronJob, status: &mut Status, jobs: &[
 /// # Errors
 /// A Job can't be read or deleted.
 pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Result<(), Error> {
-    for JobReference {
+    for CoreObjectReference {
         namespace, name, ..
     } in status.active.clone()
     {
@@ -111,7 +112,9 @@ pub fn create(
             return Err(error.into());
         }
     };
-    status.active.push(JobReference::to(&meta));
+    status
+        .active
+        .push(CoreObjectReference::to(Job::KIND, &meta));
     status.last_schedule_time = Some(time);
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The active Jobs and the last success in the status, compared with the Jobs that exist.
 
+use flyball_sdk::meta::CoreObjectReference;
+
 use crate::note::Note;
-use crate::views::{Job, JobReference, Status};
+use crate::views::{Job, Status};
 
 /// Returns the running Jobs that the status does not list. The controller has created them and could not write that, or
 /// has read an old status; or somebody else has created them.
@@ -42,7 +44,8 @@ pub fn settle(status: &mut Status, jobs: &[Job]) -> Vec<Note> {
 }
 
 /// Returns the active Jobs that are not among these: either they were deleted, or the cache does not have them yet.
-pub fn missing(status: &Status, jobs: &[Job]) -> Vec<JobReference> {
-    let is_missing = |active: &&JobReference| !jobs.iter().any(|job| job.meta.uid == active.uid);
+pub fn missing(status: &Status, jobs: &[Job]) -> Vec<CoreObjectReference> {
+    let is_missing =
+        |active: &&CoreObjectReference| !jobs.iter().any(|job| job.meta.uid == active.uid);
     status.active.iter().filter(is_missing).cloned().collect()
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flyball_sdk::Time;
+use flyball_sdk::meta::CoreObjectReference;
 
 use crate::due::{Due, Impossible, due, until_next};
 use crate::note::Note;
@@ -10,7 +11,7 @@ use crate::parse::{ParseError, parse};
 use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::template;
-use crate::views::{CronJob, JobReference, Status};
+use crate::views::{CronJob, Status};
 use crate::zone::Zone;
 
 /// What to do.
@@ -134,7 +135,7 @@ fn earliest(cron_job: &CronJob, now: Time) -> Time {
 fn start(cron_job: &CronJob, status: &Status, time: Time, notes: &mut Vec<Note>) -> Step {
     let name = template::name(cron_job, time);
     let is_its_job =
-        |job: &JobReference| job.name == name && job.namespace == cron_job.meta.namespace;
+        |job: &CoreObjectReference| job.name == name && job.namespace == cron_job.meta.namespace;
     if status.active.iter().any(is_its_job) || status.last_schedule_time == Some(time) {
         return Step::Wait;
     }

@@ -56,21 +56,17 @@ impl Settings {
     /// # Errors
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
-        let mut settings = Self::default();
-        let invalid = |key: &str, text: &str| {
-            Error::terminal(format!("invalid value of setting {key}: `{text}`"))
+        let default = Self::default();
+        let time_zone = match host.config(TIME_ZONE) {
+            Some(text) => {
+                Zone::of_machine(&text).map_err(|_| Error::invalid_config(TIME_ZONE, &text))?
+            }
+            None => default.time_zone,
         };
-        if let Some(text) = host.config(TIME_ZONE) {
-            settings.time_zone = Zone::of_machine(&text).map_err(|_| invalid(TIME_ZONE, &text))?;
-        }
-        if let Some(text) = host.config("schedule-delta") {
-            settings.schedule_delta = flyball_sdk::duration::parse(&text)
-                .map_err(|_| invalid("schedule-delta", &text))?;
-        }
-        if let Some(text) = host.config("max-missed-schedules") {
-            let number = text.parse().ok().filter(|number| *number >= 0);
-            settings.max_missed = number.ok_or_else(|| invalid("max-missed-schedules", &text))?;
-        }
-        Ok(settings)
+        Ok(Self {
+            time_zone,
+            schedule_delta: host.config_duration("schedule-delta", default.schedule_delta)?,
+            max_missed: host.config_number("max-missed-schedules", default.max_missed, 0..)?,
+        })
     }
 }

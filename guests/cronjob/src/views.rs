@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flyball_sdk::StringMap;
-use flyball_sdk::meta::null_is_default;
+use flyball_sdk::meta::{CoreObjectReference, null_is_default};
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -65,31 +65,11 @@ pub struct Status {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
-    pub active: Vec<JobReference>,
+    pub active: Vec<CoreObjectReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_successful_time: Option<Time>,
-}
-
-/// An ObjectReference to a Job.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct JobReference {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub api_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub resource_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub field_path: String,
 }
 
 #[derive(View, Clone, Debug, Default)]
@@ -144,21 +124,6 @@ impl Status {
     /// Removes the Job with this UID from the active ones.
     pub fn remove(&mut self, uid: &str) {
         self.active.retain(|job| job.uid != uid);
-    }
-}
-
-impl JobReference {
-    /// A reference to the Job with this metadata.
-    pub fn to(meta: &Meta) -> Self {
-        Self {
-            kind: "Job".into(),
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            uid: meta.uid.clone(),
-            api_version: "batch/v1".into(),
-            resource_version: meta.resource_version.clone(),
-            field_path: String::new(),
-        }
     }
 }
 

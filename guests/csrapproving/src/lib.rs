@@ -4,13 +4,14 @@
 //! `selfnodeclient` or `nodeclient` of CertificateSigningRequests. The controller creates a SubjectAccessReview to find out.
 
 pub mod recognize;
-pub mod request;
+pub mod views;
 
+use flyball_pkcs10::Requested;
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
 
 use recognize::Recognized;
-use request::{Csr, Requested};
+use views::Csr;
 
 const REVIEW: &str = "authorization.k8s.io/v1/SubjectAccessReview";
 /// The backoff after the first failure.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::request::{Csr, Requested};
+use flyball_pkcs10::Requested;
+
+use crate::views::Csr;
 
 /// The signer of kubelets' client certificates.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -39,7 +41,7 @@ pub fn all(csr: &Csr, requested: &Requested) -> Vec<Recognized> {
     if csr.signer != SIGNER || !is_kubelet_client(csr, requested) {
         return Vec::new();
     }
-    let is_own = csr.username == requested.common_name;
+    let is_own = csr.username == requested.subject.common_name;
     let own = is_own.then_some(SELF_NODE);
     own.into_iter().chain([NODE_CLIENT]).collect()
 }
@@ -48,21 +50,26 @@ pub fn all(csr: &Csr, requested: &Requested) -> Vec<Recognized> {
 fn is_kubelet_client(csr: &Csr, requested: &Requested) -> bool {
     let mut usages: BTreeSet<&str> = csr.usages.iter().map(String::as_str).collect();
     usages.remove(KEY_ENCIPHERMENT);
-    requested.organizations == [NODES]
-        && requested.common_name.starts_with(NODE)
-        && !requested.has_alternative_names
+    requested.subject.organizations == [NODES]
+        && requested.subject.common_name.starts_with(NODE)
+        && !requested.has_alternative_names()
         && usages == BTreeSet::from(USAGES)
 }
 
 #[cfg(test)]
 mod tests {
+    use flyball_pkcs10::Subject;
+
     use super::*;
 
     fn requested() -> Requested {
         Requested {
-            common_name: "system:node:a".into(),
-            organizations: vec!["system:nodes".into()],
-            has_alternative_names: false,
+            subject: Subject {
+                common_name: "system:node:a".into(),
+                organizations: vec!["system:nodes".into()],
+                ..Subject::default()
+            },
+            ..Requested::default()
         }
     }
 
@@ -109,7 +116,11 @@ mod tests {
             change(&mut requested);
             all(&csr("system:node:a"), &requested)
         };
-        assert_eq!(change(&|one| one.has_alternative_names = true), []);
+        assert_eq!(change(&|one| one.dns_names.push("a".into())), []);
+        assert_eq!(change(&|one| one.email_addresses.push("a@b".into())), []);
+        assert_eq!(change(&|one| one.ip_addresses.push("10.0.0.1".into())), []);
+        assert_eq!(change(&|one| one.uris.push("spiffe://a".into())), []);
+        let change = |edit: &dyn Fn(&mut Subject)| change(&|one| edit(&mut one.subject));
         assert_eq!(change(&|one| one.organizations.clear()), []);
         assert_eq!(change(&|one| one.organizations = vec!["nodes".into()]), []);
         assert_eq!(

@@ -4,22 +4,21 @@
 //! and usages ([`signers`]); a request that breaks them gets the condition `Failed`. The host holds the authority of each signer
 //! and signs: no key is in the guest. Requests of signers for which it holds no authority are left alone.
 //!
-//! [`request`] reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how long a
+//! `flyball-pkcs10` reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how long a
 //! certificate is valid.
 
-pub mod request;
 pub mod signers;
 pub mod usages;
 pub mod validity;
 
 use std::time::Duration;
 
+use flyball_pkcs10::Requested;
 use flyball_sdk::base64;
 use flyball_sdk::certificate::{CertificateTemplate, SubjectKey};
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::{duration, prelude::*};
 
-use request::Requested;
 use signers::SIGNERS;
 
 /// The configuration key of the longest time that a certificate is valid.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::request::Requested;
+use flyball_pkcs10::Requested;
 
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -120,7 +120,7 @@ fn ensure(holds: bool, message: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Subject;
+    use flyball_pkcs10::Subject;
 
     fn texts(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|&text| text.to_owned()).collect()

@@ -14,14 +14,12 @@ macro_rules! file {
     ($name:literal) => {
         include_str!(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/testdata/",
+            "/../pkcs10/testdata/",
             $name,
             ".pem"
         ))
     };
 }
-
-mod parsing;
 
 /// An approved request.
 fn csr(signer: &str, pem: &str, usages: &[&str]) -> Value {

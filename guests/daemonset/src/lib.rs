@@ -119,7 +119,9 @@ fn sync(host: &Host, set: &DaemonSet) -> Result<Outcome, Error> {
             Err(failure)
         }
     };
-    outcome(host, set, result, requeue_after.into_iter().flatten().min())
+    let delay = requeue_after.into_iter().flatten().min();
+    host.queue()
+        .due_after(describe::QUEUE, &set.meta.key(), delay, result)
 }
 
 /// What [`update`] did.
@@ -170,24 +172,5 @@ fn roll(host: &Host, observed: &Observed, by_node: &ByNode, settings: &Settings)
             created: false,
             failure: Some(failure),
         },
-    }
-}
-
-/// The outcome of a reconcile that is due again after `requeue_after`. A failed key is retried after the
-/// queue's backoff, which can be longer; so the earlier time is enqueued separately.
-fn outcome(
-    host: &Host,
-    set: &DaemonSet,
-    result: Result<(), Error>,
-    requeue_after: Option<Duration>,
-) -> Result<Outcome, Error> {
-    match (result, requeue_after) {
-        (Ok(()), requeue_after) => Ok(requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter)),
-        (Err(error), None) => Err(error),
-        (Err(error), Some(delay)) => {
-            host.queue()
-                .add_after(describe::QUEUE, &set.meta.key(), delay)?;
-            Err(error)
-        }
     }
 }

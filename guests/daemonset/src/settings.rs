@@ -51,25 +51,14 @@ impl Settings {
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let duration = |key: &str, default: Duration| match host.config(key) {
-            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text)),
-            None => Ok(default),
-        };
-        let burst = match host.config("burst-replicas") {
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|number| *number > 0)
-                .ok_or_else(|| invalid("burst-replicas", &text))?,
-            None => default.burst,
-        };
+        let duration = |key: &str, default| host.config_duration(key, default);
         Ok(Self {
             failed_pod_backoff: duration("failed-pod-backoff", default.failed_pod_backoff)?,
             max_failed_pod_backoff: duration(
                 "max-failed-pod-backoff",
                 default.max_failed_pod_backoff,
             )?,
-            burst,
+            burst: host.config_number("burst-replicas", default.burst, 1..)?,
         })
     }
 
@@ -77,8 +66,4 @@ impl Settings {
     pub fn backoff_expiry(&self) -> Duration {
         2 * self.max_failed_pod_backoff
     }
-}
-
-fn invalid(key: &str, text: &str) -> Error {
-    Error::terminal(format!("invalid value of setting {key}: `{text}`"))
 }

@@ -54,6 +54,5 @@ impl Settings {
 
 fn duration(host: &Host, key: &str) -> Result<Duration, Error> {
     let text = host.config(key).unwrap_or_default();
-    flyball_sdk::duration::parse(&text)
-        .map_err(|_| Error::terminal(format!("invalid value of setting {key}: `{text}`")))
+    flyball_sdk::duration::parse(&text).map_err(|_| Error::invalid_config(key, &text))
 }

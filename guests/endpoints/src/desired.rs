@@ -4,7 +4,6 @@ use flyball_services::ip::{Family, is_v6};
 use flyball_services::pod::Pod;
 use flyball_services::ports::{Port, PortFinder};
 use flyball_services::service::Service;
-use flyball_services::slice::TargetRef;
 use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
 
 /// Computes the subsets in canonical form. Pods that terminate are left out, unless pods are published before they are
@@ -43,13 +42,7 @@ fn address(service: &Service, pod: &Pod) -> Option<Address> {
         ip,
         hostname: pod.hostname_in(service).unwrap_or_default().to_owned(),
         node_name: (!pod.node.is_empty()).then(|| pod.node.clone()),
-        target_ref: Some(TargetRef {
-            kind: "Pod".into(),
-            namespace: service.meta.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            ..TargetRef::default()
-        }),
+        target_ref: Some(pod.target_ref(service)),
     })
 }
 

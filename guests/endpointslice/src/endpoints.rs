@@ -6,7 +6,7 @@ use flyball_services::ip::Family;
 use flyball_services::pod::Pod;
 use flyball_services::ports::{Port, PortFinder};
 use flyball_services::service::Service;
-use flyball_services::slice::{Conditions, Endpoint, EndpointPort, PortKey, TargetRef};
+use flyball_services::slice::{Conditions, Endpoint, EndpointPort, PortKey};
 
 use crate::nodes::Nodes;
 
@@ -91,13 +91,7 @@ fn endpoint(service: &Service, pod: &Pod, zone: Option<&str>, family: Family) ->
             terminating: Some(terminating),
         },
         hostname: pod.hostname_in(service).map(str::to_owned),
-        target_ref: Some(TargetRef {
-            kind: "Pod".into(),
-            namespace: service.meta.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            ..TargetRef::default()
-        }),
+        target_ref: Some(pod.target_ref(service)),
         node_name: set(&pod.node),
         zone: zone.and_then(set),
         hints: None,

@@ -92,19 +92,7 @@ impl Settings {
     /// A value is invalid. The error is terminal.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let duration = |key: &str, default: Duration| {
-            let Some(text) = host.config(key) else {
-                return Ok(default);
-            };
-            flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text))
-        };
-        let tolerance = match host.config(TOLERANCE) {
-            None => default.tolerance,
-            Some(text) => {
-                let parsed = text.parse().ok().filter(|number: &f64| *number >= 0.0);
-                parsed.ok_or_else(|| invalid(TOLERANCE, &text))?
-            }
-        };
+        let duration = |key: &str, default| host.config_duration(key, default);
         let readiness = default.readiness;
         Ok(Self {
             sync_period: duration(SYNC_PERIOD, default.sync_period)?,
@@ -119,14 +107,10 @@ impl Settings {
                 )?,
                 initial_delay: duration(INITIAL_READINESS_DELAY, readiness.initial_delay)?,
             },
-            tolerance,
+            tolerance: host.config_number(TOLERANCE, default.tolerance, 0.0..)?,
             scale_to_zero: host.feature_enabled(SCALE_TO_ZERO),
             configurable_tolerance: host.feature_enabled(CONFIGURABLE_TOLERANCE),
             pod_level_resources: host.feature_enabled(POD_LEVEL_RESOURCES),
         })
     }
-}
-
-fn invalid(key: &str, text: &str) -> Error {
-    Error::terminal(format!("invalid value of setting {key}: `{text}`"))
 }

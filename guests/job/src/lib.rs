@@ -153,7 +153,12 @@ fn sync(
     let tracked = track::track(host, &observed, verdict.as_ref(), status, stored)
         .doing(|| "tracking status".into());
     let result = tracked.and(done.failure.map_or(Ok(()), Err));
-    (action, outcome(host, &job, result, requeue_after))
+    let key = job.meta.key();
+    let queue = host.queue();
+    (
+        action,
+        queue.due_after(describe::QUEUE, &key, requeue_after, result),
+    )
 }
 
 /// Returns the status with the numbers of active, ready and terminating pods after this reconcile's
@@ -174,25 +179,6 @@ fn requeue_after(observed: &Observed, verdict: Option<&Verdict>, done: &Done) ->
     let deadline = verdict::until_deadline(observed.job, observed.now)
         .filter(|left| verdict.is_none() && !left.is_zero());
     [done.requeue_after, deadline].into_iter().flatten().min()
-}
-
-/// The outcome of a reconcile that is due again after `requeue_after`. A failed key is retried
-/// after the queue's backoff, which can be longer; so the earlier time is enqueued separately.
-fn outcome(
-    host: &Host,
-    job: &Job,
-    result: Result<(), Error>,
-    requeue_after: Option<Duration>,
-) -> Result<Outcome, Error> {
-    match (result, requeue_after) {
-        (Ok(()), requeue_after) => Ok(requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter)),
-        (Err(error), None) => Err(error),
-        (Err(error), Some(delay)) => {
-            host.queue()
-                .add_after(describe::QUEUE, &job.meta.key(), delay)?;
-            Err(error)
-        }
-    }
 }
 
 /// Updates the `Suspended` condition. Resuming resets the start time: suspended time does not count

@@ -67,21 +67,8 @@ impl Settings {
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let invalid = |key: &str, text: &str| {
-            Error::terminal(format!("invalid value of setting {key}: `{text}`"))
-        };
-        let duration = |key: &str, default: Duration| match host.config(key) {
-            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text)),
-            None => Ok(default),
-        };
-        let number = |key: &str, default: usize| match host.config(key) {
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|number| *number > 0)
-                .ok_or_else(|| invalid(key, &text)),
-            None => Ok(default),
-        };
+        let duration = |key: &str, default| host.config_duration(key, default);
+        let number = |key: &str, default: usize| host.config_number(key, default, 1..);
         Ok(Self {
             sync_batch_period: duration("sync-batch-period", default.sync_batch_period)?,
             pod_failure_backoff: duration("pod-failure-backoff", default.pod_failure_backoff)?,

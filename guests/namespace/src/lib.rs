@@ -101,15 +101,7 @@ impl Controller for NamespaceController {
 }
 
 fn grace_period(host: &Host) -> Result<Duration, Error> {
-    let Some(text) = host.config(GRACE_PERIOD) else {
-        return Ok(DEFAULT_GRACE_PERIOD);
-    };
-    let invalid = || {
-        Error::terminal(format!(
-            "invalid configuration of {GRACE_PERIOD}: `{text}` must be a duration such as `5s`"
-        ))
-    };
-    flyball_sdk::duration::parse(&text).map_err(|_| invalid())
+    host.config_duration(GRACE_PERIOD, DEFAULT_GRACE_PERIOD)
 }
 
 /// Deletes the content of a namespace that is being deleted, and removes the finalizer once the

@@ -50,19 +50,19 @@ impl Settings {
     pub fn of(cluster: &str, mask_sizes: &str, services: &str) -> Result<Self, Error> {
         let clusters = ranges(CLUSTER, cluster)?;
         let sizes: Result<Vec<u8>, _> = items(mask_sizes).map(str::parse).collect();
-        let sizes = sizes.map_err(|_| invalid(MASK_SIZES, mask_sizes))?;
+        let sizes = sizes.map_err(|_| Error::invalid_config(MASK_SIZES, mask_sizes))?;
         if clusters.is_empty() {
-            return Err(invalid(CLUSTER, cluster));
+            return Err(Error::invalid_config(CLUSTER, cluster));
         }
         if sizes.len() != clusters.len() {
-            return Err(invalid(MASK_SIZES, mask_sizes));
+            return Err(Error::invalid_config(MASK_SIZES, mask_sizes));
         }
         let sets = clusters.into_iter().zip(sizes);
         let sets: Option<Vec<CidrSet>> = sets
             .map(|(range, size)| CidrSet::new(range, size))
             .collect();
         Ok(Self {
-            sets: sets.ok_or_else(|| invalid(MASK_SIZES, mask_sizes))?,
+            sets: sets.ok_or_else(|| Error::invalid_config(MASK_SIZES, mask_sizes))?,
             services: ranges(SERVICES, services)?,
         })
     }
@@ -76,15 +76,11 @@ pub fn range(text: &str) -> Option<IpNet> {
 
 fn ranges(key: &str, text: &str) -> Result<Vec<IpNet>, Error> {
     let all: Option<Vec<IpNet>> = items(text).map(range).collect();
-    all.ok_or_else(|| invalid(key, text))
+    all.ok_or_else(|| Error::invalid_config(key, text))
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
-}
-
-fn invalid(key: &str, text: &str) -> Error {
-    Error::terminal(format!("invalid value of setting {key}: `{text}`"))
 }

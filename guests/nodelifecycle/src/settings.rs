@@ -102,36 +102,20 @@ impl Settings {
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let period = duration(host, PERIOD, default.period)?;
+        let duration = |key: &str, default| host.config_duration(key, default);
+        let number = |key: &str, default: f64| host.config_number(key, default, ..);
+        let period = duration(PERIOD, default.period)?;
         if period.is_zero() {
-            return Err(invalid(PERIOD, "0s"));
+            return Err(Error::invalid_config(PERIOD, "0s"));
         }
         Ok(Self {
             period,
-            grace: duration(host, GRACE, default.grace)?,
-            startup_grace: duration(host, STARTUP_GRACE, default.startup_grace)?,
-            rate: number(host, RATE, default.rate)?,
-            secondary_rate: number(host, SECONDARY_RATE, default.secondary_rate)?,
-            large: number(host, LARGE, default.large as f64)? as i64,
-            unhealthy: number(host, UNHEALTHY, default.unhealthy)?,
+            grace: duration(GRACE, default.grace)?,
+            startup_grace: duration(STARTUP_GRACE, default.startup_grace)?,
+            rate: number(RATE, default.rate)?,
+            secondary_rate: number(SECONDARY_RATE, default.secondary_rate)?,
+            large: number(LARGE, default.large as f64)? as i64,
+            unhealthy: number(UNHEALTHY, default.unhealthy)?,
         })
-    }
-}
-
-fn invalid(key: &str, text: &str) -> Error {
-    Error::terminal(format!("invalid value of setting {key}: `{text}`"))
-}
-
-fn duration(host: &Host, key: &str, default: Duration) -> Result<Duration, Error> {
-    match host.config(key) {
-        Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text)),
-        None => Ok(default),
-    }
-}
-
-fn number(host: &Host, key: &str, default: f64) -> Result<f64, Error> {
-    match host.config(key) {
-        Some(text) => text.parse().map_err(|_| invalid(key, &text)),
-        None => Ok(default),
     }
 }

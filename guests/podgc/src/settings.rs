@@ -60,28 +60,18 @@ impl Settings {
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let invalid = |key: &str, text: &str| {
-            Error::terminal(format!("invalid value of setting {key}: `{text}`"))
-        };
-        let duration = |key: &str, default: Duration| match host.config(key) {
-            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text)),
-            None => Ok(default),
-        };
-        let ended_pods = match host.config(THRESHOLD) {
-            Some(text) => {
-                let number: i64 = text.parse().map_err(|_| invalid(THRESHOLD, &text))?;
-                usize::try_from(number).ok().filter(|number| *number > 0)
-            }
-            None => default.ended_pods,
-        };
-        let period = duration(PERIOD, default.period)?;
+        let ended_pods = default.ended_pods.map_or(0, |number| number as i64);
+        let ended_pods: i64 = host.config_number(THRESHOLD, ended_pods, ..)?;
+        let period = host.config_duration(PERIOD, default.period)?;
         if period.is_zero() {
-            return Err(invalid(PERIOD, "0s"));
+            return Err(Error::invalid_config(PERIOD, "0s"));
         }
         Ok(Self {
             period,
-            quarantine: duration(QUARANTINE, default.quarantine)?,
-            ended_pods,
+            quarantine: host.config_duration(QUARANTINE, default.quarantine)?,
+            ended_pods: usize::try_from(ended_pods)
+                .ok()
+                .filter(|number| *number > 0),
         })
     }
 }

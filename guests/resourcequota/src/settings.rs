@@ -44,19 +44,9 @@ impl Settings {
     /// A value is invalid. The error is terminal.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let duration = |key: &str, default: Duration| {
-            let Some(text) = host.config(key) else {
-                return Ok(default);
-            };
-            flyball_sdk::duration::parse(&text).map_err(|_| {
-                Error::terminal(format!(
-                    "invalid configuration of {key}: `{text}` must be a duration such as `5m`"
-                ))
-            })
-        };
         Ok(Self {
-            sync_period: duration(SYNC_PERIOD, default.sync_period)?,
-            discovery_period: duration(DISCOVERY_PERIOD, default.discovery_period)?,
+            sync_period: host.config_duration(SYNC_PERIOD, default.sync_period)?,
+            discovery_period: host.config_duration(DISCOVERY_PERIOD, default.discovery_period)?,
             extended_resources: host.feature_enabled(EXTENDED_RESOURCES),
             pod_level_resources: host.feature_enabled(POD_LEVEL_RESOURCES),
         })

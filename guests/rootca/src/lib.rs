@@ -90,10 +90,7 @@ impl Controller for RootCa {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let start = host.now();
         let result = publish(host, &request.key.name);
-        let code = code(&result).to_string();
-        host.metrics().add(SYNCS, &[&code], 1.0);
-        host.metrics()
-            .observe(DURATION, &[&code], host.now().since(start).as_secs_f64());
+        host.metrics().sync(SYNCS, DURATION, start, &result);
         result.map(|()| Outcome::Done)
     }
 }
@@ -157,17 +154,4 @@ fn repair(found: &ConfigMap, bundle: &str) -> Value {
         .collect();
     data.insert(FILE.into(), bundle.into());
     json!({"metadata": {"annotations": {DESCRIPTION: PURPOSE}}, "data": data})
-}
-
-/// The metrics' label of a result: 200, or the status code of the error.
-fn code(result: &Result<(), Error>) -> u16 {
-    let status = |error: &Error| {
-        error
-            .api()
-            .map(|error| error.status)
-            .filter(|status| *status != 0)
-    };
-    result
-        .as_ref()
-        .map_or_else(|error| status(error).unwrap_or(500), |()| 200)
 }

@@ -30,6 +30,11 @@ impl Error {
         Self::Terminal(message.into())
     }
 
+    /// A value of the configuration is invalid. No retry can resolve that.
+    pub fn invalid_config(key: &str, value: &str) -> Self {
+        Self::terminal(format!("invalid value of setting {key}: `{value}`"))
+    }
+
     /// Returns the API error, if that is the cause.
     pub fn api(&self) -> Option<&ApiError> {
         match self {

@@ -238,7 +238,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Events, clock, randomness and configuration.
+/// Events, clock and configuration.
 impl Host<'_> {
     /// Emits an event. Never fails or blocks.
     pub fn emit(&self, event: Event<'_>) {
@@ -256,17 +256,6 @@ impl Host<'_> {
     /// The current time.
     pub fn now(&self) -> Time {
         self.imports.clock_now()
-    }
-
-    /// Returns random characters like those that the API server appends to a `generateName`.
-    pub fn random_suffix(&self, length: u32) -> String {
-        crate::hash::safe_letters(&self.imports.random_bytes(length))
-    }
-
-    /// Returns an approximately uniform random number below `bound`; 0 if `bound` is 0.
-    pub fn random_below(&self, bound: u32) -> u32 {
-        let bytes: [u8; 8] = self.imports.random_bytes(8).try_into().unwrap_or_default();
-        (u64::from_le_bytes(bytes) % u64::from(bound.max(1))) as u32
     }
 
     /// The operator's value of a configuration key, or else its declared default.

@@ -89,6 +89,7 @@ pub mod base64;
 pub mod certificate;
 pub mod claim;
 pub mod condition;
+mod config;
 pub mod controller;
 pub mod describe;
 pub mod discovery;

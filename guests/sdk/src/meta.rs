@@ -205,6 +205,45 @@ impl OwnerReference {
     }
 }
 
+/// The ObjectReference of core/v1, as objects hold it. [`ObjectReference`] is the one of the world.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CoreObjectReference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+}
+
+impl CoreObjectReference {
+    /// Returns a reference to this object, of `kind`.
+    ///
+    /// # Panics
+    /// If `kind` does not have the form `apps/v1/ReplicaSet`.
+    pub fn to(kind: &str, meta: &Meta) -> Self {
+        let kind: Kind = kind.parse().unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            api_version: kind.api_version(),
+            kind: kind.kind,
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            field_path: String::new(),
+        }
+    }
+}
+
 /// A LabelSelector or a plain map of labels. If absent or null, it matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(pub LabelSelector);
@@ -302,6 +341,22 @@ mod tests {
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2",
                    "controller": true, "blockOwnerDeletion": true}),
         );
+    }
+
+    #[test]
+    fn a_core_reference_has_group_and_version_and_leaves_out_what_is_unknown() {
+        let meta = Meta {
+            name: "a".into(),
+            namespace: "b".into(),
+            uid: "1".into(),
+            ..Meta::default()
+        };
+        let reference = |kind| serde_json::to_value(CoreObjectReference::to(kind, &meta)).unwrap();
+        assert_eq!(
+            reference("batch/v1/Job"),
+            serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "namespace": "b", "name": "a", "uid": "1"})
+        );
+        assert_eq!(reference("v1/Pod")["apiVersion"], "v1");
     }
 
     #[test]

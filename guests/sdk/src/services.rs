@@ -6,9 +6,11 @@ use flyball_types::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::controller::Key;
+use crate::controller::{Key, Outcome};
+use crate::error::Error;
 use crate::host::millis;
 use crate::imports::{Imports, MetricOperation};
+use crate::time::Time;
 
 /// The plugin's workqueues: [`Host::queue`](crate::Host::queue). An empty name means the primary queue.
 #[derive(Clone, Copy)]
@@ -32,6 +34,28 @@ impl Queue<'_> {
     pub fn add_after(&self, queue: &str, key: &Key, delay: Duration) -> Result<(), ApiError> {
         self.imports
             .queue_add_after(queue, &key.to_string(), millis(delay))
+    }
+
+    /// The outcome of a reconcile whose key is due again after `delay`. A failed key is retried after the queue's backoff,
+    /// which can be longer; so the earlier time is enqueued separately.
+    ///
+    /// # Errors
+    /// The error of the reconcile, or as [`add`](Self::add).
+    pub fn due_after(
+        &self,
+        queue: &str,
+        key: &Key,
+        delay: Option<Duration>,
+        result: Result<(), Error>,
+    ) -> Result<Outcome, Error> {
+        match (result, delay) {
+            (Ok(()), delay) => Ok(delay.map_or(Outcome::Done, Outcome::RequeueAfter)),
+            (Err(error), None) => Err(error),
+            (Err(error), Some(delay)) => {
+                self.add_after(queue, key, delay)?;
+                Err(error)
+            }
+        }
     }
 
     /// Resets the backoff of a key.
@@ -69,6 +93,19 @@ impl Metrics<'_> {
     pub fn set(&self, metric: &str, labels: &[&str], value: f64) {
         self.imports
             .metrics(MetricOperation::Set, metric, labels, value);
+    }
+
+    /// Counts a sync that began at `start`, and observes its duration in seconds. Both metrics have the label `code`: the
+    /// status code of the API server's error, 500 of other errors, and 200 of a success.
+    pub fn sync<T>(&self, counter: &str, histogram: &str, start: Time, result: &Result<T, Error>) {
+        let status = |error: &Error| error.api().map_or(0, |error| error.status);
+        let code = match result.as_ref().map_or_else(status, |_| 200) {
+            0 => "500".to_owned(),
+            status => status.to_string(),
+        };
+        let seconds = self.imports.clock_now().since(start).as_secs_f64();
+        self.add(counter, &[&code], 1.0);
+        self.observe(histogram, &[&code], seconds);
     }
 
     /// Observes a value in a histogram.
@@ -121,6 +158,44 @@ impl Memo<'_> {
 mod tests {
     use super::*;
     use crate::testing::Cluster;
+
+    #[test]
+    fn a_failed_key_is_enqueued_for_the_time_at_which_it_is_due() {
+        let cluster = Cluster::new();
+        let (host, key) = (cluster.host(), Key::new("a", "b"));
+        let due = |delay, result| host.queue().due_after("", &key, delay, result);
+        let second = Duration::from_secs(1);
+        assert_eq!(due(None, Ok(())).unwrap(), Outcome::Done);
+        assert_eq!(
+            due(Some(second), Ok(())).unwrap(),
+            Outcome::RequeueAfter(second)
+        );
+        due(None, Err(Error::failed("no"))).unwrap_err();
+        assert!(cluster.enqueued().is_empty());
+        due(Some(second), Err(Error::failed("no"))).unwrap_err();
+        assert_eq!(cluster.enqueued().len(), 1);
+    }
+
+    #[test]
+    fn a_sync_is_counted_and_timed_by_the_status_of_its_error() {
+        let cluster = Cluster::new();
+        let host = cluster.host();
+        let start = host.now();
+        for result in [
+            Ok(()),
+            Err(ApiError::denied("no").into()),
+            Err(Error::failed("no")),
+        ] {
+            host.metrics().sync("syncs", "seconds", start, &result);
+        }
+        let metrics = cluster.metrics().into_iter();
+        let labels: Vec<_> = metrics
+            .map(|(_, name, labels, value)| (name, labels.join(","), value))
+            .collect();
+        let of = |name: &str, code: &str, value| (name.to_owned(), code.to_owned(), value);
+        let code = |code| [of("syncs", code, 1.0), of("seconds", code, 0.0)];
+        assert_eq!(labels, [code("200"), code("500"), code("500")].concat());
+    }
 
     #[test]
     fn a_memo_entry_is_kept_until_it_is_replaced_or_removed() {

@@ -349,3 +349,23 @@ impl Answer {
 fn bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a map with string keys is valid JSON")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Cluster;
+
+    #[test]
+    fn an_eviction_is_created_on_its_pod() {
+        let cluster = Cluster::with([json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "a", "name": "b"},
+        })]);
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction"});
+        let write = Write::create_on("v1/Pod", "a", "b", "eviction", &eviction);
+        cluster.host().write(write).unwrap();
+        assert_eq!(cluster.written(), ["create v1/Pod/eviction a/b"]);
+        assert!(cluster.object("v1/Pod", "a", "b").is_none());
+    }
+}

@@ -1,5 +1,6 @@
 //! Pods of a Service, with the fields of their endpoints.
 
+use flyball_sdk::meta::CoreObjectReference;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -148,6 +149,17 @@ impl Pod {
 
     pub fn is_terminating(&self) -> bool {
         self.deleted.is_some()
+    }
+
+    /// The reference in its endpoints. It has neither version, as in kube-controller-manager.
+    pub fn target_ref(&self, service: &Service) -> CoreObjectReference {
+        CoreObjectReference {
+            kind: "Pod".into(),
+            namespace: service.meta.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            ..CoreObjectReference::default()
+        }
     }
 
     /// Its addresses of a family in canonical form, in its own order.

@@ -21,10 +21,7 @@ pub fn check(host: &Host) -> Result<(), Error> {
 }
 
 fn parse(host: &Host) -> Result<Duration, Error> {
-    let Some(text) = host.config(BATCH_PERIOD) else {
-        return Ok(Duration::ZERO);
-    };
-    flyball_sdk::duration::parse(&text).map_err(|_| invalid(BATCH_PERIOD, &text))
+    host.config_duration(BATCH_PERIOD, Duration::ZERO)
 }
 
 /// Reads a maximum number of endpoints.
@@ -37,11 +34,7 @@ pub fn maximum(host: &Host, key: &str) -> Result<usize, Error> {
         .parse()
         .ok()
         .filter(|number| (1..=1000).contains(number));
-    number.ok_or_else(|| invalid(key, &text))
-}
-
-fn invalid(key: &str, text: &str) -> Error {
-    Error::terminal(format!("invalid value of setting {key}: `{text}`"))
+    number.ok_or_else(|| Error::invalid_config(key, &text))
 }
 
 #[cfg(test)]

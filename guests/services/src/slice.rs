@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use flyball_sdk::StringMap;
-use flyball_sdk::meta::null_is_default;
+use flyball_sdk::meta::{CoreObjectReference, null_is_default};
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<TargetRef>,
+    pub target_ref: Option<CoreObjectReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,27 +60,6 @@ pub struct Conditions {
     pub serving: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
-}
-
-/// The object of an endpoint or of an address, such as its pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TargetRef {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub api_version: String,
-    /// Not compared: it changes with each change of the pod.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub resource_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub field_path: String,
 }
 
 /// The consumers that an endpoint is meant for.
@@ -171,10 +150,11 @@ impl Endpoint {
     }
 }
 
-/// Whether two references refer to the same object, whatever its resource version.
-pub fn same_target(one: Option<&TargetRef>, other: Option<&TargetRef>) -> bool {
-    let of = |target: &TargetRef| {
-        let TargetRef {
+/// Whether two references refer to the same object. Its resource version is not compared: it changes with each change of
+/// the pod.
+pub fn same_target(one: Option<&CoreObjectReference>, other: Option<&CoreObjectReference>) -> bool {
+    let of = |target: &CoreObjectReference| {
+        let CoreObjectReference {
             kind,
             namespace,
             name,
@@ -311,9 +291,9 @@ mod tests {
     fn endpoint(address: &str, name: &str) -> Endpoint {
         Endpoint {
             addresses: vec![address.into()],
-            target_ref: Some(TargetRef {
+            target_ref: Some(CoreObjectReference {
                 name: name.into(),
-                ..TargetRef::default()
+                ..CoreObjectReference::default()
             }),
             ..Endpoint::default()
         }

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use flyball_sdk::StringMap;
-use flyball_sdk::meta::null_is_default;
+use flyball_sdk::meta::{CoreObjectReference, null_is_default};
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
-
-use crate::slice::TargetRef;
 
 /// The annotation with a leader's record, from times when Endpoints were locks.
 pub const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -56,7 +54,7 @@ pub struct Address {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<TargetRef>,
+    pub target_ref: Option<CoreObjectReference>,
 }
 
 /// A port of all addresses of a subset.

@@ -221,12 +221,5 @@ fn max_unavailable(host: &Host, set: &StatefulSet) -> Result<Option<usize>, Erro
 
 /// How many pods are processed at once at most.
 fn batch_size(host: &Host) -> Result<usize, Error> {
-    let Some(text) = host.config(describe::MAX_BATCH_SIZE) else {
-        return Ok(describe::DEFAULT_BATCH_SIZE);
-    };
-    let size = text.parse().ok().filter(|&size| size > 0);
-    size.ok_or_else(|| {
-        let key = describe::MAX_BATCH_SIZE;
-        Error::terminal(format!("invalid value of setting {key}: `{text}`"))
-    })
+    host.config_number(describe::MAX_BATCH_SIZE, describe::DEFAULT_BATCH_SIZE, 1..)
 }

@@ -9,6 +9,7 @@ use crate::Scenario;
 pub struct Plane {
     /// The folders of its scenarios: names of controllers without `-controller`.
     folders: &'static [&'static str],
+    /// The controllers that run on it, besides those of [`EVERYWHERE`].
     controllers: &'static [&'static str],
     /// Whether its scenarios keep the machine busy. Then no other control plane runs at the same time,
     /// since the number of their writes depends on timing.
@@ -41,6 +42,21 @@ static PLANES: &[Plane] = &[
     AUTOSCALERS,
 ];
 
+/// The controllers of each plane: without service accounts and the CA bundle, no pod is admitted.
+const EVERYWHERE: [&str; 2] = [
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+];
+
+/// What most planes have in common.
+const QUIET: Plane = Plane {
+    folders: &[],
+    controllers: &[],
+    is_busy: false,
+    has_metrics: false,
+    flags: &[],
+};
+
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
@@ -63,13 +79,10 @@ pub const WORKLOADS: Plane = Plane {
         "job-controller",
         "replicaset-controller",
         "replicationcontroller-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
         "statefulset-controller",
     ],
     is_busy: true,
-    has_metrics: false,
-    flags: &[],
+    ..QUIET
 };
 
 const NAMESPACES: Plane = Plane {
@@ -78,13 +91,9 @@ const NAMESPACES: Plane = Plane {
         "deployment-controller",
         "namespace-controller",
         "replicaset-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
         "serviceaccount-token-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    ..QUIET
 };
 
 const GARBAGE: Plane = Plane {
@@ -93,26 +102,17 @@ const GARBAGE: Plane = Plane {
         "deployment-controller",
         "garbage-collector-controller",
         "replicaset-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    ..QUIET
 };
 
 const LEGACY_TOKENS: Plane = Plane {
     folders: &["legacy-serviceaccount-token-cleaner"],
-    controllers: &[
-        "legacy-serviceaccount-token-cleaner-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
+    controllers: &["legacy-serviceaccount-token-cleaner-controller"],
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+    ..QUIET
 };
 
 /// The plane of small controllers that don't interfere with each other. The garbage collector deletes
@@ -131,14 +131,10 @@ const HOUSEKEEPING: Plane = Plane {
         "job-controller",
         "persistentvolume-protection-controller",
         "persistentvolumeclaim-protection-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
         "ttl-after-finished-controller",
         "volumeattributesclass-protection-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    ..QUIET
 };
 
 /// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
@@ -150,59 +146,37 @@ const PODS: Plane = Plane {
         "garbage-collector-controller",
         "persistentvolumeclaim-protection-controller",
         "pod-garbage-collector-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
+    ..QUIET
 };
 
 /// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
 const QUOTAS: Plane = Plane {
     folders: &["resourcequota"],
-    controllers: &[
-        "replicaset-controller",
-        "resourcequota-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    controllers: &["replicaset-controller", "resourcequota-controller"],
+    ..QUIET
 };
 
 /// The plane of the controllers of nodes and of ranges of addresses.
 const CLUSTER: Plane = Plane {
     folders: &["service-cidr", "ttl"],
-    controllers: &[
-        "root-ca-certificate-publisher-controller",
-        "service-cidr-controller",
-        "serviceaccount-controller",
-        "ttl-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    controllers: &["service-cidr-controller", "ttl-controller"],
+    ..QUIET
 };
 
 /// The plane of the ranges of nodes. The three fake nodes have those below `10.192.0.0`.
 const RANGES: Plane = Plane {
     folders: &["node-ipam"],
-    controllers: &[
-        "node-ipam-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
+    controllers: &["node-ipam-controller"],
     flags: &[
         "--allocate-node-cidrs=true",
         "--cluster-cidr=10.0.0.0/8,fd00:10:244::/56",
         "--node-cidr-mask-size-ipv4=16",
         "--service-cluster-ip-range=10.192.0.0/15,fd00:10:96::/108",
     ],
+    ..QUIET
 };
 
 /// The plane of the controllers of certificates. The cleaner checks requests when it starts, and an
@@ -215,80 +189,52 @@ const CERTIFICATES: Plane = Plane {
     controllers: &[
         "certificatesigningrequest-approving-controller",
         "certificatesigningrequest-cleaner-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
     // Stock's cleaner does not wait for its cache: without a delay, it finds no requests when it
     // starts.
     flags: &["--controller-start-interval=2s"],
+    ..QUIET
 };
 
 /// The plane of bootstrap tokens.
 const BOOTSTRAP: Plane = Plane {
     folders: &["bootstrap-signer", "token-cleaner"],
-    controllers: &[
-        "bootstrap-signer-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-        "token-cleaner-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    controllers: &["bootstrap-signer-controller", "token-cleaner-controller"],
+    ..QUIET
 };
 
 /// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
 /// soon fall silent. Each scenario has a zone of its own.
 const NODES: Plane = Plane {
     folders: &["node-lifecycle"],
-    controllers: &[
-        "node-lifecycle-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-        "taint-eviction-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
+    controllers: &["node-lifecycle-controller", "taint-eviction-controller"],
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=25s",
         "--node-startup-grace-period=8s",
         "--node-eviction-rate=5",
     ],
+    ..QUIET
 };
 
 /// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
 /// defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is ignored.
 const TAINTS: Plane = Plane {
     folders: &["taint-eviction"],
-    controllers: &[
-        "node-lifecycle-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-        "taint-eviction-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
+    controllers: &["node-lifecycle-controller", "taint-eviction-controller"],
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=1h",
         "--node-startup-grace-period=1h",
     ],
+    ..QUIET
 };
 
 /// The plane of the signer of certificates. On a plane with the approver, it would sign what that approves.
 const SIGNING: Plane = Plane {
     folders: &["certificatesigningrequest-signing"],
-    controllers: &[
-        "certificatesigningrequest-signing-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    controllers: &["certificatesigningrequest-signing-controller"],
+    ..QUIET
 };
 
 /// The plane of the controllers of Endpoints and EndpointSlices. All of them see each Service.
@@ -299,32 +245,25 @@ const SERVICES: Plane = Plane {
         "endpointslice-controller",
         "endpointslice-mirroring-controller",
         "replicaset-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
     ],
-    is_busy: false,
-    has_metrics: false,
     // So few that several slices need few pods.
     flags: &[
         "--max-endpoints-per-slice=3",
         "--mirroring-max-endpoints-per-subset=3",
     ],
+    ..QUIET
 };
 
 /// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
 const AUTOSCALERS: Plane = Plane {
     folders: &["horizontal-pod-autoscaler"],
-    controllers: &[
-        "horizontal-pod-autoscaler-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
+    controllers: &["horizontal-pod-autoscaler-controller"],
     has_metrics: true,
     flags: &[
         "--horizontal-pod-autoscaler-sync-period=2s",
         "--horizontal-pod-autoscaler-downscale-stabilization=1s",
     ],
+    ..QUIET
 };
 
 impl Plane {
@@ -357,7 +296,7 @@ impl Plane {
 
     /// The controllers, in the syntax of `--controllers`.
     pub(crate) fn controllers(&self) -> String {
-        self.controllers.join(",")
+        [self.controllers, &EVERYWHERE].concat().join(",")
     }
 }
 
@@ -370,12 +309,9 @@ mod tests {
         let mut seen = Vec::new();
         for plane in PLANES {
             for folder in plane.folders {
-                assert!(
-                    plane
-                        .controllers
-                        .contains(&format!("{folder}-controller").as_str()),
-                    "{folder}"
-                );
+                let controller = format!("{folder}-controller");
+                let running = plane.controllers();
+                assert!(running.split(',').any(|one| one == controller), "{folder}");
                 assert!(!seen.contains(folder), "{folder}");
                 seen.push(folder);
             }

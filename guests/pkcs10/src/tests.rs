@@ -1,7 +1,17 @@
 //! Requests of OpenSSL, read as Go reads them.
 
 use super::*;
-use crate::request::Subject;
+
+macro_rules! file {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/testdata/",
+            $name,
+            ".pem"
+        ))
+    };
+}
 
 fn parsed(pem: &str) -> Requested {
     Requested::parse(&base64::encode(pem.as_bytes())).expect("it is a request")
@@ -44,12 +54,56 @@ fn the_kinds_of_names_that_go_keeps_are_read() {
     assert_eq!(requested.email_addresses, ["a@example.com"]);
     assert_eq!(requested.uris, ["spiffe://example.com/a"]);
     assert_eq!(requested.ip_addresses, ["::ffff:10.0.0.2"]);
+    assert!(requested.has_alternative_names());
+}
+
+#[test]
+fn a_name_of_any_of_these_kinds_is_an_alternative_name() {
+    let node = parsed(file!("node"));
+    assert_eq!(node.subject.organizations, ["system:nodes"]);
+    assert_eq!(node.subject.common_name, "system:node:a");
+    assert!(!node.has_alternative_names());
+    for named in [file!("dns"), file!("ip"), file!("email"), file!("uri")] {
+        let named = parsed(named);
+        assert_eq!(named.subject, node.subject);
+        assert!(named.has_alternative_names());
+    }
+}
+
+/// An object identifier as an alternative name, and both parts of the subject in one set.
+#[test]
+fn names_of_other_kinds_and_the_grouping_of_the_subject_do_not_count() {
+    for same in [file!("unusual"), file!("multi")] {
+        let same = parsed(same);
+        assert_eq!(same.subject, parsed(file!("node")).subject);
+        assert!(!same.has_alternative_names());
+    }
+}
+
+#[test]
+fn all_organizations_and_the_last_common_name_count() {
+    let masters = parsed(file!("masters")).subject;
+    assert_eq!(masters.organizations, ["system:nodes", "system:masters"]);
+    assert_eq!(parsed(file!("two")).subject.common_name, "system:node:a");
+}
+
+#[test]
+fn what_is_no_request_is_an_error() {
+    let parse = |text: &str| Requested::parse(&base64::encode(text.as_bytes())).unwrap_err();
+    assert_eq!(Requested::parse("-").unwrap_err(), "it is not base64");
+    parse("node");
+    assert_eq!(
+        parse(&file!("node").replace("CERTIFICATE REQUEST", "CERTIFICATE")),
+        "PEM block type must be CERTIFICATE REQUEST"
+    );
+    parse("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
 }
 
 #[test]
 fn an_empty_subject_has_no_names() {
     let requested = parsed(file!("empty"));
     assert_eq!(requested.subject, Subject::default());
+    assert!(!requested.has_alternative_names());
     assert!(requested.subject.relative_names().is_empty());
 }
 

@@ -1,4 +1,5 @@
-//! What a PKCS#10 document requests: its subject and its alternative names, as Go's `crypto/x509` reads them.
+//! What the controllers of CertificateSigningRequests share: the subject and the alternative names in the PKCS#10 document of a
+//! request, as Go's `crypto/x509` reads them.
 //!
 //! The API server has parsed each request with Go before it is stored. So this parser accepts what Go accepts; the host, which
 //! checks the signature, reads the document on its own.
@@ -66,6 +67,18 @@ impl Requested {
             return Err(format!("PEM block type must be {LABEL}"));
         }
         Self::from_der(block.into_contents()).map_err(|error| error.to_string())
+    }
+
+    /// Whether it names a DNS name, an e-mail address, an IP address or a URI.
+    pub fn has_alternative_names(&self) -> bool {
+        [
+            &self.dns_names,
+            &self.email_addresses,
+            &self.ip_addresses,
+            &self.uris,
+        ]
+        .iter()
+        .any(|names| !names.is_empty())
     }
 
     fn from_der(der: Vec<u8>) -> der::Result<Self> {
@@ -248,3 +261,6 @@ fn each<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
