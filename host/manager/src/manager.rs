@@ -164,7 +164,11 @@ impl Manager {
         )?;
         let _check = Elector::check(cluster.fence.clone(), &self.telemetry.health);
         let released = CancellationToken::new();
-        let elected = elector.run(cluster.leading.clone(), released.clone());
+        let elected = elector.run(
+            cluster.leading.clone(),
+            cluster.waits.clone(),
+            released.clone(),
+        );
         let plugins = async {
             self.supervisor.run(shutdown).await;
             // The lease is released only now, when nothing writes any more.

@@ -27,6 +27,8 @@ pub(crate) struct Cluster {
     pub(crate) fence: Arc<Fence>,
     /// Whether this process may act: from the start if there is no election.
     pub(crate) leading: watch::Sender<bool>,
+    /// Why this process does not act yet; none if it does, or has not asked yet.
+    pub(crate) waits: watch::Sender<Option<String>>,
     /// Names this process in the User-Agent and in the lease.
     pub(crate) holder_identity: String,
 }
@@ -74,6 +76,7 @@ impl Cluster {
             bare: connect(&without_credentials)?,
             fence: Arc::new(fence),
             leading: watch::Sender::new(!is_elected),
+            waits: watch::Sender::new(None),
             holder_identity,
         })
     }

@@ -180,9 +180,6 @@ mod tests {
         // The name of a verb or of a change is also a name.
         for name in ["create", "added"] {
             assert!(ObjectName::parse(name).is(&pod, "", name));
-            assert!(
-                ObjectName::parse(&format!("Pod {name}")).is(&pod, "", name) || name == "added"
-            );
         }
         // A namespace may have the name of a kind.
         assert!(ObjectName::parse("pods/web").is(&Kind::new("", "v1", "Secret"), "", "pods/web"));

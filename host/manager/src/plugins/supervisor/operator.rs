@@ -45,7 +45,10 @@ impl Supervisor {
         let plugins = names.iter().filter_map(|name| self.status_of(name));
         let sources = self.state.sources.iter();
         let not_loaded = sources.filter_map(status_of_unloaded);
-        let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).collect();
+        let policy = self.sources.policy.as_deref();
+        let policy = policy.zip(self.policy_problem.as_deref());
+        let policy = policy.map(|(path, problem)| PluginStatus::refused_policy(path, problem));
+        let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).chain(policy).collect();
         all.sort_by(|a, b| {
             (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name))
         });
@@ -86,7 +89,12 @@ impl Supervisor {
             state,
             reason: quarantine
                 .or_else(|| trouble.map(|trouble| trouble.reason.clone()))
-                .or(waits_for),
+                .or(waits_for)
+                .or_else(|| {
+                    let is_standby = state == PluginState::Standby;
+                    let waits = self.cluster.waits.borrow();
+                    waits.clone().filter(|_| is_standby)
+                }),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),
             route_waiting: context.map_or(0, |context| context.limits.route.waiting()),
             route_failing: context.map_or(0, |context| context.limits.route.failing()),
