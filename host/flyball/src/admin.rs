@@ -7,7 +7,7 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use flyball_manager::{PluginDescription, PluginStatus, Reconciled};
+use flyball_manager::{PluginDescription, PluginStatus, Reconciled, RollbackTo};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{AdminCommand, Host, describe, run};
@@ -19,12 +19,27 @@ use crate::manager::user_folder;
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub(crate) enum Request {
     Status,
-    Why { object: String },
-    Logs { plugin: String, follow: bool },
-    Approve { plugin: String },
-    Rollback { plugin: String },
-    Resume { plugin: String },
-    Describe { plugin: String },
+    Why {
+        object: String,
+    },
+    Logs {
+        plugin: String,
+        follow: bool,
+    },
+    Approve {
+        plugin: String,
+    },
+    Rollback {
+        plugin: String,
+        #[serde(default)]
+        to: RollbackTo,
+    },
+    Resume {
+        plugin: String,
+    },
+    Describe {
+        plugin: String,
+    },
 }
 
 /// A response of the host.

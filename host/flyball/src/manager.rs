@@ -250,7 +250,8 @@ pub(crate) fn user_folder(variable: &str, default: &str) -> Option<PathBuf> {
 }
 
 /// Returns the identity of this process in the Lease: the host name and a random number. A process id would not be
-/// unique, because processes in different containers may have the same one.
+/// unique, because processes in different containers may have the same one. A standby recognises another Flyball by the 32 hex
+/// digits.
 fn holder_identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:032x}", machine.trim(), rand::random::<u128>())

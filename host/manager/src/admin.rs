@@ -3,6 +3,7 @@
 use tokio::sync::{mpsc, oneshot};
 
 use crate::plugins::requests::{Request, RequestError};
+use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 use crate::runtime::history::Reconciled;
 
@@ -53,12 +54,13 @@ impl AdminHandle {
             .await?
     }
 
-    /// Rolls a plugin back to the version that ran before. Returns a sentence about what runs now.
+    /// Rolls a plugin back to another version, or ends that. A repeated call changes nothing. Returns a sentence about what runs
+    /// now.
     ///
     /// # Errors
-    /// There is no such plugin, or no version before.
-    pub async fn roll_back(&self, name: &str) -> Result<String, RequestError> {
-        self.ask(|reply| Request::RollBack(name.to_owned(), reply))
+    /// There is no such plugin, or no such version.
+    pub async fn roll_back(&self, name: &str, to: RollbackTo) -> Result<String, RequestError> {
+        self.ask(|reply| Request::RollBack(name.to_owned(), to, reply))
             .await?
     }
 

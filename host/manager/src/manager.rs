@@ -193,16 +193,23 @@ impl Manager {
         let second = self.migration.zip(cluster.migrated.as_ref());
         let second = second
             .map(|(election, migrated)| {
-                let leading = migrated.leadership.leading.clone();
-                Ok::<_, MetricsError>((elector(election, &migrated.leadership)?, leading))
+                let leadership = &migrated.leadership;
+                Ok::<_, MetricsError>((elector(election, leadership)?, leadership))
             })
             .transpose()?;
         let _check = Elector::check(cluster.fences(), &self.telemetry.health);
         let released = CancellationToken::new();
         let mut leads = cluster.main.leading.subscribe();
-        let first = main.run(cluster.main.leading.clone(), released.clone());
+        let run = |elector: Elector, leadership: &Leadership| {
+            elector.run(
+                leadership.leading.clone(),
+                leadership.waits.clone(),
+                released.clone(),
+            )
+        };
+        let first = run(main, &cluster.main);
         let then = async {
-            let Some((elector, leading)) = second else {
+            let Some((elector, leadership)) = second else {
                 return Ok(());
             };
             // Two processes must not hold one lease each: that of the migration follows the first one.
@@ -210,7 +217,7 @@ impl Manager {
                 Ok(_) = leads.wait_for(|leads| *leads) => {}
                 () = released.cancelled() => return Ok(()),
             }
-            elector.run(leading, released.clone()).await
+            run(elector, leadership).await
         };
         let elected = async { tokio::try_join!(first, then).map(drop) };
         let plugins = async {

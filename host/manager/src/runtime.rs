@@ -7,6 +7,7 @@ pub(crate) mod guest_call;
 mod guest_route;
 pub(crate) mod history;
 pub(crate) mod memo;
+pub(crate) mod object_name;
 pub(crate) mod plugin_tasks;
 pub(crate) mod queue;
 mod route;

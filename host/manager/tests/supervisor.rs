@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flyball_manager::{
     AdminHandle, Grants, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
-    Signer, Sources, Telemetry,
+    RollbackTo, Signer, Sources, Telemetry,
 };
 use flyball_plugin::{Engine, EngineOptions};
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
@@ -110,7 +110,10 @@ async fn a_plugin_is_loaded_granted_and_removed_while_the_host_runs() {
         reason.starts_with("pending: no policy grants it"),
         "{reason}"
     );
-    let refused = admin.roll_back(&name).await.expect_err("nothing ran");
+    let refused = admin
+        .roll_back(&name, RollbackTo::Previous)
+        .await
+        .expect_err("nothing ran");
     assert!(
         refused.to_string().contains("no other version"),
         "{refused}"

@@ -83,6 +83,11 @@ impl Authentication {
         }
     }
 
+    /// Whether bearer tokens are reviewed. Otherwise they are ignored.
+    pub(crate) fn reviews_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server refuses it.
     /// A server that does not answer is no reason to fail: [`run`](Self::run) tries again.
     ///

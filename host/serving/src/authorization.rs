@@ -45,6 +45,10 @@ impl Default for AuthorizationOptions {
     }
 }
 
+/// Why access is refused that no API server can review.
+const NO_REVIEWS: &str = "the server has no API server to review access: start it with --authentication-kubeconfig and \
+                          --authorization-kubeconfig";
+
 impl Authorization {
     /// Without a reviewer, only administrators may request more than the open paths.
     pub fn new(options: AuthorizationOptions, reviewer: Option<Arc<dyn AccessReviewer>>) -> Self {
@@ -68,7 +72,7 @@ impl Authorization {
         let Some(reviewer) = &self.reviewer else {
             return Ok(Access {
                 allowed: false,
-                reason: String::new(),
+                reason: NO_REVIEWS.to_owned(),
             });
         };
         let key = (user.clone(), verb.to_owned(), path.to_owned());

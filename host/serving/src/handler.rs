@@ -17,6 +17,10 @@ use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics, ZP
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 64 * 1024;
 
+/// What a refusal adds if a request has a token that the server can't have reviewed.
+const NO_TOKENS: &str = "its token was ignored, because the server has no API server to review tokens: start it with \
+                         --authentication-kubeconfig";
+
 /// The endpoints of the server, and the access to them.
 #[derive(Clone)]
 pub struct Endpoints {
@@ -78,6 +82,11 @@ impl Endpoints {
                 );
                 if !access.reason.is_empty() {
                     message = format!("{message}: {}", access.reason);
+                }
+                if !self.authentication.reviews_tokens()
+                    && request.headers().contains_key(AUTHORIZATION)
+                {
+                    message = format!("{message}; {NO_TOKENS}");
                 }
                 Ok(status(StatusCode::FORBIDDEN, "Forbidden", &message))
             }

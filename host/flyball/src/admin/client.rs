@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::PluginDescription;
+use flyball_manager::{PluginDescription, RollbackTo};
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
@@ -33,8 +33,10 @@ pub(crate) enum AdminCommand {
     },
     /// Show the last reconciles of an object, and those that it triggered or that wrote it
     Why {
-        /// The object: its name, NAMESPACE/NAME, or KIND/NAMESPACE/NAME
-        object: String,
+        /// The object: NAME, NAMESPACE/NAME, KIND/NAMESPACE/NAME or KIND/NAME; the kind as in Deployment,
+        /// apps/v1/Deployment or deployments.apps
+        #[arg(required = true, num_args = 1..)]
+        object: Vec<String>,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
@@ -58,10 +60,18 @@ pub(crate) enum AdminCommand {
         #[command(flatten)]
         host: Host,
     },
-    /// Roll a plugin back to its previous version, until its file changes; a second rollback undoes the first
+    /// Roll a plugin back to the version that ran before its file's, until the file changes
+    ///
+    /// A repeated rollback changes nothing: it never brings back the version that the first one left.
     Rollback {
         /// The plugin's name
         plugin: String,
+        /// Roll back to this version, as in `1.0.0`, or to the one with this digest or beginning of a digest
+        #[arg(long, value_name = "VERSION|DIGEST", conflicts_with = "forward")]
+        to: Option<String>,
+        /// End the rollback: return to the version of the file
+        #[arg(long)]
+        forward: bool,
         #[command(flatten)]
         host: Host,
     },
@@ -114,6 +124,8 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             output,
             host,
         } => {
+            // Outputs have blanks between kinds and names.
+            let object = object.join(" ");
             let Response::Why(reconciles) = host.send(&Request::Why {
                 object: object.clone(),
             })?
@@ -154,8 +166,18 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
                 "{done}\nTo grant the rights of its service account, run: flyball rbac {plugin} | kubectl apply -f -\n"
             ))
         }
-        AdminCommand::Rollback { plugin, host } => {
-            print(&(host.perform(&Request::Rollback { plugin })? + "\n"))
+        AdminCommand::Rollback {
+            plugin,
+            to,
+            forward,
+            host,
+        } => {
+            let to = match to {
+                Some(version) => RollbackTo::Version(version),
+                None if forward => RollbackTo::File,
+                None => RollbackTo::Previous,
+            };
+            print(&(host.perform(&Request::Rollback { plugin, to })? + "\n"))
         }
         AdminCommand::Resume { plugin, host } => {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))

@@ -202,7 +202,7 @@ async fn handle(request: Request, admin: &AdminHandle, recent: &Recent) -> Respo
             Err(error) => Err(error),
         },
         Request::Approve { plugin } => admin.approve(&plugin).await.map(Response::Done),
-        Request::Rollback { plugin } => admin.roll_back(&plugin).await.map(Response::Done),
+        Request::Rollback { plugin, to } => admin.roll_back(&plugin, to).await.map(Response::Done),
         Request::Resume { plugin } => admin.resume(&plugin).await.map(Response::Done),
         Request::Describe { plugin } => admin
             .describe(&plugin)

@@ -45,8 +45,8 @@ pub(super) async fn describe(
     host: &admin::Host,
 ) -> anyhow::Result<PluginDescription> {
     match plugin.to_str() {
-        // Names of plugins contain neither dots nor slashes.
-        Some(name) if !plugin.exists() && !name.contains(['.', '/']) => {
+        // Names of plugins contain neither dots nor slashes. A project's folder is often named like its plugin.
+        Some(name) if !plugin.is_file() && !name.contains(['.', '/']) => {
             let (host, name) = (host.clone(), name.to_owned());
             tokio::task::spawn_blocking(move || admin::describe(&host, &name)).await?
         }

@@ -3,6 +3,7 @@
 
 use std::any::TypeId;
 
+use flyball_manager::usual_plural;
 use flyball_types::Kind;
 use k8s_openapi::{ClusterResourceScope, Resource};
 
@@ -27,20 +28,9 @@ pub(super) fn of(kind: &Kind) -> Plural {
             namespaced: Some(known.namespaced),
         },
         None => Plural {
-            resource: guess(&kind.kind),
+            resource: usual_plural(&kind.kind),
             namespaced: None,
         },
-    }
-}
-
-/// Returns the kind in lower case with a regular English plural ending.
-fn guess(kind: &str) -> String {
-    let lower = kind.to_ascii_lowercase();
-    match lower.as_bytes() {
-        [.., b's' | b'x'] | [.., b'c' | b's', b'h'] => format!("{lower}es"),
-        [.., b'a' | b'e' | b'o' | b'u', b'y'] => format!("{lower}s"),
-        [.., b'y'] => format!("{}ies", &lower[..lower.len() - 1]),
-        _ => format!("{lower}s"),
     }
 }
 
@@ -142,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plural_of_another_kind_is_a_guess() {
+    fn the_plural_of_another_kind_is_a_usual_plural() {
         for (kind, plural) in [
             ("Widget", "widgets"),
             ("Policy", "policies"),
@@ -162,7 +152,7 @@ mod tests {
         let wrong: Vec<&str> = BUILT_IN
             .iter()
             .map(|entry| entry())
-            .filter(|known| guess(known.kind) != known.plural)
+            .filter(|known| usual_plural(known.kind) != known.plural)
             .map(|k| k.kind)
             .collect();
         assert_eq!(wrong, ["Endpoints"]);

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use flyball_manager::policy::Policy;
+use flyball_plugin::Engine;
 use flyball_types::{error_chain, printable};
 use serde_json::{Value, json};
 
@@ -23,12 +25,10 @@ pub(super) async fn run(
                 .extension()
                 .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
-            true => Policy::read(file).map(|policy| policy_document(&policy)).map_err(anyhow::Error::from),
-            false => flyball_manager::inspect(&engine, file, &given).await.map_err(anyhow::Error::from).map(|inspection| {
-                let description = &inspection.description;
-                let digest = format!("sha256:{}", inspection.digest);
-                json!({"kind": "plugin", "name": description.name, "version": description.version, "digest": digest})
-            }),
+            true => Policy::read(file)
+                .map(|policy| policy_document(&policy))
+                .map_err(anyhow::Error::from),
+            false => plugin(&engine, file, &given).await,
         };
         results.push((file, checked));
     }
@@ -71,6 +71,19 @@ pub(super) async fn run(
         }
     }
     Ok(Done { out, err, code })
+}
+
+/// Checks a plugin, and the policy that it has.
+async fn plugin(engine: &Engine, file: &Path, policy: &Policy) -> anyhow::Result<Value> {
+    let inspection = flyball_manager::inspect(engine, file, policy).await?;
+    if let Some(unused) = inspection.unused {
+        bail!("{}: {unused}", file.display());
+    }
+    let description = &inspection.description;
+    let digest = format!("sha256:{}", inspection.digest);
+    Ok(
+        json!({"kind": "plugin", "name": description.name, "version": description.version, "digest": digest}),
+    )
 }
 
 fn policy_document(policy: &Policy) -> Value {

@@ -37,6 +37,8 @@ pub(crate) struct Leadership {
     pub(crate) fence: Arc<Fence>,
     /// Whether this process may act: from the start if there is no election.
     pub(crate) leading: watch::Sender<bool>,
+    /// Why this process does not act yet; none if it does, or has not asked yet.
+    pub(crate) waits: watch::Sender<Option<String>>,
 }
 
 /// The plugins that act under a lease of their own.
@@ -55,6 +57,7 @@ impl Leadership {
         Self {
             fence: Arc::new(fence),
             leading: watch::Sender::new(!is_elected),
+            waits: watch::Sender::new(None),
         }
     }
 }

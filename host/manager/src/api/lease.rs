@@ -123,11 +123,12 @@ impl Elector {
         })
     }
 
-    /// Acquires the lease, sets `leading`, and renews the lease until `released`; then gives it up. Ends at once if `released`
+    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`; then gives it up. Ends at once if `released`
     /// comes before the lease is acquired.
     pub(crate) async fn run(
         mut self,
         leading: watch::Sender<bool>,
+        waits: watch::Sender<Option<String>>,
         released: CancellationToken,
     ) -> Result<(), LeaseLost> {
         let lease = format!("{}/{}", self.election.namespace, self.election.name);
@@ -136,16 +137,28 @@ impl Elector {
             identity = self.holder_identity,
             "attempting to acquire the lease"
         );
-        let mut told = String::new();
         loop {
-            let holder = match self.try_acquire_or_renew().await {
+            let (reason, is_normal) = match self.try_acquire_or_renew().await {
                 Ok(None) => break,
-                Ok(Some(holder)) => format!("{holder} holds the lease"),
-                Err(error) => format!("can't acquire the lease: {error}"),
+                Ok(Some(holder)) if self.is_behind_flyball() => {
+                    (format!("{holder} holds the lease {lease}"), true)
+                }
+                Ok(Some(holder)) => (
+                    format!(
+                        "{holder} holds the lease {lease} and is another program, such as a stock kube-controller-manager: \
+                         nothing runs here until it ends. To run plugins beside it, start the host with `--controllers=`, which \
+                         enables no built-in controller and has a lease of its own"
+                    ),
+                    false,
+                ),
+                Err(error) => (format!("can't acquire the lease {lease}: {error}"), false),
             };
-            if holder != told {
-                tracing::info!(lease, "waiting: {holder}");
-                told = holder;
+            if waits.borrow().as_ref() != Some(&reason) {
+                match is_normal {
+                    true => tracing::info!("waiting: {reason}"),
+                    false => tracing::warn!("waiting: {reason}"),
+                }
+                waits.send_replace(Some(reason));
             }
             let pause = self
                 .election
@@ -156,6 +169,7 @@ impl Elector {
                 () = released.cancelled() => return Ok(()),
             }
         }
+        waits.send_replace(None);
         tracing::info!(lease, identity = self.holder_identity, "acquired the lease");
         self.master_status
             .with_label_values(&[&self.election.name])
@@ -194,6 +208,13 @@ impl Elector {
         self.give_up().await;
         self.recorder.drain(self.election.retry_period).await;
         Ok(())
+    }
+
+    /// Whether the lease that was read last is another Flyball's.
+    fn is_behind_flyball(&self) -> bool {
+        self.observed
+            .as_ref()
+            .is_some_and(Observed::is_held_by_flyball)
     }
 
     /// Tries until the deadline, at least once: a process that was suspended for longer may still hold its lease.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_plugin::Engine;
+use flyball_types::FieldPath;
 use flyball_types::description::Description;
+use flyball_types::nearest::nearest;
 
 use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in, read};
-use crate::policy::Policy;
 use crate::policy::grant::Grants;
+use crate::policy::{PluginPolicy, Policy};
 
 /// A file that a host could run, if the policy granted what the plugin asks for.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Inspection {
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
+    /// What the policy grants and the plugin can't use, because of a misspelling, say.
+    pub unused: Option<String>,
     /// The file's bytes.
     pub wasm: Bytes,
 }
@@ -44,9 +48,97 @@ pub async fn inspect(
     if !config.is_empty() {
         plugin = describe_with(config, &plugin, engine, &component).await?;
     }
+    let own = policy.plugins.get(plugin.name());
+    let unused = own.and_then(|own| unused_field(own, &plugin.description));
     Ok(Inspection {
+        unused,
         description: plugin.description,
         digest: plugin.digest,
         wasm,
     })
+}
+
+/// Fields that each watch shows.
+const ALWAYS: [&str; 4] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+];
+
+/// Returns a sentence about a field of a rule on watches that no watch of the plugin reads.
+fn unused_field(policy: &PluginPolicy, description: &Description) -> Option<String> {
+    let rules = policy.allow.iter();
+    let mut rules = rules.filter(|rule| rule.verbs.iter().eq(["watch"]));
+    rules.find_map(|rule| {
+        let watches = description.watches.iter().filter_map(|watch| {
+            let kind = watch.kind.as_ref()?;
+            let is_of_rule = rule.kinds.contains(&kind.to_string());
+            is_of_rule.then(|| description.watched_paths(watch, kind).mask().ok())?
+        });
+        let mut read: Vec<FieldPath> = watches.flat_map(|mask| mask.paths()).collect();
+        // Without a watch of its kinds, a rule is for another version of the plugin.
+        if read.is_empty() {
+            return None;
+        }
+        read.extend(ALWAYS.iter().filter_map(|path| path.parse().ok()));
+        let is_read = |field: &FieldPath| {
+            let (field, mut read) = (field.steps(), read.iter());
+            read.any(|path| path.steps().starts_with(field) || field.starts_with(path.steps()))
+        };
+        let fields = rule.fields.iter();
+        let mut fields = fields.filter_map(|text| Some((text, text.parse().ok()?)));
+        let (unread, _) = fields.find(|(_, field)| !is_read(field))?;
+        let names: Vec<String> = read.iter().map(FieldPath::to_string).collect();
+        let meant = nearest(unread, names.iter().map(String::as_str));
+        let meant = meant.map_or_else(
+            || format!("it reads {}", names.join(", ")),
+            |meant| format!("did you mean `{meant}`?"),
+        );
+        Some(format!(
+            "the policy grants `{unread}` of {}, which no watch of the plugin `{}` reads: {meant}",
+            rule.kinds.join(", "),
+            description.name
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_a_policy_that_no_watch_reads_is_named_with_the_nearest_one() {
+        let description = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}],
+            "watches": [{"kind": "v1/Pod", "fields": ["metadata.labels", "spec.nodeName"]}]}"#;
+        let description = Description::read(description).unwrap();
+        let unused = |kind: &str, verbs: &str, field: &str| {
+            let text = format!(
+                "[[plugins.a.allow]]\nkinds = [\"{kind}\"]\nverbs = [{verbs}]\nfields = [\"{field}\"]"
+            );
+            let policy = Policy::parse(Path::new("p"), &text).unwrap();
+            unused_field(&policy.plugins["a"], &description)
+        };
+        for field in [
+            "metadata.labels",
+            "metadata",
+            "metadata.labels['app']",
+            "metadata.uid",
+        ] {
+            assert_eq!(unused("v1/Pod", "\"watch\"", field), None, "{field}");
+        }
+        assert_eq!(
+            unused("v1/Pod", "\"watch\"", "metadata.lables").unwrap(),
+            "the policy grants `metadata.lables` of v1/Pod, which no watch of the plugin `a` reads: did you mean \
+             `metadata.labels`?"
+        );
+        let far = unused("v1/Pod", "\"watch\"", "data").unwrap();
+        assert!(far.contains("reads: it reads metadata.labels"), "{far}");
+        // Live reads need no watch.
+        assert_eq!(
+            unused("v1/Pod", "\"watch\", \"get\"", "metadata.lables"),
+            None
+        );
+        assert_eq!(unused("v1/Secret", "\"watch\"", "metadata.lables"), None);
+    }
 }

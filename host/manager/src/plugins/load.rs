@@ -14,6 +14,7 @@ use crate::limits::rate::RateGate;
 use crate::plugins::describe::DescribeImports;
 use crate::policy::LimitPolicy;
 use crate::policy::grant::PluginFile;
+use crate::policy::kinds;
 
 /// CPU time of a `describe`.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
@@ -268,6 +269,7 @@ async fn describe(
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
             .and_then(Description::read)
+            .and_then(|description| kinds::check_description(&description).map(|()| description))
     });
     let description = read
         .await

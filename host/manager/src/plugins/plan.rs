@@ -300,7 +300,8 @@ fn records(state: &State) -> Vec<Action> {
     let changed = running.filter_map(|(name, version)| {
         let asks = Asks::of(&version.plugin.description);
         let runs = version.plugin.file();
-        let versions = state.record.after(name, runs, &version.file, asks);
+        let own = &version.plugin.description.version;
+        let versions = state.record.after(name, runs, own, &version.file, asks);
         let is_new = state.record.of(name) != Some(&versions);
         is_new.then(|| Action::Record(name.clone(), versions))
     });

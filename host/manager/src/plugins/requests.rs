@@ -2,6 +2,7 @@
 
 use tokio::sync::oneshot;
 
+use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 use crate::runtime::history::Reconciled;
 
@@ -11,7 +12,11 @@ pub(crate) enum Request {
     Status(oneshot::Sender<Vec<PluginStatus>>),
     Why(String, oneshot::Sender<Vec<Reconciled>>),
     Approve(String, oneshot::Sender<Result<String, RequestError>>),
-    RollBack(String, oneshot::Sender<Result<String, RequestError>>),
+    RollBack(
+        String,
+        RollbackTo,
+        oneshot::Sender<Result<String, RequestError>>,
+    ),
     Resume(String, oneshot::Sender<Result<String, RequestError>>),
     Describe(
         String,

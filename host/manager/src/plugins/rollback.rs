@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_files::{OthersMay, PrivateFolder};
+use flyball_types::printable;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -18,6 +19,10 @@ use crate::policy::grant::{Asks, PluginFile};
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";
+/// The number of versions before the previous one that are kept for a rollback to a version that the operator names.
+const KEPT_EARLIER: usize = 3;
+/// The shortest part of a digest that names a version.
+const SHORTEST_DIGEST: usize = 6;
 /// The largest record in bytes. A thousand plugins with long lists of permissions need less.
 const MAX_RECORD: usize = 64 * 1024 * 1024;
 
@@ -34,6 +39,12 @@ pub(crate) struct PluginVersions {
     /// The digest of the previous version.
     #[serde(default)]
     pub(crate) previous: Option<String>,
+    /// The digests of the versions before that, the latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<String>,
+    /// The versions' own names, as in `1.0.0`, by digest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    names: BTreeMap<String, String>,
     /// The version that runs in place of the file's.
     #[serde(default)]
     pub(crate) pin: Option<Pin>,
@@ -54,11 +65,31 @@ pub(crate) struct Pin {
     pub(crate) instead_of: String,
 }
 
+/// The version that an operator rolls back to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RollbackTo {
+    /// The version that ran before the file's. If that runs already, it goes on.
+    #[default]
+    Previous,
+    /// The version with this name, as in `1.0.0`, or with this digest or beginning of a digest.
+    Version(String),
+    /// The version of the file: this ends a rollback.
+    File,
+}
+
 /// The reason why an operator can't roll back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RollbackError {
     #[error("can't roll back the plugin `{0}`: no other version of it has run")]
     NoVersionBefore(String),
+    #[error("can't roll back the plugin `{name}` to `{asked}`: {why}; kept are {kept}")]
+    NoSuchVersion {
+        name: String,
+        asked: String,
+        why: &'static str,
+        kept: String,
+    },
     #[error(
         "can't roll back the plugin `{name}`: its policy applies only to {granted}, and the version before is {found}; change \
          the policy first"
@@ -95,14 +126,22 @@ impl Record {
         &self,
         name: &str,
         runs: PluginFile<'_>,
+        version: &str,
         file: &str,
         asks: Asks,
     ) -> PluginVersions {
         let mut versions = self.0.get(name).cloned().unwrap_or_default();
         if versions.current != runs.digest {
             let before = std::mem::replace(&mut versions.current, runs.digest.to_owned());
-            versions.previous = Some(before).filter(|digest| !digest.is_empty());
+            let others = [Some(before), versions.previous.take()];
+            let others = others.into_iter().flatten().chain(versions.earlier);
+            let mut others = others.filter(|digest| !digest.is_empty() && digest != runs.digest);
+            versions.previous = others.next();
+            versions.earlier = others.take(KEPT_EARLIER).collect();
         }
+        versions
+            .names
+            .insert(runs.digest.to_owned(), version.to_owned());
         versions.asks = asks;
         versions.pin = versions.pin.filter(|pin| pin.instead_of == file);
         versions.packages.remove(runs.digest);
@@ -112,6 +151,7 @@ impl Record {
         }
         let kept: BTreeSet<String> = versions.digests().map(str::to_owned).collect();
         versions.packages.retain(|digest, _| kept.contains(digest));
+        versions.names.retain(|digest, _| kept.contains(digest));
         versions
     }
 
@@ -134,10 +174,38 @@ impl Record {
         }
     }
 
-    /// The digest of the version that a plugin can be rolled back to.
-    pub(crate) fn previous(&self, name: &str) -> Result<&str, RollbackError> {
-        let previous = self.0.get(name).and_then(|own| own.previous.as_deref());
-        previous.ok_or_else(|| RollbackError::NoVersionBefore(name.to_owned()))
+    /// The digest of the version that a rollback leads to. `file` is the digest of the plugin's file.
+    pub(crate) fn target<'a>(
+        &'a self,
+        name: &str,
+        file: &'a str,
+        to: &RollbackTo,
+    ) -> Result<&'a str, RollbackError> {
+        let none = || RollbackError::NoVersionBefore(name.to_owned());
+        let versions = self.0.get(name);
+        match to {
+            RollbackTo::File => Ok(file),
+            RollbackTo::Version(asked) => versions.ok_or_else(none)?.named(name, file, asked),
+            RollbackTo::Previous => {
+                let versions = versions.ok_or_else(none)?;
+                // A second rollback must not lead back to the version that the first one left, although the file has changed
+                // since then and its version waits.
+                let runs_already = Some(versions.current.as_str())
+                    .filter(|current| !current.is_empty() && *current != file);
+                let pinned = self.pinned(name, file);
+                let before = pinned.or(runs_already).or(versions.previous.as_deref());
+                before.ok_or_else(none)
+            }
+        }
+    }
+
+    /// A version in words: its name, if that is known, and its digest.
+    pub(crate) fn words(&self, name: &str, digest: &str) -> String {
+        let named = self.0.get(name).and_then(|own| own.names.get(digest));
+        match named {
+            Some(named) => format!("{} (sha256:{digest})", printable(named)),
+            None => format!("sha256:{digest}"),
+        }
     }
 
     /// Records that the version `runs` takes the place of the file's.
@@ -161,7 +229,40 @@ impl PluginVersions {
     fn digests(&self) -> impl Iterator<Item = &str> {
         let pinned = self.pin.as_ref().map(|pin| &pin.runs);
         let digests = std::iter::once(&self.current).chain(&self.previous);
+        let digests = digests.chain(&self.earlier);
         digests.chain(pinned).map(String::as_str)
+    }
+
+    /// The version that the operator names by its own name, or by the beginning of its digest.
+    fn named<'a>(
+        &'a self,
+        plugin: &str,
+        file: &'a str,
+        asked: &str,
+    ) -> Result<&'a str, RollbackError> {
+        let digest = asked.strip_prefix("sha256:").unwrap_or(asked);
+        let is_digest = digest.len() >= SHORTEST_DIGEST;
+        let all: BTreeSet<&str> = self.digests().chain([file]).collect();
+        let is_asked = |known: &&str| {
+            is_digest && known.starts_with(digest)
+                || self.names.get(*known).is_some_and(|named| named == asked)
+        };
+        let found: Vec<&str> = all.iter().copied().filter(is_asked).collect();
+        let why = match found.as_slice() {
+            [one] => return Ok(one),
+            [] => "no such version is kept",
+            _ => "several versions match: name one by its digest",
+        };
+        let kept = all.iter().map(|digest| match self.names.get(*digest) {
+            Some(named) => format!("{} (sha256:{digest})", printable(named)),
+            None => format!("sha256:{digest}"),
+        });
+        Err(RollbackError::NoSuchVersion {
+            name: plugin.to_owned(),
+            asked: printable(asked),
+            why,
+            kept: kept.collect::<Vec<_>>().join(", "),
+        })
     }
 }
 
@@ -355,7 +456,8 @@ mod tests {
     /// Records that a version from a package runs.
     fn run_from(record: &mut Record, digest: &str, package: Option<&str>, file: &str) {
         let runs = PluginFile { digest, package };
-        let versions = record.after("a", runs, file, Asks::default());
+        let version = format!("{digest}.0");
+        let versions = record.after("a", runs, &version, file, Asks::default());
         record.set("a", versions);
     }
 
@@ -376,10 +478,17 @@ mod tests {
         assert_eq!(file, Origin::File("sha256:1".into()));
         assert_eq!(record.origin("a", "2", &file), instead_of);
         // The addresses of removed versions are removed, too.
-        run(&mut record, "3", "3");
+        for digest in ["3", "4", "5", "6"] {
+            run(&mut record, digest, digest);
+        }
         assert_eq!(package(&record, "2").as_deref(), Some("oci://2"));
-        run(&mut record, "4", "4");
+        run(&mut record, "7", "7");
         assert_eq!(package(&record, "2"), None);
+    }
+
+    /// The version that a rollback without further options leads to.
+    fn before<'a>(record: &'a Record, file: &'a str) -> Result<&'a str, RollbackError> {
+        record.target("a", file, &RollbackTo::Previous)
     }
 
     #[test]
@@ -387,7 +496,7 @@ mod tests {
         let mut record = Record::default();
         run(&mut record, "1", "1");
         run(&mut record, "2", "2");
-        assert_eq!(record.previous("a"), Ok("1"));
+        assert_eq!(before(&record, "2"), Ok("1"));
         record.pin("a", "1", "2");
         run(&mut record, "1", "2");
         assert_eq!(record.pinned("a", "2"), Some("1"));
@@ -397,25 +506,80 @@ mod tests {
     }
 
     #[test]
-    fn a_second_rollback_returns_to_the_version_of_the_file() {
+    fn a_second_rollback_never_leads_to_the_version_that_the_first_one_left() {
+        let mut record = Record::default();
+        run(&mut record, "1", "1");
+        run(&mut record, "2", "2");
+        record.pin("a", "1", "2");
+        assert_eq!(before(&record, "2"), Ok("1"), "before it runs");
+        run(&mut record, "1", "2");
+        assert_eq!(before(&record, "2"), Ok("1"), "while it runs");
+        assert_eq!(before(&record, "3"), Ok("1"), "while a new file waits");
+        run(&mut record, "3", "3");
+        assert_eq!(before(&record, "3"), Ok("1"), "after a new file");
+    }
+
+    #[test]
+    fn a_rollback_ends_with_the_version_of_the_file() {
         let mut record = Record::default();
         run(&mut record, "1", "1");
         run(&mut record, "2", "2");
         record.pin("a", "1", "2");
         run(&mut record, "1", "2");
-        assert_eq!(record.previous("a"), Ok("2"));
+        assert_eq!(record.target("a", "2", &RollbackTo::File), Ok("2"));
         record.pin("a", "2", "2");
         assert_eq!(record.pinned("a", "2"), None);
+        run(&mut record, "2", "2");
+        assert_eq!(before(&record, "2"), Ok("1"));
+    }
+
+    #[test]
+    fn a_version_is_named_by_its_own_name_or_its_digest() {
+        let mut record = Record::default();
+        let digests = ["aaaaaa1", "aaaaaa2", "bbbbbb3", "bbbbbb4"];
+        for digest in digests {
+            run(&mut record, digest, digest);
+        }
+        let target = |asked: &str| {
+            let to = RollbackTo::Version(asked.into());
+            record.target("a", "bbbbbb4", &to).map(str::to_owned)
+        };
+        for asked in ["aaaaaa2", "sha256:aaaaaa2", "aaaaaa2.0"] {
+            assert_eq!(target(asked).as_deref(), Ok("aaaaaa2"), "{asked}");
+        }
+        assert_eq!(target("bbbbbb4.0").as_deref(), Ok("bbbbbb4"));
+        for (asked, why) in [
+            ("aaaaaa", "several versions match"),
+            ("aaa", "no such version is kept"),
+            ("2.0", "no such version is kept"),
+        ] {
+            let error = target(asked).unwrap_err().to_string();
+            assert!(error.contains(why), "{asked}: {error}");
+            assert!(
+                error.contains("aaaaaa1.0 (sha256:aaaaaa1), aaaaaa2.0"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_latest_versions_are_kept_once_each() {
+        let mut record = Record::default();
+        for digest in ["1", "2", "3", "1", "4", "5", "6", "7"] {
+            run(&mut record, digest, digest);
+        }
+        let kept: Vec<&str> = record.of("a").unwrap().digests().collect();
+        assert_eq!(kept, ["7", "6", "5", "4", "1"]);
     }
 
     #[test]
     fn there_is_no_rollback_without_a_version_before() {
         let mut record = Record::default();
         let none = RollbackError::NoVersionBefore("a".into());
-        assert_eq!(record.previous("a"), Err(none.clone()));
+        assert_eq!(before(&record, "1"), Err(none.clone()));
         run(&mut record, "1", "1");
         run(&mut record, "1", "1");
-        assert_eq!(record.previous("a"), Err(none));
+        assert_eq!(before(&record, "1"), Err(none));
     }
 
     #[test]

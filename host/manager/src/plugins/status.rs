@@ -30,7 +30,7 @@ pub enum PluginState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The name in its description, or its file if it has no valid description.
+    /// The name in its description, or its file if it has no valid description. A policy that is refused has a status too.
     pub name: String,
     /// The version in its description.
     pub version: String,
@@ -64,6 +64,12 @@ pub struct PluginStatus {
 }
 
 impl PluginStatus {
+    /// The status of a policy on disk that is refused, in a line of its own.
+    pub(crate) fn refused_policy(path: &Path, problem: &str) -> Self {
+        let reason = format!("{problem}; the policy before stays in force");
+        Self::not_loaded(path, &reason)
+    }
+
     /// The status of a file or package that could not be loaded.
     pub(crate) fn not_loaded(path: &Path, problem: &str) -> Self {
         let path = path.display().to_string();

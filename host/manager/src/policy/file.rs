@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use flyball_registry::{PackageReference, RegistryError};
-use flyball_types::nearest::with_nearest;
-use flyball_types::{KindPattern, Mask};
+use flyball_types::Mask;
+use flyball_types::description::VERBS;
+use flyball_types::nearest::{nearest, with_nearest};
 
-use crate::policy::{PluginPolicy, Policy};
+use crate::policy::{PluginPolicy, Policy, kinds};
 
 /// A policy that can't be used. A retry helps only after it was corrected.
 #[derive(Debug, thiserror::Error)]
@@ -115,8 +116,15 @@ impl PluginPolicy {
     /// Fails with a sentence about what is not valid.
     fn validate(&self) -> Result<(), String> {
         for kind in self.allow.iter().flat_map(|rule| &rule.kinds) {
-            kind.parse::<KindPattern>()
-                .map_err(|error| error.to_string())?;
+            kinds::check(kind)?;
+        }
+        for verb in self.allow.iter().flat_map(|rule| &rule.verbs) {
+            if verb != "*" && !VERBS.contains(&verb.as_str()) {
+                return Err(match nearest(verb, VERBS) {
+                    Some(near) => format!("`{verb}` is not a verb: did you mean `{near}`?"),
+                    None => format!("`{verb}` is not a verb: use {}, or *", VERBS.join(", ")),
+                });
+            }
         }
         if let Some(account) = &self.service_account
             && account
@@ -251,7 +259,19 @@ mod tests {
             ),
             (
                 "[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []",
-                "`Pod` is not a kind",
+                "`Pod` is not a kind: write it as `apps/v1/Deployment`, or `v1/Pod` in the core group; did you mean `v1/Pod`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"apps/Deployment\"]\nverbs = []",
+                "`apps/Deployment` has no version: did you mean `apps/v1/Deployment`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"wach\"]",
+                "`wach` is not a verb: did you mean `watch`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"frobnicate\"]",
+                "`frobnicate` is not a verb: use get, list, watch",
             ),
             (
                 "[plugins.a]\nsource = \"oci://example.com/a:1\"",

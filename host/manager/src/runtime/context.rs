@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_types::ApiError;
-use flyball_types::description::Description;
+use flyball_types::description::{Description, Mapping, To};
+use flyball_types::{ApiError, Kind};
 use flyball_workqueue::{Held, Priority};
 
 use crate::limits::host_limits::HostLimits;
@@ -86,6 +86,20 @@ impl PluginContext {
             .iter()
             .find(|queue| name.is_empty() || &*queue.name == name);
         found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
+    }
+
+    /// Whether the keys of a queue are objects of a kind that the predicate selects: a watch of such a kind enqueues the
+    /// changed object itself.
+    pub(crate) fn is_queue_of(&self, queue: &str, is_kind: &dyn Fn(&Kind) -> bool) -> bool {
+        let is_own = |mapping: &Mapping| {
+            let named = self.queue(&mapping.queue);
+            mapping.to == To::Itself && named.is_ok_and(|named| &*named.name == queue)
+        };
+        self.settings
+            .description
+            .watches
+            .iter()
+            .any(|watch| watch.kind.as_ref().is_some_and(is_kind) && watch.map.iter().any(is_own))
     }
 
     /// Returns what all queues hold together.

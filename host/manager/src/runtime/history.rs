@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
+use flyball_types::Kind;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::runtime::object_name::ObjectName;
 use crate::runtime::queue::Reason;
 use crate::writer::Touched;
 
@@ -171,12 +173,27 @@ impl History {
         }
     }
 
-    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` is `name`,
-    /// `namespace/name`, or either with `Kind/` in front.
-    pub(crate) fn about(&self, plugin: &str, object: &str) -> Vec<Reconciled> {
+    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` has any spelling that
+    /// [`ObjectName`] knows. `is_key_of` is whether a queue's keys are objects of a kind that the predicate selects.
+    pub(crate) fn about(
+        &self,
+        plugin: &str,
+        object: &str,
+        is_key_of: impl Fn(&str, &dyn Fn(&Kind) -> bool) -> bool,
+    ) -> Vec<Reconciled> {
         let asked = ObjectName::parse(object);
         let recent = self.recent.lock();
-        let about = recent.iter().filter(|entry| asked.is_about(entry));
+        let is_about = |entry: &&Entry| {
+            let caused = match &entry.why {
+                Reason::Delta { kind, object, .. } => asked.is(kind, "", object),
+                _ => false,
+            };
+            caused
+                || asked.is_key(&entry.key, |is_kind| is_key_of(&entry.queue, is_kind))
+                || (entry.wrote.iter())
+                    .any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
+        };
+        let about = recent.iter().filter(is_about);
         about.map(|entry| entry.for_people(plugin)).collect()
     }
 }
@@ -203,48 +220,6 @@ impl Entry {
     }
 }
 
-/// The object that a request names.
-struct ObjectName<'a> {
-    kind: Option<&'a str>,
-    /// `namespace/name`, or the name alone.
-    key: &'a str,
-}
-
-impl<'a> ObjectName<'a> {
-    fn parse(text: &'a str) -> Self {
-        match text.split_once('/') {
-            // A kind starts with a capital letter, a namespace never does.
-            Some((kind, key)) if kind.starts_with(|first: char| first.is_ascii_uppercase()) => {
-                Self {
-                    kind: Some(kind),
-                    key,
-                }
-            }
-            _ => Self {
-                kind: None,
-                key: text,
-            },
-        }
-    }
-
-    fn is_about(&self, entry: &Entry) -> bool {
-        let is_key = |key: &str| key == self.key || key.rsplit('/').next() == Some(self.key);
-        let is_kind = |kind: &str| self.kind.is_none_or(|asked| asked == kind);
-        let caused = match &entry.why {
-            Reason::Delta { kind, object, .. } => is_kind(&kind.kind) && is_key(object),
-            _ => false,
-        };
-        // The kind of a key is not known here.
-        let is_own = self.kind.is_none() && is_key(&entry.key);
-        caused
-            || is_own
-            || entry
-                .wrote
-                .iter()
-                .any(|touched| is_kind(&touched.kind) && is_key(&touched.key))
-    }
-}
-
 fn bucket(took: Duration) -> usize {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
     let octave = micros.ilog2();
@@ -267,7 +242,6 @@ fn upper(bucket: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use flyball_types::Kind;
     use flyball_types::description::DeltaType;
 
     use super::*;
@@ -290,10 +264,17 @@ mod tests {
             failed: None,
             wrote: vec![Touched {
                 verb: "create",
-                kind: "Secret".into(),
+                kind: Kind::new("", "v1", "Secret"),
+                subresource: String::new(),
                 key: "demo/token".into(),
             }],
         }
+    }
+
+    /// What a plugin has done whose keys are ReplicaSets.
+    fn about(history: &History, object: &str) -> Vec<Reconciled> {
+        let own = Kind::new("apps", "v1", "ReplicaSet");
+        history.about("a", object, |_, is_kind| is_kind(&own))
     }
 
     #[test]
@@ -308,13 +289,14 @@ mod tests {
             ("Secret/demo/token", 1),
             ("Secret/token", 1),
             ("Pod/demo/token", 0),
+            ("ReplicaSet/demo/web", 1),
             ("Pod/demo/web", 0),
             ("other/web", 0),
             ("we", 0),
         ] {
-            assert_eq!(history.about("a", asked).len(), found, "{asked}");
+            assert_eq!(about(&history, asked).len(), found, "{asked}");
         }
-        let told = &history.about("a", "web")[0];
+        let told = &about(&history, "web")[0];
         assert_eq!(
             (told.why.as_str(), &told.wrote[0][..]),
             ("Pod demo/web-1 added", "create Secret demo/token")
@@ -327,8 +309,8 @@ mod tests {
         for number in 0..KEPT + 10 {
             history.add(entry(&format!("demo/{number}"), 1));
         }
-        assert!(history.about("a", "demo/9").is_empty());
-        assert_eq!(history.about("a", "demo/10").len(), 1);
+        assert!(about(&history, "demo/9").is_empty());
+        assert_eq!(about(&history, "demo/10").len(), 1);
         assert_eq!(history.performance().reconciles, (KEPT + 10) as u64);
     }
 

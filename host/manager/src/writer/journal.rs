@@ -14,8 +14,9 @@ const TOUCHED: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) verb: &'static str,
-    /// The kind's short name.
-    pub(crate) kind: String,
+    pub(crate) kind: Kind,
+    /// Empty for the object itself.
+    pub(crate) subresource: String,
     /// `namespace/name`, or the name alone.
     pub(crate) key: String,
 }
@@ -70,8 +71,12 @@ impl Journal {
                     } else {
                         format!("{namespace}/{name}")
                     };
-                    let (verb, kind) = (verb(&write.operation), kind.kind.clone());
-                    state.touched.push(Touched { verb, kind, key });
+                    state.touched.push(Touched {
+                        verb: verb(&write.operation),
+                        kind: kind.clone(),
+                        subresource: write.subresource().to_owned(),
+                        key,
+                    });
                 }
             }
             Err(error) if error.effect == Effect::Unknown => {
@@ -107,7 +112,9 @@ impl Journal {
 
 impl fmt::Display for Touched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.verb, self.kind, self.key)
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        let (verb, kind, subresource) = (self.verb, &self.kind.kind, &self.subresource);
+        write!(f, "{verb} {kind}{slash}{subresource} {}", self.key)
     }
 }
 
@@ -168,7 +175,24 @@ mod tests {
             "web-0",
             Err(&ApiError::of_server(429, "TooManyRequests", "")),
         );
-        assert_eq!(journal.summary(), "create 3 Pods, delete Pod web-0");
+        let update = write(
+            Operation::UpdateStatus {
+                resource_version: String::new(),
+                status: "{}".into(),
+                metadata: Bytes::new(),
+            },
+            "",
+        );
+        journal.record(&update, &pod, "web-1", Ok(()));
+        assert_eq!(
+            journal.summary(),
+            "create 3 Pods, delete Pod web-0, update Pod/status web-1"
+        );
+        let touched = journal.take_touched();
+        assert_eq!(
+            touched.last().map(Touched::to_string).as_deref(),
+            Some("update Pod/status demo/web-1")
+        );
         assert_eq!(journal.take_unknown(), BTreeSet::new());
     }
 

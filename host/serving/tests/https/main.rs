@@ -45,6 +45,27 @@ async fn probes_need_no_credentials_and_metrics_do() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_flag_without_which_no_access_can_be_reviewed() -> anyhow::Result<()> {
+    for (tokens, access, expected) in [
+        (false, true, Some("--authentication-kubeconfig")),
+        (true, false, Some("--authorization-kubeconfig")),
+        (true, true, None),
+    ] {
+        let server = Server::start_reviewed(|_| (), tokens, access).await?;
+        let (status, body) = match (tokens, access) {
+            (true, true) => server.get("/metrics", HeaderMap::new(), None).await?,
+            _ => server.get_with_token("/metrics", "scraper").await?,
+        };
+        assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
+        assert_eq!(body.contains("kubeconfig"), expected.is_some(), "{body}");
+        let expected = expected.unwrap_or("forbidden: User");
+        assert!(body.contains(expected), "{body}");
+        server.stop().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_failed_check_fails_the_probe() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let _check = server.health.add("job-controller", || {

@@ -148,6 +148,15 @@ impl Server {
 
     /// Starts a server with other TLS settings.
     pub(crate) async fn start_with(change: impl FnOnce(&mut TlsOptions)) -> anyhow::Result<Self> {
+        Self::start_reviewed(change, true, true).await
+    }
+
+    /// Starts a server that may have no API server to review tokens or access.
+    pub(crate) async fn start_reviewed(
+        change: impl FnOnce(&mut TlsOptions),
+        reviews_tokens: bool,
+        reviews_access: bool,
+    ) -> anyhow::Result<Self> {
         let files = tempfile::tempdir()?;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
@@ -199,12 +208,12 @@ impl Server {
             profiling: Some(Arc::new(|_| {})),
             authentication: Arc::new(Authentication::new(
                 authentication,
-                Some(fake.clone()),
+                reviews_tokens.then(|| fake.clone() as Arc<dyn TokenReviewer>),
                 Some(fake.clone()),
             )),
             authorization: Arc::new(Authorization::new(
                 AuthorizationOptions::default(),
-                Some(fake),
+                reviews_access.then_some(fake as Arc<dyn AccessReviewer>),
             )),
         };
         let serving = tokio::spawn(bound.serve(endpoints, shutdown.clone()));

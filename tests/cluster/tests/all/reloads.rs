@@ -181,7 +181,7 @@ async fn change_files(
         .await?;
     }
 
-    // A rollback survives a restart of the host. A second rollback returns to the file.
+    // A rollback survives a restart of the host. A second rollback changes nothing.
     replace(&file, &stamped(&wasm, "4"))?;
     let fourth = digest(&until_plugin("is replaced", &|status| runs_other(status, &third)).await?);
     cluster.operator_command(HOST, &["rollback", GREETER])?;
@@ -198,8 +198,18 @@ async fn change_files(
         runs(&third)(status) && status["rolledBack"] == true
     })
     .await?;
-    cluster.operator_command(HOST, &["rollback", GREETER])?;
+    let said = cluster.operator_command(HOST, &["rollback", GREETER])?;
+    ensure!(said.contains("already"), "{said}");
+    until_plugin("is still rolled back after a second rollback", &|status| {
+        runs(&third)(status) && status["rolledBack"] == true
+    })
+    .await?;
+    cluster.operator_command(HOST, &["rollback", GREETER, "--forward"])?;
     until_plugin("runs its file again", &runs(&fourth)).await?;
+    cluster.operator_command(HOST, &["rollback", GREETER, "--to", &third[..12]])?;
+    until_plugin("is rolled back to a digest", &runs(&third)).await?;
+    cluster.operator_command(HOST, &["rollback", GREETER, "--forward"])?;
+    until_plugin("runs its file once more", &runs(&fourth)).await?;
 
     // The last change of a burst takes effect.
     for number in 0..100 {

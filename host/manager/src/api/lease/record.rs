@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+/// Number of hex digits at the end of a Flyball's identity. In those of client-go there is a UUID, with dashes.
+const DIGITS: usize = 32;
+
 /// A lease as this process saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Observed {
@@ -38,6 +41,14 @@ impl Observed {
         self.lease["spec"]["holderIdentity"]
             .as_str()
             .unwrap_or_default()
+    }
+
+    /// Whether the holder is a Flyball, and not a stock kube-controller-manager.
+    pub(super) fn is_held_by_flyball(&self) -> bool {
+        let number = self.holder().rsplit_once('_').map(|(_, number)| number);
+        number.is_some_and(|number| {
+            number.len() == DIGITS && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
     }
 
     pub(super) fn is_held_by(&self, identity: &str) -> bool {

@@ -86,6 +86,7 @@ fn version(lease: &Value) -> u64 {
 struct Process {
     fence: Arc<Fence>,
     leading: watch::Receiver<bool>,
+    waits: watch::Receiver<Option<String>>,
     released: CancellationToken,
     elected: JoinHandle<Result<(), LeaseLost>>,
     start: Instant,
@@ -110,10 +111,12 @@ impl Process {
         let mut elector = elector.expect("new metrics");
         elector.clock = Arc::new(move || start.elapsed());
         let (leading, released) = (watch::Sender::new(false), CancellationToken::new());
+        let waits = watch::Sender::new(None);
         Self {
             fence,
             leading: leading.subscribe(),
-            elected: tokio::spawn(elector.run(leading, released.clone())),
+            waits: waits.subscribe(),
+            elected: tokio::spawn(elector.run(leading, waits, released.clone())),
             released,
             start,
         }
@@ -147,6 +150,46 @@ async fn a_lease_that_does_not_exist_is_created_and_renewed() {
         cluster.version()
     );
     assert!(process.admitted() >= Some(s(13)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_tells_another_program_from_another_flyball() {
+    let cluster = Cluster::default();
+    cluster.hold_by("stock");
+    let mut process = Process::start(&cluster);
+    let is_told = |waits: &Option<String>| waits.is_some();
+    let told = process
+        .waits
+        .wait_for(is_told)
+        .await
+        .expect("it runs")
+        .clone();
+    let told = told.unwrap_or_default();
+    assert!(
+        told.starts_with("stock holds the lease kube-system/flyball and is another program")
+            && told.contains("`--controllers=`"),
+        "{told}"
+    );
+
+    let stock = "node-1_2c1f6b0e-5d64-4c0e-9a3e-0f6a7f0f3f11";
+    let flyball = "node-1_2c1f6b0e5d644c0e9a3e0f6a7f0f3f11";
+    for (holder, is_another) in [(flyball, false), (stock, true)] {
+        cluster.hold_by(holder);
+        let begins = format!("{holder} holds the lease");
+        let is_told =
+            |waits: &Option<String>| waits.as_ref().is_some_and(|told| told.starts_with(&begins));
+        let told = process
+            .waits
+            .wait_for(is_told)
+            .await
+            .expect("it runs")
+            .clone();
+        let told = told.unwrap_or_default();
+        assert_eq!(told.contains("another program"), is_another, "{told}");
+    }
+    cluster.lease.lock()["spec"]["holderIdentity"] = "".into();
+    process.leads().await;
+    assert_eq!(*process.waits.borrow(), None);
 }
 
 #[tokio::test(start_paused = true)]

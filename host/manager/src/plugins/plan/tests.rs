@@ -311,7 +311,7 @@ rows! {
         |world| {
             let two = a("2");
             let asks = Asks::of(&two.description);
-            let versions = world.state.record.after("a", two.file(), "2", asks);
+            let versions = world.state.record.after("a", two.file(), "2.0", "2", asks);
             world.state.record.set("a", versions);
             world.policy(GRANTS);
         },

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flyball_types::printable;
+use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
 use super::feeds::Approval;
@@ -10,7 +10,7 @@ use super::{Event, Reply, Supervisor};
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::{Content, Source};
 use crate::plugins::requests::{Request, RequestError};
-use crate::plugins::rollback::RollbackError;
+use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
 use crate::runtime::history::Reconciled;
@@ -22,7 +22,7 @@ impl Supervisor {
             Request::Status(reply) => drop(reply.send(self.status())),
             Request::Why(object, reply) => drop(reply.send(self.why(&object))),
             Request::Approve(name, reply) => self.approve(&name, reply),
-            Request::RollBack(name, reply) => self.roll_back(&name, reply),
+            Request::RollBack(name, to, reply) => self.roll_back(&name, &to, reply),
             Request::Resume(name, reply) => drop(reply.send(self.resume(&name))),
             Request::Describe(name, reply) => drop(reply.send(self.description(&name))),
         }
@@ -30,12 +30,10 @@ impl Supervisor {
 
     fn why(&self, object: &str) -> Vec<Reconciled> {
         let about = |(name, running): (&String, &RunningVersion)| {
-            running
-                .tasks
-                .context()
-                .telemetry
-                .history
-                .about(name, object)
+            let context = running.tasks.context();
+            let is_key_of =
+                |queue: &str, is_kind: &dyn Fn(&Kind) -> bool| context.is_queue_of(queue, is_kind);
+            (context.telemetry.history).about(name, object, is_key_of)
         };
         let mut all: Vec<_> = self.running.iter().flat_map(about).collect();
         all.sort_by(|a, b| a.at.cmp(&b.at));
@@ -47,7 +45,10 @@ impl Supervisor {
         let plugins = names.iter().filter_map(|name| self.status_of(name));
         let sources = self.state.sources.iter();
         let not_loaded = sources.filter_map(status_of_unloaded);
-        let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).collect();
+        let policy = self.sources.policy.as_deref();
+        let policy = policy.zip(self.policy_problem.as_deref());
+        let policy = policy.map(|(path, problem)| PluginStatus::refused_policy(path, problem));
+        let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).chain(policy).collect();
         all.sort_by(|a, b| {
             (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name))
         });
@@ -88,7 +89,12 @@ impl Supervisor {
             state,
             reason: quarantine
                 .or_else(|| trouble.map(|trouble| trouble.reason.clone()))
-                .or(waits_for),
+                .or(waits_for)
+                .or_else(|| {
+                    let is_standby = state == PluginState::Standby;
+                    let waits = self.cluster.waits.borrow();
+                    waits.clone().filter(|_| is_standby)
+                }),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),
             route_waiting: context.map_or(0, |context| context.limits.route.waiting()),
             route_failing: context.map_or(0, |context| context.limits.route.failing()),
@@ -138,12 +144,15 @@ impl Supervisor {
         }
     }
 
-    /// Begins a rollback: checks whether the previous version can be read. [`rolled_back`](Self::rolled_back) continues.
-    fn roll_back(&self, name: &str, reply: Reply) {
-        let (file, runs) = match self.rollback_target(name) {
+    /// Begins a rollback: checks whether the version can be read. [`rolled_back`](Self::rolled_back) continues.
+    fn roll_back(&mut self, name: &str, to: &RollbackTo, reply: Reply) {
+        let (file, runs) = match self.rollback_target(name, to) {
             Ok(found) => found,
             Err(error) => return drop(reply.send(Err(error))),
         };
+        if runs == file {
+            return self.rolled_back(name, &runs, &file, reply);
+        }
         let (read, events) = (self.versions.read(&runs), self.events.0.clone());
         let name = name.to_owned();
         tokio::spawn(async move {
@@ -153,38 +162,48 @@ impl Supervisor {
         });
     }
 
-    /// The digests of a plugin's file and of its previous version.
-    fn rollback_target(&self, name: &str) -> Result<(String, String), RequestError> {
+    /// The digests of a plugin's file and of the version that it is rolled back to.
+    fn rollback_target(
+        &self,
+        name: &str,
+        to: &RollbackTo,
+    ) -> Result<(String, String), RequestError> {
         let plugin = self.known_dropped_in(name, "there is one version of it")?;
-        let previous = match self.versions.is_kept() {
-            true => self.state.record.previous(name),
+        let runs = match self.versions.is_kept() {
+            true => self.state.record.target(name, &plugin.digest, to),
             false => Err(RollbackError::NotKept),
         };
         let refused = |error: RollbackError| RequestError::Refused(error.to_string());
-        let previous = previous.map_err(refused)?;
-        let version = self.state.record.version(name, previous);
+        let runs = runs.map_err(refused)?;
+        let version = self.state.record.version(name, runs);
         // A running version has a grant.
-        if previous != plugin.digest && !self.grants.is_for(name, version) {
+        if runs != plugin.digest && !self.grants.is_for(name, version) {
             return Err(refused(RollbackError::OtherFile {
                 name: name.to_owned(),
                 granted: self.grants.only_file(name),
                 found: version.to_string(),
             }));
         }
-        Ok((plugin.digest.clone(), previous.to_owned()))
+        Ok((plugin.digest.clone(), runs.to_owned()))
     }
 
     /// Rolls a plugin back to the version `runs`. The operator gets the response when that is on disk.
     pub(super) fn rolled_back(&mut self, name: &str, runs: &str, file: &str, reply: Reply) {
+        let words = self.state.record.words(name, runs);
+        let until = format!(
+            "until its file changes; `flyball rollback {name} --forward` returns to the version of the file"
+        );
+        let sentence = match (self.state.record.pinned(name, file), runs == file) {
+            (None, true) => format!("`{name}` has the version of its file already, {words}"),
+            (Some(_), true) => format!("`{name}` returns to the version of its file, {words}"),
+            (Some(pinned), false) if pinned == runs => {
+                format!("`{name}` is rolled back to {words} already, {until}")
+            }
+            _ => format!("`{name}` is rolled back to {words}, {until}"),
+        };
         self.state.record.pin(name, runs, file);
         let (done, written) = oneshot::channel();
         self.write_record(Some(done));
-        let sentence = match runs == file {
-            true => format!("`{name}` returns to the version of its file, sha256:{runs}"),
-            false => format!(
-                "`{name}` is rolled back to the version sha256:{runs}, until its file changes"
-            ),
-        };
         let events = self.events.0.clone();
         tokio::spawn(async move {
             let _ = written.await;
