@@ -131,7 +131,7 @@ impl Pool {
         &self.tally.budget
     }
 
-    pub(crate) fn share(&self) -> &Share {
+    pub(crate) fn share(&self) -> &Arc<Share> {
         &self.share
     }
 

@@ -210,7 +210,7 @@ impl Starter {
             opened.plugin.budget().clone(),
             limits.stop.clone(),
         )
-        .metered(&opened.plugin);
+        .charged_to(opened.plugin.quota());
         let has_same_memo = |same: &&Arc<PluginContext>| {
             same.settings.description.memo_schema == description.memo_schema
                 && same.settings.policy.limits.memo == policy.limits.memo
