@@ -118,7 +118,8 @@ fn run_one(call: &Value) -> String {
     }
 }
 
-/// A template of a certificate: a common name `user`, organizations `groups`, and `names`, each `times` times.
+/// A template of a certificate: a common name `user`, organizations `groups`, whose attribute may be spelt by `attribute`, and
+/// `names`, each `times` times.
 pub(crate) fn template(arguments: &Value) -> host::signer::CertificateTemplate {
     use host::signer::{Attribute, CertificateTemplate, KeyUsages, SubjectKey};
     let attribute = |oid: &str, value: String| Attribute {
@@ -127,7 +128,10 @@ pub(crate) fn template(arguments: &Value) -> host::signer::CertificateTemplate {
     };
     let groups = texts(&arguments["groups"]);
     let user = attribute("2.5.4.3", text(&arguments["user"]));
-    let groups = groups.into_iter().map(|group| attribute("2.5.4.10", group));
+    let organization = arguments["attribute"].as_str().unwrap_or("2.5.4.10");
+    let groups = groups
+        .into_iter()
+        .map(|group| attribute(organization, group));
     let times = arguments["times"].as_u64().unwrap_or(1) as usize;
     let names = texts(&arguments["names"]);
     CertificateTemplate {

@@ -4,6 +4,7 @@
 //! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The requests
 //! are on the host's runtime, so that they outlive the call.
 
+mod answer;
 mod batch;
 mod body;
 mod check;
@@ -14,15 +15,15 @@ mod options;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
-use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
-use flyball_plugin::{Batch, Budget, Held, Operation, Plugin, Write};
-use flyball_types::{ApiError, Effect, Kind, Mask, printable};
+use flyball_cache::{ApiResource, ApiResponse, Discovery};
+use flyball_plugin::{Batch, Budget, Held, Operation, Quota, Write};
+use flyball_types::{ApiError, Kind, Mask, printable};
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use self::answer::Acknowledged;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
@@ -50,8 +51,8 @@ pub(crate) struct Writer {
     /// Counts answers until the guest has them.
     budget: Arc<Budget>,
     stop: Arc<StopSignal>,
-    /// Charged for merges; none if the plugin has no CPU quota.
-    metered: Option<Plugin>,
+    /// Charged for merges and for reading answers.
+    quota: Option<Quota>,
 }
 
 /// A batch whose writes are checked.
@@ -94,17 +95,13 @@ impl Writer {
             cached,
             budget,
             stop,
-            metered: None,
+            quota: None,
         }
     }
 
-    /// Charges the plugin for merges, if it has a CPU quota.
-    pub(crate) fn metered(self, plugin: &Plugin) -> Self {
-        let has_quota = plugin.limits().cpu_share.is_some();
-        Self {
-            metered: has_quota.then(|| plugin.clone()),
-            ..self
-        }
+    /// Charges the plugin's CPU quota, if it has one, for merges and for reading answers.
+    pub(crate) fn charged_to(self, quota: Option<Quota>) -> Self {
+        Self { quota, ..self }
     }
 
     /// The client of the plugin's requests.
@@ -190,10 +187,16 @@ impl Writer {
         result
     }
 
-    /// Waits until a request may start: each takes a token of the rate limiter.
+    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter.
     async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<(), ApiError> {
+        let may_start = async {
+            if let Some(quota) = &self.quota {
+                quota.wait().await;
+            }
+            self.rate.wait().await;
+        };
         tokio::select! {
-            () = self.rate.wait() => Ok(()),
+            () = may_start => Ok(()),
             () = begun.stopped() => Err(ApiError::stopped()),
         }
     }
@@ -238,49 +241,20 @@ impl Writer {
             let sent = self.client.send_held(call).await;
             sent.map_err(|error| may_write.visible().refusal(kind, error))?
         };
-        let held = answer;
-        let answer = ApiResponse::new(held.bytes.clone());
-
-        let unreadable = |error: &dyn std::error::Error| {
-            let message =
-                format!("the server's answer to the write of {kind} can't be read: {error}");
-            ApiError::internal(Effect::Unknown, message)
+        let acknowledged = Acknowledged {
+            cached: self.cached.clone(),
+            kind: kind.clone(),
+            deleted: is_delete.then(|| (target.namespace.clone(), target.name.clone())),
+            before,
+            answer: ApiResponse::new(answer.bytes.clone()),
+            is_dry_run: options.is_dry_run(),
+            returns: returns.clone(),
         };
-        let seen = if options.is_dry_run() {
-            None
-        } else {
-            self.acknowledge(write, kind, before.as_deref(), &answer)
-                .await
-        };
-        match &seen {
-            Some(object) => object.name().clone_into(name),
-            None => {
-                let told = answer
-                    .object_version()
-                    .map_err(|error| unreadable(&error))?
-                    .name;
-                if !told.is_empty() {
-                    *name = told;
-                }
-            }
+        let (written, returned) = self.read(acknowledged, answer.bytes.len()).await?;
+        if let Some(written) = written {
+            *name = written;
         }
-        let Some(returns) = returns else {
-            return Ok(Bytes::new().into());
-        };
-        // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole object is
-        // the answer itself, which also names its kind.
-        let source = match seen.as_ref().filter(|object| object.mask().covers(returns)) {
-            Some(seen) if !returns.is_whole() => seen.bytes(),
-            _ => answer.json(returns).map_err(|error| unreadable(&error))?,
-        };
-        if returns.is_whole() {
-            return Ok(held.reduced(source));
-        }
-        let mut projected = Vec::new();
-        returns
-            .prune(&source, &mut projected)
-            .map_err(|error| unreadable(&error))?;
-        Ok(held.reduced(projected.into()))
+        Ok(answer.reduced(returned))
     }
 
     /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing else is
@@ -304,32 +278,6 @@ impl Writer {
                 PROTOBUF
             }
             _ => JSON,
-        }
-    }
-
-    /// Adds the write to the overlay. Returns the object as the plugin sees it, if it does.
-    async fn acknowledge(
-        &self,
-        write: &Write,
-        kind: &Kind,
-        before: Option<&Object>,
-        answer: &ApiResponse,
-    ) -> Option<Arc<Object>> {
-        if matches!(write.operation, Operation::Delete) {
-            self.cached
-                .deleted(
-                    kind,
-                    (&write.target.namespace, &write.target.name),
-                    before,
-                    answer,
-                )
-                .await;
-            return None;
-        }
-        if answer.is_metadata() || answer.kind() == kind.to_string() {
-            self.cached.written(kind, answer).await
-        } else {
-            None
         }
     }
 

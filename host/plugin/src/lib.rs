@@ -28,6 +28,7 @@ mod plugin;
 mod pool;
 mod precompiled;
 mod priority;
+mod quota;
 mod request;
 mod settings;
 mod share;
@@ -51,3 +52,4 @@ pub use imports::{
 pub use limits::{Limits, MemoryOwner};
 pub use meter::check_cpu_time;
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};
+pub use quota::Quota;

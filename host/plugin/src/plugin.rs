@@ -15,6 +15,7 @@ use crate::hits::Hits;
 use crate::imports::Imports;
 use crate::limits::Limits;
 use crate::pool::Pool;
+use crate::quota::Quota;
 use crate::request::{Describe, Reconcile, Route};
 
 /// How a reconcile ended.
@@ -144,6 +145,11 @@ impl Plugin {
     /// tasks; else those of the caller, which must be a task.
     pub fn threads(&self) -> Handle {
         self.pool.threads()
+    }
+
+    /// The CPU quota, for the host's work outside of calls. None if the plugin has no quota.
+    pub fn quota(&self) -> Option<Quota> {
+        Quota::of(self.pool.share().clone(), || self.threads())
     }
 
     /// Drops instances that have been idle for `max_idle`, and returns how many. Zero drops all idle instances.

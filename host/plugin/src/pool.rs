@@ -139,7 +139,7 @@ impl Pool {
         &self.tally.budget
     }
 
-    pub(crate) fn share(&self) -> &Share {
+    pub(crate) fn share(&self) -> &Arc<Share> {
         &self.share
     }
 

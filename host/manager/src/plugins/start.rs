@@ -27,7 +27,6 @@ use crate::plugins::open::{Opened, waits_for};
 use crate::plugins::plan::Version;
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
-use crate::policy::grant::Grant;
 use crate::reads::cached::{CachedReads, Seen};
 use crate::reads::live::LiveReads;
 use crate::runtime::context::{Pace, PluginContext, Reads, Settings};
@@ -210,14 +209,12 @@ impl Starter {
             opened.plugin.budget().clone(),
             limits.stop.clone(),
         )
-        .metered(&opened.plugin);
-        let has_same_memo = |same: &&Arc<PluginContext>| {
-            same.settings.description.memo_schema == description.memo_schema
-                && same.settings.policy.limits.memo == policy.limits.memo
-        };
-        let memo = match same.filter(has_same_memo) {
-            Some(same) => same.memo.clone(),
-            None => Arc::new(Memo::new(policy.limits.memo)),
+        .charged_to(opened.plugin.quota());
+        let memo = match before {
+            Some(before) if keeps_memo(&opened.version, &before.version) => {
+                before.tasks.context().memo.clone()
+            }
+            _ => Arc::new(Memo::new(policy.limits.memo)),
         };
         // A dropped-in plugin can't use the name of another component.
         let event_source = match &*description.event_source {
@@ -279,16 +276,12 @@ impl Starter {
     /// The client for the plugin's requests, with the credentials of its account.
     fn client(&self, version: &Version, before: Option<&RunningVersion>) -> ApiClient {
         let (name, grant) = (&version.plugin.description.name, &version.grant);
-        let identity = |grant: &'_ Grant| {
-            let identity = grant.identity(self.options.use_service_account_credentials);
-            identity.cloned()
-        };
+        let uses_accounts = self.options.use_service_account_credentials;
+        let identity = grant.identity(uses_accounts).cloned();
         let fence = || self.cluster.leadership(name).fence.clone();
-        match (identity(grant), before) {
+        match (identity, before) {
             // The tokens of the previous version remain valid for this one.
-            (Some(account), Some(before))
-                if identity(&before.version.grant) == Some(account.clone()) =>
-            {
+            (_, Some(before)) if grant.shares_client(&before.version.grant, uses_accounts) => {
                 before.tasks.context().writer.client().clone()
             }
             (account, _) if grant.is_builtin => {
@@ -394,6 +387,16 @@ fn starvation(waited: Duration) -> Option<String> {
     })
 }
 
+/// Whether a version continues with the memo of the one before. A dropped-in plugin in the place of a built-in controller
+/// neither reads what the controller has computed from objects of its own grant, nor leaves it anything to trust.
+fn keeps_memo(version: &Version, before: &Version) -> bool {
+    let schema = |version: &Version| version.plugin.description.memo_schema;
+    let limit = |version: &Version| version.grant.policy.limits.memo;
+    version.grant.is_builtin == before.grant.is_builtin
+        && schema(version) == schema(before)
+        && limit(version) == limit(before)
+}
+
 /// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
 /// kube-controller-manager, and the host is not ready until its informers are synced, nor while it is starved. A dropped-in
 /// plugin has names of its own, and both are only noted: a watch that never syncs must not keep the host from being ready.
@@ -488,6 +491,47 @@ mod tests {
     fn ready(health: &HealthChecks) -> (bool, String) {
         let report = health.report("readyz", &[]);
         (report.is_healthy(), report.text(true))
+    }
+
+    fn version(is_builtin: bool, memo_schema: u32) -> Version {
+        use std::collections::BTreeMap;
+
+        use crate::plugins::load::{LoadedPlugin, Origin};
+        use crate::policy::grant::Grant;
+        let description = flyball_types::description::Description {
+            memo_schema,
+            ..Default::default()
+        };
+        Version {
+            plugin: LoadedPlugin {
+                origin: Origin::BuiltIn("job-controller"),
+                digest: String::new(),
+                description: Arc::new(description),
+                config: BTreeMap::new(),
+            },
+            grant: Grant {
+                policy: Arc::default(),
+                account: None,
+                config: BTreeMap::new(),
+                concurrency: 1,
+                is_builtin,
+            },
+            file: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_plugin_in_the_place_of_a_built_in_shares_no_memo_with_it() {
+        for (before, after) in [(true, false), (false, true)] {
+            assert!(!keeps_memo(&version(after, 1), &version(before, 1)));
+        }
+        for is_builtin in [true, false] {
+            assert!(keeps_memo(&version(is_builtin, 1), &version(is_builtin, 1)));
+            assert!(!keeps_memo(
+                &version(is_builtin, 2),
+                &version(is_builtin, 1)
+            ));
+        }
     }
 
     #[test]

@@ -85,6 +85,15 @@ impl Grant {
         self.account.as_ref().filter(|_| uses_account)
     }
 
+    /// Whether the client of a version with the `other` grant may send this one's requests: it has the same credentials, which
+    /// are an account's, and names the same kind of client, from which the API server takes the field manager.
+    pub(crate) fn shares_client(&self, other: &Self, builtins_use_accounts: bool) -> bool {
+        let identity = self.identity(builtins_use_accounts);
+        self.is_builtin == other.is_builtin
+            && identity.is_some()
+            && identity == other.identity(builtins_use_accounts)
+    }
+
     /// Whether whoever has the `other` may go on with it until this one is in force, because this one grants all of it to the
     /// same account.
     pub(crate) fn covers(&self, other: &Self) -> bool {
@@ -761,5 +770,38 @@ mod tests {
         }
         assert_eq!(grant(true).identity(true), account.as_ref());
         assert_eq!(grant(true).identity(false), None);
+    }
+
+    #[test]
+    fn a_client_is_shared_only_by_versions_with_the_same_credentials_and_the_same_kind_of_name() {
+        let account = |name: &str| Some(("kube-system".to_owned(), name.to_owned()));
+        let accounts = [None, account("a"), account("b")];
+        let grants: Vec<Grant> = [false, true]
+            .into_iter()
+            .flat_map(|is_builtin| accounts.clone().map(|account| (is_builtin, account)))
+            .map(|(is_builtin, account)| Grant {
+                policy: Arc::default(),
+                account,
+                config: BTreeMap::new(),
+                concurrency: 1,
+                is_builtin,
+            })
+            .collect();
+        for builtins_use_accounts in [false, true] {
+            for (one, other) in grants
+                .iter()
+                .flat_map(|one| grants.iter().map(move |other| (one, other)))
+            {
+                let expected = one.account.is_some()
+                    && one.account == other.account
+                    && one.is_builtin == other.is_builtin
+                    && (builtins_use_accounts || !one.is_builtin);
+                assert_eq!(
+                    one.shares_client(other, builtins_use_accounts),
+                    expected,
+                    "{one:?} after {other:?}, {builtins_use_accounts}"
+                );
+            }
+        }
     }
 }

@@ -214,8 +214,8 @@ impl Imports for GuestCall {
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
         async move {
             self.check_running()?;
-            let live = &self.context.reads.live;
-            let read = self.context.telemetry.incidents.seen(live.prepare(read))?;
+            let prepared = self.context.reads.live.prepare(read);
+            let read = self.context.telemetry.incidents.seen(prepared)?;
             let fetched =
                 self.on_host(|context| async move { context.reads.live.fetch(read).await });
             fetched.await?.reduce()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flyball_cache::{Delta, Deltas, Informer, Lister};
-use flyball_plugin::Plugin;
+use flyball_plugin::{Plugin, Quota};
 use flyball_types::Kind;
 use flyball_types::description::DeltaType;
 use tokio::sync::watch;
@@ -106,10 +106,9 @@ impl WatchRoute {
 
     /// Subscribes to the deltas that may concern the watch. All deletions do, because they remove entries of the memo.
     fn subscribe(&self, informer: &Informer) -> Deltas {
-        let router = self.router.clone();
-        let deltas = informer.subscribe_to(move |delta| {
-            delta.delta_type() == DeltaType::Deleted || router.may_concern(delta)
-        });
+        let (router, quota) = (self.router.clone(), self.plugin.quota());
+        let deltas =
+            informer.subscribe_to(move |delta| may_concern(&router, quota.as_ref(), delta));
         if let Some(bytes) = backlog(&self.plugin, &self.context) {
             deltas.keep_at_most(bytes);
         }
@@ -171,13 +170,13 @@ impl WatchRoute {
             if batch.restarted {
                 self.context.limits.note_restart();
             }
-            batch
-                .deltas
-                .retain(|delta| self.lister.shows(delta.object()));
-            batch
-                .deltas
-                .iter()
-                .for_each(|delta| self.forget_deleted(delta));
+            let deltas = &mut batch.deltas;
+            self.plugin
+                .work(|| {
+                    deltas.retain(|delta| self.lister.shows(delta.object()));
+                    deltas.iter().for_each(|delta| self.forget_deleted(delta));
+                })
+                .await;
             let mut progress = Progress::default();
             while self
                 .plugin
@@ -248,6 +247,16 @@ impl WatchRoute {
         if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
             self.context.memo.object_deleted(&old.uid().to_string());
         }
+    }
+}
+
+/// Whether a delta may concern the watch. A plugin with a CPU quota is charged for the answer, although the cache can't wait for
+/// the quota: its routing does.
+fn may_concern(router: &Router, quota: Option<&Quota>, delta: &Delta) -> bool {
+    let decide = || delta.delta_type() == DeltaType::Deleted || router.may_concern(delta);
+    match quota {
+        Some(quota) => quota.charge_brief(decide),
+        None => decide(),
     }
 }
 

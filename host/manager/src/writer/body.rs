@@ -16,7 +16,7 @@ use crate::writer::{Writer, merge};
 /// Size in bytes from which on a merge does not run on the async threads...
 const LARGE_MERGE: usize = 256 << 10;
 /// ...and that for a plugin that is charged for it.
-const METERED_MERGE: usize = 16 << 10;
+pub(super) const METERED_MERGE: usize = 16 << 10;
 /// How many of the former run at once: a parsed document takes many times its bytes. Of the latter, a quota lets one run.
 const LARGE_AT_ONCE: usize = 4;
 
@@ -171,17 +171,17 @@ impl Writer {
         merge: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
-        let large = match &self.metered {
+        let large = match &self.quota {
             Some(_) => METERED_MERGE,
             None => LARGE_MERGE,
         };
         if size < large {
             return merge();
         }
-        let merged = match self.metered.clone() {
-            Some(plugin) => {
-                let threads = plugin.threads();
-                threads.spawn(async move { plugin.work(merge).await }).await
+        let merged = match self.quota.clone() {
+            Some(quota) => {
+                let threads = quota.threads().clone();
+                threads.spawn(async move { quota.work(merge).await }).await
             }
             None => {
                 // The semaphore is never closed.

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
 use flyball_cache::Source;
-use flyball_plugin::{Budget, Target};
+use flyball_plugin::{Budget, Limits, Target};
+use flyball_types::Effect;
 use flyball_types::description::Description;
 use serde_json::json;
 use tokio::time::Instant;
@@ -424,4 +426,66 @@ async fn a_batch_or_a_body_that_is_too_large_is_refused_before_anything_is_sent(
         "{error}"
     );
     assert!(fixture.log.take().is_empty());
+}
+
+/// A hundredth of a core, with hardly any burst.
+fn small_quota() -> Quota {
+    let limits = Limits {
+        cpu_share: Some(10),
+        cpu_burst: Duration::from_micros(1),
+        ..Limits::default()
+    };
+    Quota::new(&limits).expect("the limits have a quota")
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_an_answer_is_charged_and_delays_the_next_request_of_the_plugin() {
+    for bytes in [100, 256 << 10] {
+        let mut a = Fixture::new(Fence::open(), RateLimiter::new(1000.0, 1000)).await;
+        let quota = small_quota();
+        a.writer = a.writer.charged_to(Some(quota.clone()));
+        let mut large = create("demo", "web");
+        let object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": "demo", "name": "web", "uid": "web"},
+            "spec": {"containers": ["a".repeat(bytes)]},
+        });
+        large.operation = Operation::Create {
+            object: object.to_string().into(),
+        };
+        large.returns = vec![".".into()];
+        let began = Instant::now();
+        quota.wait().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        let answers = a.run(vec![large]).await;
+        assert!(answers[0].as_ref().is_ok_and(|answer| answer.len() > bytes));
+        // The plugin sees it at once, and pays for it afterwards.
+        assert!(a.sees("web"));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        a.create("demo", "next").await.expect("it is created");
+        assert!(
+            began.elapsed() > Duration::ZERO,
+            "an answer of {bytes} bytes"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_has_overdrawn_its_quota_is_stopped_at_once() {
+    let mut a = Fixture::new(Fence::open(), RateLimiter::new(1000.0, 1000)).await;
+    let quota = small_quota();
+    a.writer = a.writer.charged_to(Some(quota.clone()));
+    quota
+        .charge(async {
+            let began = std::time::Instant::now();
+            while began.elapsed() < Duration::from_millis(20) {}
+        })
+        .await;
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        a.stop.stop();
+    };
+    let (created, ()) = tokio::join!(a.create("demo", "web"), stop);
+    created.expect_err("the plugin is stopped");
+    assert!(a.log.take().is_empty());
 }

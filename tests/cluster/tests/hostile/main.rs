@@ -56,6 +56,7 @@ async fn all(arena: &mut Arena) -> Result<()> {
     arena.attack(&limits::WAITING_CALLS).await?;
     arena.measure().await?;
     attack(arena, TABLES.into_iter().flatten()).await?;
+    writes::certificates(arena).await?;
     requests::all(arena).await?;
     registry::all(arena).await?;
     lifecycle::all(arena).await?;
@@ -70,6 +71,7 @@ async fn some(arena: &mut Arena) -> Result<()> {
     let quick: Vec<&Case> = cases.filter(|case| QUICK.contains(&case.name)).collect();
     ensure!(quick.len() == QUICK.len(), "a name has no case");
     attack(arena, quick.into_iter()).await?;
+    writes::certificates(arena).await?;
     requests::all(arena).await?;
     registry::some(arena).await?;
     lifecycle::removed(arena).await?;

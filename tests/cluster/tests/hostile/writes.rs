@@ -1,6 +1,9 @@
 //! Writes, events and signatures beyond the plugin's grants, and writes that would cost too much.
 
-use crate::arena::{Case, Class};
+use anyhow::Result;
+use sha2::{Digest, Sha256};
+
+use crate::arena::{Arena, Case, Class};
 
 /// Grants writes of ConfigMaps in one namespace.
 const MAPS: &str = r#"
@@ -30,6 +33,41 @@ const ESCALATION: Case = Case {
     class: Class::Escalation,
     ..Case::NONE
 };
+
+/// Grants certificates of a signer to the attacker's file, but none of the groups that Kubernetes reserves.
+const CERTIFICATES: Case = Case {
+    policy: "[plugins.faulty]\ndigest = \"sha256:DIGEST\"\nimports = [\"signer\"]\n\
+             certificates = [{ signers = [\"kubernetes.io/legacy-unknown\"] }]",
+    description: r#""imports": ["signer"]"#,
+    expects: &["Denied: the policy does not let this plugin sign certificates of `system:masters`"],
+    ..ESCALATION
+};
+
+/// Certificates that would make their holder an administrator of the cluster.
+const OF_ADMINISTRATORS: [Case; 2] = [
+    Case {
+        name: "certificate-of-a-reserved-group",
+        script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["system:masters"]}}]"#,
+        ..CERTIFICATES
+    },
+    Case {
+        name: "certificate-of-a-group-spelt-differently",
+        script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["system:masters"],
+            "attribute": "2.5.4.010"}}]"#,
+        ..CERTIFICATES
+    },
+];
+
+/// The cases about certificates, which only a file of a known digest may get.
+pub(crate) async fn certificates(arena: &mut Arena) -> Result<()> {
+    let file = std::fs::read(arena.plugins.join("faulty.wasm"))?;
+    let digest = Sha256::digest(file);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    for case in &OF_ADMINISTRATORS {
+        arena.attack_at(case, &[("DIGEST", &digest)]).await?;
+    }
+    Ok(())
+}
 
 pub(crate) const CASES: &[Case] = &[
     Case {

@@ -430,3 +430,108 @@ fn a_plugin_uses_the_authorities_that_its_policy_names_for_the_subjects_that_it_
     assert_eq!(denied.reason, "Denied");
     assert!(denied.message.contains("`system:masters`"), "{denied}");
 }
+
+/// The values of an attribute in a certificate, by its encoded identifier and whatever the type of its string.
+fn values(der: &[u8], oid: &[u8]) -> Vec<String> {
+    let certificate = parsed(der);
+    let attributes = certificate.subject().iter_attributes();
+    let named = attributes.filter(|attribute| attribute.attr_type().as_bytes() == oid);
+    let text = |value: &[u8]| String::from_utf8(value.to_vec()).expect("it is UTF-8");
+    named
+        .map(|attribute| text(attribute.attr_value().data))
+        .collect()
+}
+
+#[test]
+fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
+    let rule = CertificateRule {
+        signers: ["example.com/a".to_owned()].into(),
+        common_names: None,
+        organizations: None,
+    };
+    let policy = PluginPolicy {
+        imports: ["signer".to_owned()].into(),
+        certificates: vec![rule],
+        ..PluginPolicy::default()
+    };
+    let identifiers = [
+        "2.5.4.3",
+        "2.5.4.03",
+        "2.5.4.10",
+        "2.5.4.010",
+        "02.5.4.10",
+        "2.5.4.10.",
+        ".2.5.4.10",
+        " 2.5.4.10",
+        "2.5.4.10 ",
+        "+2.5.4.10",
+        "2.5.4.1٠",
+        "2.5.4.4294967306",
+        "2.5.4.266",
+        "1.45.4.10",
+        "0.85.4.10",
+        "2.5.4.128.10",
+        "2.5.4.0.10",
+        "2.5.4",
+        "2.5.4.11",
+        "0.9.2342.19200300.100.1.1",
+        "",
+    ];
+    let texts = [
+        "system:masters",
+        "system:masters\0",
+        "\0system:masters",
+        " system:masters",
+        "system:masters ",
+        "System:masters",
+        "SYSTEM:MASTERS",
+        "ſystem:masters",
+        "system\u{ff1a}masters",
+        "\u{feff}system:masters",
+        "a,O=system:masters",
+        "a+2.5.4.10=system:masters",
+        "a\nO=system:masters",
+        "",
+        "dev",
+    ];
+    let (mut signed, mut users_and_groups) = (0, 0);
+    for (identifier, text) in identifiers
+        .iter()
+        .flat_map(|identifier| texts.iter().map(move |text| (*identifier, *text)))
+    {
+        // Alone, beside a harmless one in the same relative name, and after one.
+        let (odd, usual) = (attribute(identifier, text), attribute("2.5.4.10", "dev"));
+        for subject in [
+            vec![vec![odd.clone()]],
+            vec![vec![usual.clone(), odd.clone()]],
+            vec![vec![odd.clone(), usual.clone()], vec![usual], vec![odd]],
+        ] {
+            if policy.check_subject("example.com/a", &subject).is_err() {
+                continue;
+            }
+            let der = issued(&CertificateTemplate {
+                subject,
+                ..template()
+            });
+            let Ok(der) = der else { continue };
+            signed += 1;
+            for oid in [[0x55, 4, 3], [0x55, 4, 10]] {
+                for value in values(&der, &oid) {
+                    users_and_groups += 1;
+                    assert!(
+                        !value.starts_with("system:"),
+                        "{identifier} {text:?}: {value:?}"
+                    );
+                    assert!(
+                        value == text || value == "dev",
+                        "{identifier} {text:?}: {value:?}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(
+        signed > 300 && users_and_groups > 300,
+        "{signed} {users_and_groups}"
+    );
+}
