@@ -18,8 +18,7 @@ pub(crate) const GENERATED: &str = "generated-claim";
 pub(crate) const TEMPLATE: &str = "template";
 /// The index of pods by their PodGroup.
 pub(crate) const MEMBERS: &str = "group";
-/// The indexes that pods and PodGroups have in common; their paths are the same, too. The names of indexes are unique, so
-/// those of PodGroups have the prefix [`OF_GROUPS`].
+/// The indexes that pods and PodGroups have in common.
 const INDEXES: [(&str, &str); 3] = [
     (NAMED, "spec.resourceClaims[*].resourceClaimName"),
     (
@@ -28,8 +27,6 @@ const INDEXES: [(&str, &str); 3] = [
     ),
     (TEMPLATE, "spec.resourceClaims[*].resourceClaimTemplateName"),
 ];
-/// The prefix of the indexes of PodGroups.
-pub(crate) const OF_GROUPS: &str = "group-";
 
 /// The fields of which a pod with claims has one at least.
 const HAVING_CLAIMS: [&str; 2] = [
@@ -39,21 +36,21 @@ const HAVING_CLAIMS: [&str; 2] = [
 /// How long changes of claims are collected before the claims are counted. It is shorter than usual scrape intervals.
 const COUNTED_AFTER: Duration = Duration::from_secs(5);
 
-pub(crate) fn describe(gates: Gates) -> Description {
+pub(crate) fn description(gates: Gates) -> Description {
     let claims = watch::<Claim>()
         .and_view::<Counted>()
         .enqueue(Mapping::route())
         .enqueue(Mapping::key(METRICS).after(COUNTED_AFTER));
     let templates =
         watch::<Template>().enqueue(Mapping::route().on([DeltaType::Added, DeltaType::Modified]));
-    let described = describe_named("resourceclaim-controller")
+    let described = describe("resourceclaim-controller", env!("CARGO_PKG_VERSION"))
         .watch(claims)
         .watch(pods())
         .watch(templates)
         .queue("resource_claim")
         .event_source("resource_claim")
         .concurrency(50);
-    let described = metrics(permissions(indexes(described, Pod::KIND, "")))
+    let described = metrics(permissions(indexes(described, Pod::KIND)))
         .feature_gate(ADMIN_ACCESS, true)
         .feature_gate(PRIORITIZED_LIST, true)
         .feature_gate(POD_GROUPS, false);
@@ -62,10 +59,6 @@ pub(crate) fn describe(gates: Gates) -> Description {
     } else {
         described
     }
-}
-
-fn describe_named(name: &str) -> Description {
-    flyball_sdk::describe::describe(name, env!("CARGO_PKG_VERSION"))
 }
 
 fn pods() -> Watch {
@@ -82,9 +75,9 @@ fn pods() -> Watch {
 }
 
 /// Adds the indexes of a kind that has claims.
-fn indexes(described: Description, kind: &str, prefix: &str) -> Description {
+fn indexes(described: Description, kind: &str) -> Description {
     INDEXES.iter().fold(described, |described, (name, path)| {
-        described.index(&format!("{prefix}{name}"), kind, path)
+        described.index(name, kind, path)
     })
 }
 
@@ -125,5 +118,5 @@ fn pod_groups(described: Description) -> Description {
         .index(MEMBERS, Pod::KIND, "spec.schedulingGroup.podGroupName")
         .allow(PodGroup::KIND, ["get"])
         .allow_on(PodGroup::KIND, "status", ["patch"]);
-    indexes(described, PodGroup::KIND, OF_GROUPS)
+    indexes(described, PodGroup::KIND)
 }

@@ -38,11 +38,11 @@ export!(ResourceClaims);
 
 impl Controller for ResourceClaims {
     fn describe() -> Description {
-        describe::describe(Gates::default())
+        describe::description(Gates::default())
     }
 
     fn describe_configured(host: &Host) -> Description {
-        describe::describe(Gates::read(host))
+        describe::description(Gates::read(host))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

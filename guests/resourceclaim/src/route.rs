@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};
 
-use crate::describe::{GENERATED, MEMBERS, NAMED, OF_GROUPS, TEMPLATE};
+use crate::describe::{GENERATED, MEMBERS, NAMED, TEMPLATE};
 use crate::gates::Gates;
 use crate::key::Item;
 use crate::views::{Claim, Pod, PodGroup, Template, User};
@@ -27,52 +27,15 @@ pub(crate) fn route(host: &Host, gates: Gates, deltas: &[Delta]) -> Result<Vec<R
     };
     for delta in deltas {
         match delta.watch.as_str() {
-            Pod::KIND => {
-                let (old, new) = (delta.before::<Pod>()?, delta.after::<Pod>()?);
-                if let Some(old) =
-                    old.filter(|old| is_gone(&old.meta, new.as_ref().map(|new| &new.meta)))
-                {
-                    router.pod_claims(&old);
-                }
-                new.iter().for_each(|pod| router.pod(pod));
-            }
-            PodGroup::KIND => {
-                let (old, new) = (delta.before::<PodGroup>()?, delta.after::<PodGroup>()?);
-                if let Some(old) =
-                    old.filter(|old| is_gone(&old.meta, new.as_ref().map(|new| &new.meta)))
-                {
-                    router.claims(&old.user());
-                    router.members(&old)?;
-                }
-                if let Some(new) = new {
-                    router.group(&new);
-                    router.members(&new)?;
-                }
-            }
-            Template::KIND => {
-                if let Some(Named { meta }) = delta.after()? {
-                    router.users(&meta, &[TEMPLATE])?;
-                }
-            }
-            Claim::KIND => {
-                let (old, new) = (delta.before::<Named>()?, delta.after::<Named>()?);
-                if let Some(Named { meta }) = &new {
-                    router.add(Item::Claim(meta.key()));
-                }
-                if let Some(Named { meta }) = new.or(old) {
-                    router.users(&meta, &[NAMED, GENERATED])?;
-                }
-            }
+            Pod::KIND => router.pod_changed(delta.before()?, delta.after()?),
+            PodGroup::KIND => router.group_changed(delta.before()?, delta.after()?)?,
+            Claim::KIND => router.claim_changed(delta.before()?, delta.after()?)?,
+            Template::KIND => router.template_changed(delta.after()?)?,
             other => return Err(Error::terminal(format!("unexpected change of {other}"))),
         }
     }
     let keys = router.items.iter();
     Ok(keys.map(|item| RoutedKey::now(item.key())).collect())
-}
-
-/// Whether an object was deleted. Another object may have its name by now.
-fn is_gone(old: &Meta, new: Option<&Meta>) -> bool {
-    new.is_none_or(|new| new.uid != old.uid)
 }
 
 struct Router<'a> {
@@ -81,6 +44,55 @@ struct Router<'a> {
     items: BTreeSet<Item>,
 }
 
+/// The changes of each kind.
+impl Router<'_> {
+    fn pod_changed(&mut self, old: Option<Pod>, new: Option<Pod>) {
+        if let Some(old) = &old
+            && is_gone(&old.meta, new.as_ref().map(|new| &new.meta))
+        {
+            self.pod_claims(old);
+        }
+        new.iter().for_each(|pod| self.pod(pod));
+    }
+
+    fn group_changed(&mut self, old: Option<PodGroup>, new: Option<PodGroup>) -> Result<(), Error> {
+        if let Some(old) = &old
+            && is_gone(&old.meta, new.as_ref().map(|new| &new.meta))
+        {
+            self.claims(&old.user());
+            self.members(old)?;
+        }
+        if let Some(new) = &new {
+            self.group(new);
+            self.members(new)?;
+        }
+        Ok(())
+    }
+
+    fn claim_changed(&mut self, old: Option<Named>, new: Option<Named>) -> Result<(), Error> {
+        if let Some(new) = &new {
+            self.add(Item::Claim(new.meta.key()));
+        }
+        match new.or(old) {
+            Some(claim) => self.users(&claim.meta, &[NAMED, GENERATED]),
+            None => Ok(()),
+        }
+    }
+
+    fn template_changed(&mut self, new: Option<Named>) -> Result<(), Error> {
+        match new {
+            Some(template) => self.users(&template.meta, &[TEMPLATE]),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether an object was deleted. Another object may have its name by now.
+fn is_gone(old: &Meta, new: Option<&Meta>) -> bool {
+    new.is_none_or(|new| new.uid != old.uid)
+}
+
+/// The keys.
 impl Router<'_> {
     fn add(&mut self, item: Item) {
         self.items.insert(item);
@@ -130,12 +142,10 @@ impl Router<'_> {
             self.pods(meta, index)?;
             if self.gates.pod_groups {
                 let groups = self.host.list::<PodGroup>().namespace(&meta.namespace);
-                groups
-                    .index(&format!("{OF_GROUPS}{index}"), &meta.name)
-                    .each(|group| {
-                        self.group(&group);
-                        Ok(())
-                    })?;
+                groups.index(index, &meta.name).each(|group| {
+                    self.group(&group);
+                    Ok(())
+                })?;
             }
         }
         Ok(())
