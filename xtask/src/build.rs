@@ -35,6 +35,7 @@ const BUILT_INS: &[&str] = &[
     "ephemeralvolume",
     "clusterroleaggregation",
     "podgc",
+    "resourceclaim",
     "resourcequota",
     "csrsigning",
     "clustertrustbundle",

@@ -63,7 +63,7 @@ use flyball_types::{ApiError, Catalogue, Kind, Projection, Query};
 use serde_json::Value;
 
 use crate::certificate::CertificateTemplate;
-use crate::controller::{Controller, Delta, DeltaType, Outcome, Request};
+use crate::controller::{Controller, Delta, DeltaType, Outcome, Request, RoutedKey};
 use crate::describe::{Description, Permission};
 use crate::error::Error;
 use crate::host::Host;
@@ -203,10 +203,24 @@ impl Cluster {
     /// # Errors
     /// The error of the controller.
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
+        self.describe::<C>();
+        C::reconcile(&Host::new(self), request)
+    }
+
+    /// Routes deltas, under the plugin's description for the cluster's configuration.
+    ///
+    /// # Errors
+    /// The error of the controller.
+    pub fn route<C: Controller>(&self, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
+        self.describe::<C>();
+        C::route(&Host::new(self), deltas)
+    }
+
+    /// Restricts the host to what the controller describes.
+    fn describe<C: Controller>(&self) {
         let description = C::describe_configured(&self.host());
         description.check().expect("the description is valid");
         self.state.borrow_mut().description = Some(description);
-        C::reconcile(&Host::new(self), request)
     }
 
     /// Returns a host without restrictions, for tests of single steps.

@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = &[
         "clusterrole-aggregation-controller",
     ),
     ("ephemeralvolume", "ephemeral-volume-controller"),
+    ("resourceclaim", "resourceclaim-controller"),
     (
         "vacprotection",
         "volumeattributesclass-protection-controller",
@@ -182,6 +183,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "replicationcontroller-controller",
         include_str!("../policies/replicationcontroller-controller.toml"),
+    ),
+    (
+        "resourceclaim-controller",
+        include_str!("../policies/resourceclaim-controller.toml"),
     ),
     (
         "resourcequota-controller",

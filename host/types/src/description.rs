@@ -221,6 +221,10 @@ pub struct Mapping {
     )]
     #[cfg_attr(test, schemars(with = "schema::OneOrMore"))]
     pub having: Vec<Having>,
+    /// Restricts the mapping to objects with a string in at least one of these fields; empty for
+    /// all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub having_any: Vec<String>,
 }
 
 /// A value that a field must have.

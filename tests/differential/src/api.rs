@@ -35,6 +35,12 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
+    ("ResourceClaim", "apis/resource.k8s.io/v1", "resourceclaims"),
+    (
+        "ResourceClaimTemplate",
+        "apis/resource.k8s.io/v1",
+        "resourceclaimtemplates",
+    ),
     ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),

@@ -31,6 +31,7 @@ static PLANES: &[Plane] = &[
     LEGACY_TOKENS,
     HOUSEKEEPING,
     PODS,
+    DEVICES,
     QUOTAS,
     CLUSTER,
     RANGES,
@@ -150,6 +151,20 @@ const PODS: Plane = Plane {
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
     ..QUIET
+};
+
+/// The plane of claims for devices. The scenarios allocate them: no driver offers any device.
+const DEVICES: Plane = Plane {
+    folders: &["resourceclaim"],
+    controllers: &[
+        "garbage-collector-controller",
+        "resourceclaim-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    has_metrics: false,
+    flags: &[],
 };
 
 /// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.

@@ -38,12 +38,13 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 8] = [
+const PLAYED_ALONE: [&str; 9] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
     "node-ipam/one-after-another",
     "node-lifecycle/evicted",
+    "resourceclaim/completed",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
     "taint-eviction/not-tolerated",

@@ -128,6 +128,7 @@ impl Mapping {
             orphans: false,
             deleting: false,
             having: Vec::new(),
+            having_any: Vec::new(),
         })
     }
 }
@@ -159,6 +160,16 @@ impl Mapping {
     #[must_use]
     pub fn having(mut self, path: &str, value: &str) -> Self {
         self.0.having.push(having(path, value));
+        self
+    }
+
+    /// Applies only to objects with a string at one of these paths at least.
+    #[must_use]
+    pub fn having_any(mut self, paths: &[&str]) -> Self {
+        // One by one: `extend` would be compiled for each caller.
+        for &path in paths {
+            self.0.having_any.push(path.into());
+        }
         self
     }
 
@@ -264,13 +275,14 @@ mod tests {
             .orphans()
             .deleting()
             .having("status.phase", "Failed")
+            .having_any(&["spec.nodeName", "status.podIP"])
             .queue("slow")
             .after(Duration::from_millis(1500));
         assert_eq!(
             serde_json::to_value(mapping.0).unwrap(),
             json!({"to": "itself", "on": ["added", "deleted"], "orphans": true, "deleting": true,
-                   "having": {"path": "status.phase", "value": "Failed"}, "queue": "slow",
-                   "delayMs": 1500}),
+                   "having": {"path": "status.phase", "value": "Failed"},
+                   "havingAny": ["spec.nodeName", "status.podIP"], "queue": "slow", "delayMs": 1500}),
         );
     }
 

@@ -67,9 +67,14 @@ pub(super) fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "ownerReferences" => Some("uid"),
         "conditions" => Some("type"),
-        "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" | "secrets" => {
-            Some("name")
-        }
+        "containers"
+        | "initContainers"
+        | "volumes"
+        | "env"
+        | "imagePullSecrets"
+        | "secrets"
+        | "resourceClaims"
+        | "resourceClaimStatuses" => Some("name"),
         "volumeMounts" => Some("mountPath"),
         "hostAliases" => Some("ip"),
         "finalizers" => Some(""),

@@ -263,7 +263,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         Yes("Number of ResourceQuotas that are reconciled concurrently"),
     ),
-    flag("concurrent-resourceclaim-syncs", Int32, "50", NotYet),
+    flag(
+        "concurrent-resourceclaim-syncs",
+        Int32,
+        "50",
+        Yes("Number of pods and ResourceClaims that are reconciled concurrently"),
+    ),
     flag(
         "concurrent-service-endpoint-syncs",
         Int32,

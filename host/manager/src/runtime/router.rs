@@ -39,6 +39,8 @@ struct Predicate {
     having: Values,
     /// Whether `having` requires a finalizer.
     requires_finalizer: bool,
+    /// Fields of which at least one must hold a string; empty if none is required.
+    having_any: Vec<FieldPath>,
     on: Vec<DeltaType>,
 }
 
@@ -301,12 +303,14 @@ impl Predicate {
         let having = Values::parse(&mapping.having)?;
         let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
         let requires_finalizer = having.0.iter().any(|(path, _)| *path == finalizers);
+        let having_any = mapping.having_any.iter().map(|path| path.parse().ok());
         let (orphans, deleting) = (mapping.orphans, mapping.deleting);
         Some(Self {
             orphans,
             deleting,
             having,
             requires_finalizer,
+            having_any: having_any.collect::<Option<_>>()?,
             on: mapping.on.clone(),
         })
     }
@@ -316,7 +320,12 @@ impl Predicate {
     }
 
     fn matches(&self, object: &Object) -> bool {
-        self.may_match(object) && self.having.are_in(object)
+        self.may_match(object) && self.having.are_in(object) && self.has_any(object)
+    }
+
+    fn has_any(&self, object: &Object) -> bool {
+        let is_present = |path: &FieldPath| !object.strings(path).is_empty();
+        self.having_any.is_empty() || self.having_any.iter().any(is_present)
     }
 
     /// Whether it may match an object, judged without decoding it.

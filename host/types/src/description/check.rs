@@ -318,7 +318,8 @@ impl Watch {
                 To::Selecting { whose, .. } => whose.len(),
                 _ => 0,
             };
-            at_most(mapping.having.len() + whose, 16, "values of a mapping")
+            let values = mapping.having.len() + mapping.having_any.len() + whose;
+            at_most(values, 16, "values of a mapping")
         })
     }
 
@@ -353,6 +354,9 @@ impl Mapping {
     fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
         check_queue(&self.queue, queues).map_err(|problem| format!("a mapping: {problem}"))?;
         check_values(&self.having)?;
+        self.having_any
+            .iter()
+            .try_for_each(|path| check_path(path))?;
         match &self.to {
             To::Named { path, .. } => check_path(path),
             To::Selecting { kind, path, whose } => {
@@ -578,6 +582,10 @@ mod tests {
                 r#""map": [{"to": "reference", "having": {"path": "a..b", "value": ""}}]"#,
                 "a..b",
             ),
+            (
+                r#""map": [{"to": "reference", "havingAny": ["c..d"]}]"#,
+                "c..d",
+            ),
             (r#""discovered": {"periodMs": 0}"#, "duplicate field"),
         ] {
             let error = following(watch).unwrap_err().to_string();
@@ -655,7 +663,7 @@ mod tests {
                     {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true, "whose": {"path": "spec", "value": "a"}},
                     {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5},
                     {"to": "route", "having": [{"path": "spec", "value": "a"}, {"path": "status", "value": "b"}]},
-                    {"to": "reference", "deleting": true, "having": {"path": "metadata.finalizers", "value": "orphan"}},
+                    {"to": "reference", "deleting": true, "havingAny": ["spec", "status"], "having": {"path": "metadata.finalizers", "value": "orphan"}},
                     {"to": "ownerReferences", "which": "deleting"}
                 ]
             }, {
@@ -717,6 +725,7 @@ mod tests {
                 orphans: false,
                 deleting: true,
                 having: vec![having("a")],
+                having_any: vec!["spec.b".into()],
             };
             let written = serde_json::to_string(&mapping).expect("it is written");
             assert_eq!(

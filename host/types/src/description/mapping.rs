@@ -54,6 +54,8 @@ struct Fields {
     deleting: bool,
     #[serde(default, deserialize_with = "read_one_or_more")]
     having: Option<Vec<Having>>,
+    #[serde(default)]
+    having_any: Vec<String>,
 }
 
 impl Fields {
@@ -134,6 +136,7 @@ impl<'de> Deserialize<'de> for Mapping {
             orphans: fields.orphans,
             deleting: fields.deleting,
             having: fields.having.unwrap_or_default(),
+            having_any: fields.having_any,
         })
     }
 }

@@ -91,7 +91,7 @@ impl WatchedPaths {
     /// Adds what a mapping reads of the changed object.
     fn add_mapping(&mut self, mapping: &Mapping) {
         let having = mapping.having.iter().map(|having| &having.path);
-        self.fields.extend(parse(having));
+        self.fields.extend(parse(having.chain(&mapping.having_any)));
         if mapping.orphans {
             self.imply("ownerReferences");
         }
@@ -151,7 +151,8 @@ mod tests {
     fn each_place_of_a_description_that_names_a_path_is_a_read() {
         let watch = r#"{"kind": "v1/Secret", "fields": ["metadata.labels"], "changes": [{"path": "data.a"}], "map": [
             {"to": "named", "path": "data.b", "namespaced": true, "having": {"path": "data.c", "value": "x"}},
-            {"to": "selecting", "kind": "v1/Secret", "path": "data.d", "whose": {"path": "data.e", "value": "x"}}
+            {"to": "selecting", "kind": "v1/Secret", "path": "data.d", "whose": {"path": "data.e", "value": "x"},
+             "havingAny": ["data.f", "data.g"]}
         ]}"#;
         let mut found = paths(watch);
         found.sort();
@@ -162,6 +163,8 @@ mod tests {
             "data.c",
             "data.d",
             "data.e",
+            "data.f",
+            "data.g",
             "type",
         ];
         expected.push("metadata.labels");

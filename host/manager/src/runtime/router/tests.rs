@@ -187,6 +187,21 @@ fn the_guest_is_asked_about_what_meets_all_conditions() {
 }
 
 #[test]
+fn a_mapping_applies_to_objects_with_one_of_its_fields() {
+    let any = ["metadata.finalizers", "metadata.labels.app"];
+    let router = router(json!({"map": [{"to": "route", "havingAny": any}]}));
+    for (metadata, asks) in [
+        (json!({"finalizers": ["x/held"]}), true),
+        (json!({"labels": {"app": "web"}}), true),
+        (json!({"finalizers": [], "labels": {"other": "web"}}), false),
+        (json!({}), false),
+    ] {
+        let added = delta(None, Some(set(metadata.clone())));
+        assert_eq!(router.asks_guest(&added), asks, "{metadata}");
+    }
+}
+
+#[test]
 fn what_a_router_says_is_of_no_concern_yields_nothing() {
     let controller = json!({"to": "controller", "kind": "apps/v1/Deployment"});
     let owner = json!({"to": "owner", "kind": "apps/v1/Deployment"});

@@ -1,0 +1,122 @@
+//! What the controller watches and needs.
+
+use std::time::Duration;
+
+use flyball_sdk::describe::MetricType;
+use flyball_sdk::prelude::*;
+
+use crate::gates::{ADMIN_ACCESS, Gates, POD_GROUPS, PRIORITIZED_LIST};
+use crate::key::METRICS;
+use crate::metrics::{CLAIMS, CREATED, Counted};
+use crate::views::{Claim, Pod, PodGroup, Template};
+
+/// The index of pods and of PodGroups by the claims that their specs name.
+pub(crate) const NAMED: &str = "claim";
+/// The index of pods and of PodGroups by the claims that were created for them.
+pub(crate) const GENERATED: &str = "generated-claim";
+/// The index of pods and of PodGroups by the templates of their claims.
+pub(crate) const TEMPLATE: &str = "template";
+/// The index of pods by their PodGroup.
+pub(crate) const MEMBERS: &str = "group";
+/// The indexes that pods and PodGroups have in common.
+const INDEXES: [(&str, &str); 3] = [
+    (NAMED, "spec.resourceClaims[*].resourceClaimName"),
+    (
+        GENERATED,
+        "status.resourceClaimStatuses[*].resourceClaimName",
+    ),
+    (TEMPLATE, "spec.resourceClaims[*].resourceClaimTemplateName"),
+];
+
+/// The fields of which a pod with claims has one at least.
+const HAVING_CLAIMS: [&str; 2] = [
+    "spec.resourceClaims[*].name",
+    "status.extendedResourceClaimStatus.resourceClaimName",
+];
+/// How long changes of claims are collected before the claims are counted. It is shorter than usual scrape intervals.
+const COUNTED_AFTER: Duration = Duration::from_secs(5);
+
+pub(crate) fn description(gates: Gates) -> Description {
+    let claims = watch::<Claim>()
+        .and_view::<Counted>()
+        .enqueue(Mapping::route())
+        .enqueue(Mapping::key(METRICS).after(COUNTED_AFTER));
+    let templates =
+        watch::<Template>().enqueue(Mapping::route().on([DeltaType::Added, DeltaType::Modified]));
+    let described = describe("resourceclaim-controller", env!("CARGO_PKG_VERSION"))
+        .watch(claims)
+        .watch(pods())
+        .watch(templates)
+        .queue("resource_claim")
+        .event_source("resource_claim")
+        .concurrency(50);
+    let described = metrics(permissions(indexes(described, Pod::KIND)))
+        .feature_gate(ADMIN_ACCESS, true)
+        .feature_gate(PRIORITIZED_LIST, true)
+        .feature_gate(POD_GROUPS, false);
+    if gates.pod_groups {
+        pod_groups(described)
+    } else {
+        described
+    }
+}
+
+fn pods() -> Watch {
+    watch::<Pod>()
+        .when_at(&[
+            "metadata.uid",
+            "metadata.deletionTimestamp",
+            "spec.nodeName",
+            "status.phase",
+            "status.resourceClaimStatuses",
+            "status.extendedResourceClaimStatus.resourceClaimName",
+        ])
+        .enqueue(Mapping::route().having_any(&HAVING_CLAIMS))
+}
+
+/// Adds the indexes of a kind that has claims.
+fn indexes(described: Description, kind: &str) -> Description {
+    INDEXES.iter().fold(described, |described, (name, path)| {
+        described.index(name, kind, path)
+    })
+}
+
+fn permissions(described: Description) -> Description {
+    described
+        .allow(Claim::KIND, ["create", "delete", "get", "update"])
+        .allow_on(Claim::KIND, "status", ["update"])
+        // The API server asks for it where `status.reservedFor` or `status.allocation` changes.
+        .allow_on(Claim::KIND, "binding", ["update"])
+        .allow(Pod::KIND, ["get"])
+        .allow_on(Pod::KIND, "status", ["patch"])
+        // For the admission plugin OwnerReferencesPermissionEnforcement.
+        .allow_on(Pod::KIND, "finalizers", ["update"])
+}
+
+fn metrics(described: Description) -> Description {
+    described
+        .metric(
+            MetricType::Counter,
+            CREATED,
+            &["status", "admin_access"],
+            "Number of ResourceClaims creation requests, categorized by creation status and admin access",
+        )
+        .metric(
+            MetricType::Gauge,
+            CLAIMS,
+            &["allocated", "admin_access", "source"],
+            "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
+             'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
+             (manually created by a user).",
+        )
+}
+
+/// Adds what the claims of PodGroups need. The API server serves PodGroups only behind a feature gate of its own.
+fn pod_groups(described: Description) -> Description {
+    let described = described
+        .watch(watch::<PodGroup>().enqueue(Mapping::route()))
+        .index(MEMBERS, Pod::KIND, "spec.schedulingGroup.podGroupName")
+        .allow(PodGroup::KIND, ["get"])
+        .allow_on(PodGroup::KIND, "status", ["patch"]);
+    indexes(described, PodGroup::KIND)
+}
