@@ -92,6 +92,7 @@ pub mod condition;
 pub mod controller;
 pub mod describe;
 pub mod discovery;
+pub mod disruption;
 pub mod error;
 pub mod event;
 pub mod finalizer;
