@@ -49,6 +49,7 @@ const BUILT_INS: &[&str] = &[
     "nodeipam",
     "nodelifecycle",
     "tainteviction",
+    "devicetainteviction",
     "horizontalpodautoscaler",
 ];
 

@@ -1,6 +1,7 @@
 //! The planes: the kinds of control plane for scenarios, and the controllers that run on each.
 
 use anyhow::{Context, Result};
+use flyball_controlplane::Options;
 
 use crate::Scenario;
 
@@ -17,6 +18,8 @@ pub struct Plane {
     pub(crate) has_metrics: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
+    /// Additional flags for the API server.
+    pub(crate) apiserver_flags: &'static [&'static str],
 }
 
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
@@ -37,6 +40,7 @@ static PLANES: &[Plane] = &[
     BOOTSTRAP,
     NODES,
     TAINTS,
+    DEVICES,
     SERVICES,
     AUTOSCALERS,
 ];
@@ -70,6 +74,7 @@ pub const WORKLOADS: Plane = Plane {
     is_busy: true,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 const NAMESPACES: Plane = Plane {
@@ -85,6 +90,7 @@ const NAMESPACES: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 const GARBAGE: Plane = Plane {
@@ -99,6 +105,7 @@ const GARBAGE: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 const LEGACY_TOKENS: Plane = Plane {
@@ -113,6 +120,7 @@ const LEGACY_TOKENS: Plane = Plane {
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+    apiserver_flags: &[],
 };
 
 /// The plane of small controllers that don't interfere with each other. The garbage collector deletes
@@ -139,6 +147,7 @@ const HOUSEKEEPING: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
@@ -157,6 +166,7 @@ const PODS: Plane = Plane {
     has_metrics: false,
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
+    apiserver_flags: &[],
 };
 
 /// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
@@ -171,6 +181,7 @@ const QUOTAS: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of the controllers of nodes and of ranges of addresses.
@@ -185,6 +196,7 @@ const CLUSTER: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of the ranges of nodes. The three fake nodes have those below `10.192.0.0`.
@@ -203,6 +215,7 @@ const RANGES: Plane = Plane {
         "--node-cidr-mask-size-ipv4=16",
         "--service-cluster-ip-range=10.192.0.0/15,fd00:10:96::/108",
     ],
+    apiserver_flags: &[],
 };
 
 /// The plane of the controllers of certificates. The cleaner checks requests when it starts, and an
@@ -223,6 +236,7 @@ const CERTIFICATES: Plane = Plane {
     // Stock's cleaner does not wait for its cache: without a delay, it finds no requests when it
     // starts.
     flags: &["--controller-start-interval=2s"],
+    apiserver_flags: &[],
 };
 
 /// The plane of bootstrap tokens.
@@ -237,6 +251,7 @@ const BOOTSTRAP: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
@@ -257,6 +272,7 @@ const NODES: Plane = Plane {
         "--node-startup-grace-period=8s",
         "--node-eviction-rate=5",
     ],
+    apiserver_flags: &[],
 };
 
 /// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
@@ -276,6 +292,24 @@ const TAINTS: Plane = Plane {
         "--node-monitor-grace-period=1h",
         "--node-startup-grace-period=1h",
     ],
+    apiserver_flags: &[],
+};
+
+/// The plane of taints that evict the pods that use devices. The scenarios allocate the devices themselves.
+const DEVICES: Plane = Plane {
+    folders: &["device-taint-eviction"],
+    controllers: &[
+        "device-taint-eviction-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    has_metrics: false,
+    flags: &["--feature-gates=DRADeviceTaintRules=true"],
+    apiserver_flags: &[
+        "--feature-gates=DRADeviceTaintRules=true",
+        "--runtime-config=resource.k8s.io/v1beta2=true",
+    ],
 };
 
 /// The plane of the signer of certificates. On a plane with the approver, it would sign what that approves.
@@ -289,6 +323,7 @@ const SIGNING: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of the controllers of Endpoints and EndpointSlices. All of them see each Service.
@@ -309,6 +344,7 @@ const SERVICES: Plane = Plane {
         "--max-endpoints-per-slice=3",
         "--mirroring-max-endpoints-per-subset=3",
     ],
+    apiserver_flags: &[],
 };
 
 /// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
@@ -325,6 +361,7 @@ const AUTOSCALERS: Plane = Plane {
         "--horizontal-pod-autoscaler-sync-period=2s",
         "--horizontal-pod-autoscaler-downscale-stabilization=1s",
     ],
+    apiserver_flags: &[],
 };
 
 impl Plane {
@@ -353,6 +390,15 @@ impl Plane {
         Ok(own
             .map(|one| &one.name)
             .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))
+    }
+
+    /// The options of its control plane.
+    pub fn options(&self) -> Options {
+        let flags = self.apiserver_flags.iter();
+        Options {
+            apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
+            ..Options::default()
+        }
     }
 
     /// The controllers, in the syntax of `--controllers`.
