@@ -50,6 +50,7 @@ const BUILT_INS: &[&str] = &[
     "nodeipam",
     "nodelifecycle",
     "tainteviction",
+    "devicetainteviction",
     "horizontalpodautoscaler",
 ];
 

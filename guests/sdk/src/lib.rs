@@ -93,6 +93,7 @@ mod config;
 pub mod controller;
 pub mod describe;
 pub mod discovery;
+pub mod disruption;
 pub mod error;
 pub mod event;
 pub mod finalizer;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flyball_sdk::disruption::{Disruption, Target};
 use flyball_sdk::imports::ObjectReference;
 use flyball_sdk::info;
 use flyball_sdk::prelude::*;
@@ -18,23 +19,15 @@ const BATCH: usize = 500;
 /// The reason of the events.
 const REASON: &str = "TaintManagerEviction";
 
-/// The condition of an evicted pod. Controllers such as that of Jobs distinguish disruptions from other failures by it.
-const CONDITION: &str = "DisruptionTarget";
-const CONDITION_REASON: &str = "DeletionByTaintManager";
-const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
+/// The condition of an evicted pod.
+const DISRUPTION: Disruption = Disruption {
+    reason: "DeletionByTaintManager",
+    message: "Taint manager: deleting due to NoExecute taint",
+};
 
 /// Whether this controller has evicted the pod.
 pub fn is_evicted(pod: &Pod) -> bool {
-    pod.meta.is_deleting() && is_marked(pod)
-}
-
-fn is_marked(pod: &Pod) -> bool {
-    let is_ours = |condition: &Condition| {
-        condition.is_true()
-            && condition.reason == CONDITION_REASON
-            && condition.message == CONDITION_MESSAGE
-    };
-    pod.disruption.as_ref().is_some_and(is_ours)
+    pod.meta.is_deleting() && DISRUPTION.is_in(pod.disruption.as_ref())
 }
 
 /// Deletes pods, each with the time since when that is due. A pod that can't be marked is not deleted. Returns the UIDs of
@@ -93,46 +86,11 @@ fn emit(host: &Host, pod: &Key, message: &str) {
 
 /// Returns one result for each pod.
 fn delete_batch(host: &Host, pods: &[(Pod, Duration)]) -> Vec<Result<Answer, ApiError>> {
-    let now = host.now();
-    let unmarked = pods.iter().filter(|(pod, _)| !is_marked(pod));
-    let patches = unmarked.map(|(pod, _)| mark(pod, now));
-    let mut marked = host.batch().extend(patches).run().into_iter();
-    let marked: Vec<Option<ApiError>> = pods
-        .iter()
-        .map(|(pod, _)| match is_marked(pod) {
-            true => None,
-            false => marked.next().and_then(Result::err),
-        })
-        .collect();
-    let ready = pods.iter().zip(&marked);
-    let deletions = ready
-        .filter(|(_, error)| error.is_none())
-        .map(|((pod, _), _)| Write::delete_exactly(Pod::KIND, &pod.meta));
-    let mut deleted = host.batch().extend(deletions).run().into_iter();
-    let result = |error: Option<ApiError>| match error {
-        Some(error) => Err(error),
-        None => deleted.next().expect("one result for each deletion"),
-    };
-    marked.into_iter().map(result).collect()
-}
-
-/// The patch that sets the condition. It fails if the name belongs to another pod.
-fn mark(pod: &Pod, now: Time) -> Write {
-    let Meta {
-        namespace,
-        name,
-        uid,
-        generation,
-        ..
-    } = &pod.meta;
-    let before = pod.disruption.as_ref().filter(|before| before.is_true());
-    let condition = Condition {
-        observed_generation: Some(*generation),
-        last_transition_time: before
-            .and_then(|before| before.last_transition_time)
-            .or(Some(now)),
-        ..Condition::new(CONDITION, "True", CONDITION_REASON, CONDITION_MESSAGE)
-    };
-    let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
-    Write::patch(Pod::KIND, namespace, name, PatchType::Strategic, &patch).on("status")
+    let targets = pods.iter().map(|(pod, _)| Target {
+        pod: &pod.meta,
+        before: pod.disruption.as_ref(),
+        observed_generation: Some(pod.meta.generation),
+    });
+    let targets: Vec<Target> = targets.collect();
+    DISRUPTION.delete(host, &targets)
 }

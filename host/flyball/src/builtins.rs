@@ -55,6 +55,7 @@ const FILES: &[(&str, &str)] = &[
         "persistentvolumeclaim-protection-controller",
     ),
     ("tainteviction", "taint-eviction-controller"),
+    ("devicetainteviction", "device-taint-eviction-controller"),
     ("ttlafterfinished", "ttl-after-finished-controller"),
     ("servicecidr", "service-cidr-controller"),
     ("clustertrustbundle", TRUST_BUNDLES),
@@ -111,6 +112,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
+    ),
+    (
+        "device-taint-eviction-controller",
+        include_str!("../policies/device-taint-eviction-controller.toml"),
     ),
     (
         "ephemeral-volume-controller",

@@ -43,6 +43,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
+    ("ResourceClaim", "apis/resource.k8s.io/v1", "resourceclaims"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
     ("StatefulSet", "apis/apps/v1", "statefulsets"),
@@ -75,6 +76,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "customresourcedefinitions",
     ),
     ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
+    (
+        "DeviceTaintRule",
+        "apis/resource.k8s.io/v1beta2",
+        "devicetaintrules",
+    ),
     ("IPAddress", "apis/networking.k8s.io/v1", "ipaddresses"),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
@@ -84,6 +90,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/scheduling.k8s.io/v1",
         "priorityclasses",
     ),
+    ("ResourceSlice", "apis/resource.k8s.io/v1", "resourceslices"),
     ("ServiceCIDR", "apis/networking.k8s.io/v1", "servicecidrs"),
     (
         "ValidatingAdmissionPolicy",

@@ -179,7 +179,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let begun = Instant::now();
     let mut cluster = Cluster::start(Options {
         audit: true,
-        ..Options::default()
+        ..plane.options()
     })
     .await?;
     prepare(&cluster, scenarios).await?;

@@ -1,6 +1,7 @@
 //! The planes: the kinds of control plane for scenarios, and the controllers that run on each.
 
 use anyhow::{Context, Result};
+use flyball_controlplane::Options;
 
 use crate::Scenario;
 
@@ -18,6 +19,8 @@ pub struct Plane {
     pub(crate) has_metrics: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
+    /// Additional flags for the API server.
+    pub(crate) apiserver_flags: &'static [&'static str],
 }
 
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
@@ -39,6 +42,7 @@ static PLANES: &[Plane] = &[
     BOOTSTRAP,
     NODES,
     TAINTS,
+    DEVICE_TAINTS,
     SERVICES,
     AUTOSCALERS,
 ];
@@ -56,6 +60,7 @@ const QUIET: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     flags: &[],
+    apiserver_flags: &[],
 };
 
 /// The plane of the controllers that create pods.
@@ -156,15 +161,8 @@ const PODS: Plane = Plane {
 /// The plane of claims for devices. The scenarios allocate them: no driver offers any device.
 const DEVICES: Plane = Plane {
     folders: &["resourceclaim"],
-    controllers: &[
-        "garbage-collector-controller",
-        "resourceclaim-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-    ],
-    is_busy: false,
-    has_metrics: false,
-    flags: &[],
+    controllers: &["garbage-collector-controller", "resourceclaim-controller"],
+    ..QUIET
 };
 
 /// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
@@ -245,6 +243,18 @@ const TAINTS: Plane = Plane {
     ..QUIET
 };
 
+/// The plane of taints that evict the pods that use devices. The scenarios allocate the devices themselves.
+const DEVICE_TAINTS: Plane = Plane {
+    folders: &["device-taint-eviction"],
+    controllers: &["device-taint-eviction-controller"],
+    flags: &["--feature-gates=DRADeviceTaintRules=true"],
+    apiserver_flags: &[
+        "--feature-gates=DRADeviceTaintRules=true",
+        "--runtime-config=resource.k8s.io/v1beta2=true",
+    ],
+    ..QUIET
+};
+
 /// The plane of the signer of certificates. On a plane with the approver, it would sign what that approves.
 const SIGNING: Plane = Plane {
     folders: &["certificatesigningrequest-signing"],
@@ -307,6 +317,15 @@ impl Plane {
         Ok(own
             .map(|one| &one.name)
             .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))
+    }
+
+    /// The options of its control plane.
+    pub fn options(&self) -> Options {
+        let flags = self.apiserver_flags.iter();
+        Options {
+            apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
+            ..Options::default()
+        }
     }
 
     /// The controllers, in the syntax of `--controllers`.

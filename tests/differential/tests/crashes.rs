@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Interceptor};
-use flyball_controlplane::{Options, Process};
+use flyball_controlplane::Process;
 use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +38,8 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 9] = [
+const PLAYED_ALONE: [&str; 10] = [
+    "device-taint-eviction/not-tolerated",
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
@@ -93,7 +94,7 @@ async fn play_with_kills(
     scenarios: &[Scenario],
     kills: &[usize],
 ) -> Result<()> {
-    let cluster = Cluster::start(Options::default()).await?;
+    let cluster = Cluster::start(plane.options()).await?;
     prepare(&cluster, scenarios).await?;
     let mut crashes = Crashes::start(&cluster, plane, kills, &SETUP).await?;
     let outcomes = tokio::select! {
@@ -137,7 +138,7 @@ async fn a_kill_at_any_write_does_not_change_the_results() -> Result<()> {
         let scenario = find(&all, name)?;
         let mut killed = 0;
         for first in 1..=STRIDE {
-            let cluster = Cluster::start(Options::default()).await?;
+            let cluster = Cluster::start(scenario.plane()?.options()).await?;
             let scenarios = std::slice::from_ref(scenario);
             prepare(&cluster, scenarios).await?;
             let points: Vec<usize> = std::iter::once(first)

@@ -39,10 +39,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Known> {
         .find(|known| known.name == name || known.aliases.contains(&name))
 }
 
-/// The feature gates of the controllers that [`Start::Gated`] names and that Flyball has. A controller runs only if all of its
-/// gates are on.
+/// The feature gates of controllers that Flyball has, if a gate of them can be off. A controller runs only if all of its gates
+/// are on. It is [`Start::Gated`] if one of them is off by default.
 pub(crate) const GATES: &[(&str, &[&str])] = &[
     (TRUST_BUNDLES, &["ClusterTrustBundle"]),
+    (
+        "device-taint-eviction-controller",
+        &["DynamicResourceAllocation", "DRADeviceTaints"],
+    ),
     (
         "podcertificaterequest-cleaner-controller",
         &["PodCertificateRequest"],
@@ -251,6 +255,7 @@ const fn known(name: &'static str, aliases: &'static [&'static str], start: Star
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kcm::feature_gates::FeatureGates;
 
     const GOLDEN: &str = include_str!("../../testdata/kcm-1.36-controllers.txt");
 
@@ -281,7 +286,10 @@ mod tests {
                 .find(|line| line.clone().next() == Some(name))
                 .expect("it is in the table");
             assert_eq!(line.next_back(), Some(gates.join(",").as_str()));
-            assert_eq!(find(name).map(|known| known.start), Some(Start::Gated));
+            let defaults = FeatureGates::default();
+            let is_on = gates.iter().all(|gate| defaults.is_enabled(gate));
+            let start = if is_on { Start::Default } else { Start::Gated };
+            assert_eq!(find(name).map(|known| known.start), Some(start), "{name}");
         }
     }
 

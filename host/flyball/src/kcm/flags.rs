@@ -208,7 +208,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         Yes("Number of Deployments that are reconciled concurrently"),
     ),
-    flag("concurrent-device-taint-eviction-syncs", Int32, "8", NotYet),
+    flag(
+        "concurrent-device-taint-eviction-syncs",
+        Int32,
+        "8",
+        Yes(
+            "Number of pods to evict and DeviceTaintRules to update that are processed concurrently",
+        ),
+    ),
     flag(
         "concurrent-endpoint-syncs",
         Int32,

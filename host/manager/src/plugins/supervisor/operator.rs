@@ -92,7 +92,7 @@ impl Supervisor {
                 .or(waits_for)
                 .or_else(|| {
                     let is_standby = state == PluginState::Standby;
-                    let waits = self.cluster.waits.borrow();
+                    let waits = self.cluster.leadership(name).waits.borrow();
                     waits.clone().filter(|_| is_standby)
                 }),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),

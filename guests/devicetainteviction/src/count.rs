@@ -1,0 +1,46 @@
+//! Counts the pods that were evicted because of a rule, in the memo.
+//!
+//! Pods are evicted concurrently, and of two calls that change the same entry of the memo one loses its change. So the entry
+//! holds which pods were counted, and each pod has a key of its own that is reconciled until the entry has it.
+
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+
+/// How long after a pod was counted that is checked.
+const CHECK: Duration = Duration::from_secs(1);
+/// The entries of a rule: the last character of the pods' UIDs selects one.
+const PARTS: &str = "0123456789abcdef";
+
+/// The key of a pod that was evicted because of a rule.
+pub fn key(rule_uid: &str, pod_uid: &str) -> Key {
+    Key::new(rule_uid, pod_uid)
+}
+
+/// Counts the pod of a key.
+///
+/// # Errors
+/// The memo is full.
+pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
+    let (rule, pod) = (&key.namespace, &key.name);
+    let last = pod.chars().last().unwrap_or('0');
+    let part = PARTS.chars().find(|part| *part == last).unwrap_or('0');
+    let entry = entry(rule, part);
+    let mut counted: Vec<String> = host.memo().get(&entry).unwrap_or_default();
+    if counted.contains(pod) {
+        return Ok(Outcome::Done);
+    }
+    counted.push(pod.clone());
+    host.memo().put(&entry, &counted, rule, Duration::ZERO)?;
+    Ok(Outcome::RequeueAfter(CHECK))
+}
+
+/// Returns how many pods were evicted because of a rule since the controller started.
+pub fn evicted(host: &Host, rule_uid: &str) -> usize {
+    let part = |part| host.memo().get::<Vec<String>>(&entry(rule_uid, part));
+    PARTS.chars().filter_map(part).map(|pods| pods.len()).sum()
+}
+
+fn entry(rule_uid: &str, part: char) -> String {
+    format!("evicted/{rule_uid}/{part}")
+}
