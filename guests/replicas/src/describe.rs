@@ -7,9 +7,9 @@ use crate::flavor::{Flavored, Of};
 use crate::views::{Candidate, Pod, RelatedPod, Set};
 
 /// The feature gate of the annotation that orders the deletion of pods.
-pub const POD_DELETION_COST: &str = "PodDeletionCost";
+pub(crate) const POD_DELETION_COST: &str = "PodDeletionCost";
 /// The feature gate of `terminatingReplicas`.
-pub const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
+pub(crate) const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
 
 /// Returns the description of the controller of this kind.
 ///

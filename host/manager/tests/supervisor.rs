@@ -36,6 +36,7 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
         ..EngineOptions::default()
     };
     let options = Options {
+        migration: None,
         cluster: kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")),
         holder_identity: "test".into(),
         leader_election: None,

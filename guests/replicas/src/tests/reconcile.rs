@@ -191,6 +191,14 @@ fn deletion_costs_count_only_with_their_feature_gate() {
 }
 
 #[test]
+fn no_age_ratio_is_observed_where_all_pods_are_deleted() {
+    let cluster = cluster([web(0), pod("a").ready(600), pod("b").ready(1200)]);
+    reconcile(&cluster).unwrap();
+    assert_eq!(count(&cluster.written(), "delete v1/Pod"), 2);
+    assert_eq!(cluster.metrics(), []);
+}
+
+#[test]
 fn the_age_ratio_of_deleted_pods_is_observed() {
     let old = pod("old")
         .ready(600)

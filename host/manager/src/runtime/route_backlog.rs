@@ -395,4 +395,91 @@ mod tests {
         let (second, _) = batch(&mut backlog, now);
         assert_eq!([first, second].concat(), names);
     }
+
+    /// An object whose JSON has this many bytes.
+    fn sized(name: &str, bytes: usize) -> Delta {
+        let with = |padding: usize| {
+            let padding = "x".repeat(padding);
+            format!(r#"{{"metadata": {{"name": "{name}", "uid": "{name}"}}, "data": "{padding}"}}"#)
+        };
+        let json = with(bytes - with(0).len());
+        let object = Object::parse(json.as_bytes()).expect("it is an object");
+        assert_eq!(object.json().len(), bytes);
+        delta(None, Some(object))
+    }
+
+    #[test]
+    fn a_batch_has_at_most_four_megabytes_unless_it_is_one_delta() {
+        let (mut backlog, now) = (RouteBacklog::default(), Instant::now());
+        for name in ["a", "b", "c", "d"] {
+            backlog.push(0, &sized(name, BATCH_BYTES / 4));
+        }
+        backlog.push(0, &sized("large", BATCH_BYTES + 1));
+        backlog.push(0, &sized("half", BATCH_BYTES / 2));
+        backlog.push(0, &sized("other", BATCH_BYTES / 2 + 1));
+        let batches: Vec<_> = (0..4).map(|_| batch(&mut backlog, now).0).collect();
+        assert_eq!(
+            batches,
+            [&["a", "b", "c", "d"][..], &["large"], &["half"], &["other"]]
+        );
+    }
+
+    #[test]
+    fn both_versions_of_a_delta_count_towards_the_size_of_a_batch() {
+        let (mut backlog, now) = (RouteBacklog::default(), Instant::now());
+        for name in ["a", "b"] {
+            let object = sized(name, BATCH_BYTES / 4 + 1).new;
+            backlog.push(0, &delta(object.clone(), object));
+        }
+        assert_eq!(batch(&mut backlog, now).0, ["a"]);
+    }
+
+    #[test]
+    fn the_pause_of_a_failing_delta_is_at_most_30_seconds() {
+        let (mut backlog, mut now) = (RouteBacklog::default(), Instant::now());
+        backlog.push(0, &added("a"));
+        for _ in 0..20 {
+            let (_, alone) = batch(&mut backlog, now);
+            backlog.failed(alone, now);
+            let Step::Wait(Some(at)) = backlog.next(now) else {
+                panic!("it waits");
+            };
+            assert!(at - now <= PAUSE.1);
+            now = at;
+        }
+        let (_, alone) = batch(&mut backlog, now);
+        backlog.failed(alone, now);
+        assert!(matches!(backlog.next(now), Step::Wait(Some(at)) if at - now == PAUSE.1));
+    }
+
+    #[test]
+    fn a_delta_is_initial_as_long_as_all_its_changes_are() {
+        let initial = Delta {
+            initial: true,
+            ..added("a")
+        };
+        for (second, expected) in [(initial.clone(), true), (added("a"), false)] {
+            let mut backlog = RouteBacklog::default();
+            backlog.push(0, &initial);
+            backlog.push(0, &second);
+            let (_, batch) = batch(&mut backlog, Instant::now());
+            assert_eq!(batch[0].initial, expected);
+        }
+    }
+
+    #[test]
+    fn no_new_object_is_taken_once_a_million_wait() {
+        let (mut backlog, delta) = (RouteBacklog::default(), added("a"));
+        for watch in 0..OBJECTS {
+            backlog.push(watch, &delta);
+        }
+        assert_eq!(backlog.take_refused(), 0);
+        backlog.push(OBJECTS, &delta);
+        backlog.push(OBJECTS + 1, &delta);
+        assert_eq!(backlog.waiting(), OBJECTS);
+        assert_eq!((backlog.take_refused(), backlog.take_refused()), (2, 0));
+        // An object that waits already is still followed.
+        backlog.push(0, &delta);
+        assert_eq!(backlog.take_refused(), 0);
+    }
 }
