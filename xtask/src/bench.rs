@@ -356,9 +356,8 @@ fn describe(name: &str, size: Size) -> String {
         "jobs" => format!("50 Jobs with {count} completions each"),
         "rollout" => format!("{owners} {kind}s with {replicas} pods each get another image"),
         "latency" => {
-            format!(
-                "pods deleted one by one, with pauses of 0 to 500 ms, and under 100 changes a second"
-            )
+            "pods deleted one by one, with pauses of 0 to 500 ms, and under 100 changes a second"
+                .into()
         }
         "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
         "steady" => format!(

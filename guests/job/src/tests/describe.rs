@@ -120,7 +120,8 @@ fn declared_defaults_are_the_effective_ones() {
         Settings::read(&Cluster::new().host()).unwrap(),
         Settings::default()
     );
-    let declared = JobController::describe().config;
+    let described = JobController::describe();
+    let declared = &described.config;
     let settings = declared
         .keys()
         .filter(|key| !key.starts_with("feature-gates."));
