@@ -9,6 +9,17 @@ use flyball_types::nearest::{nearest, with_nearest};
 
 use crate::policy::{PluginPolicy, Policy, kinds};
 
+/// Verbs that are no requests: the API server checks them for some requests, such as the creation of a role.
+const RBAC_VERBS: [&str; 7] = [
+    "approve",
+    "attest",
+    "bind",
+    "escalate",
+    "impersonate",
+    "sign",
+    "use",
+];
+
 /// A policy that can't be used. A retry helps only after it was corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
@@ -119,7 +130,8 @@ impl PluginPolicy {
             kinds::check(kind)?;
         }
         for verb in self.allow.iter().flat_map(|rule| &rule.verbs) {
-            if verb != "*" && !VERBS.contains(&verb.as_str()) {
+            let mut known = VERBS.iter().chain(&RBAC_VERBS).copied();
+            if verb != "*" && !known.any(|known| known == verb) {
                 return Err(match nearest(verb, VERBS) {
                     Some(near) => format!("`{verb}` is not a verb: did you mean `{near}`?"),
                     None => format!("`{verb}` is not a verb: use {}, or *", VERBS.join(", ")),
