@@ -75,7 +75,8 @@ impl Controller for ResourceClaims {
 
 /// Gives a pod its claims, and reserves them if the pod is on a node.
 fn sync_pod(host: &Host, gates: Gates, pod: &Pod) -> Result<(), Error> {
-    if pod.meta.is_deleting() || !reserve::needs_work(host, gates, pod)? {
+    // A claim of a pod that is done is deleted, and must not be created again.
+    if pod.meta.is_deleting() || pod.is_done() || !reserve::needs_work(host, gates, pod)? {
         return Ok(());
     }
     let group = bind::group_of(host, gates, pod)?;
