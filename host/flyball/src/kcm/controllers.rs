@@ -256,6 +256,7 @@ const fn known(name: &'static str, aliases: &'static [&'static str], start: Star
 mod tests {
     use super::*;
     use crate::kcm::feature_gates::FeatureGates;
+    use crate::kcm::versions::Versions;
 
     const GOLDEN: &str = include_str!("../../testdata/kcm-1.36-controllers.txt");
 
@@ -286,7 +287,7 @@ mod tests {
                 .find(|line| line.clone().next() == Some(name))
                 .expect("it is in the table");
             assert_eq!(line.next_back(), Some(gates.join(",").as_str()));
-            let defaults = FeatureGates::default();
+            let defaults = FeatureGates::new([], Versions::default()).expect("the defaults fit");
             let is_on = gates.iter().all(|gate| defaults.is_enabled(gate));
             let start = if is_on { Start::Default } else { Start::Gated };
             assert_eq!(find(name).map(|known| known.start), Some(start), "{name}");
