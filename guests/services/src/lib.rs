@@ -5,7 +5,6 @@
 //! - [`trigger`] computes when the change happened that a write publishes.
 //! - [`slice`] has EndpointSlices and [`write`] their writes; [`subsets`] has the content of Endpoints.
 //! - [`settings`] reads the configuration.
-//! - `testing` has the objects of the guests' tests.
 
 pub mod ip;
 pub mod pod;
@@ -14,7 +13,5 @@ pub mod service;
 pub mod settings;
 pub mod slice;
 pub mod subsets;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod testing;
 pub mod trigger;
 pub mod write;
