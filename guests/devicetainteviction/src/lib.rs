@@ -22,7 +22,9 @@ pub mod views;
 #[cfg(test)]
 mod tests;
 
+use flyball_claims::POD_GROUPS_GATE as GROUPS;
 use flyball_sdk::describe::MetricType;
+use flyball_sdk::disruption::LATENESS;
 use flyball_sdk::prelude::*;
 
 use taints::Devices;
@@ -43,8 +45,6 @@ const ALL_POOLS: &str = "*";
 
 /// The feature gate of DeviceTaintRules.
 const RULES: &str = "DRADeviceTaintRules";
-/// The feature gate of claims that PodGroups hold for their pods.
-const GROUPS: &str = "DRAWorkloadResourceClaims";
 
 /// The controller.
 pub struct DeviceTaintEviction;
@@ -120,9 +120,7 @@ fn description(with_rules: bool) -> Description {
             "Total number of Pods deleted by DeviceTaintEvictionController since its start.",
         )
         .metric(
-            MetricType::Histogram(vec![
-                0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
-            ]),
+            MetricType::Histogram(LATENESS.into()),
             evict::DURATION,
             &[],
             "Latency, in seconds, between the time when a device taint effect has been activated and a Pod's deletion via \

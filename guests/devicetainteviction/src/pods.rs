@@ -1,12 +1,10 @@
 //! Which pods use which claims, and when they are evicted.
 
+use flyball_claims::{Name, PodConsumer, name};
 use flyball_sdk::prelude::*;
 
 use crate::taints::{Devices, Eviction};
 use crate::views::{BY_CLAIM, BY_CREATED_CLAIM, Claim, Pod};
-
-/// The API group of PodGroups.
-const SCHEDULING: &str = "scheduling.k8s.io";
 
 /// The name of a claim in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,42 +16,26 @@ pub struct Reference<'a> {
 
 /// The claims that a pod references and that exist or existed.
 pub fn references(pod: &Pod) -> impl Iterator<Item = Reference<'_>> {
-    pod.claims.iter().filter_map(|entry| {
-        if let Some(name) = &entry.resource_claim_name {
-            return Some(Reference {
-                name,
-                is_own: false,
-            });
-        }
-        entry.resource_claim_template_name.as_ref()?;
-        let created = pod.created.iter().find(|one| one.name == entry.name)?;
-        let name = created.resource_claim_name.as_deref()?;
-        Some(Reference { name, is_own: true })
+    let named = pod.claims.iter().map(|entry| name(entry, &pod.created));
+    named.filter_map(|name| match name {
+        Name::Given(name) => Some(Reference {
+            name,
+            is_own: false,
+        }),
+        Name::Generated(name) => Some(Reference { name, is_own: true }),
+        Name::Unneeded | Name::NotYet | Name::Unsupported => None,
     })
 }
 
 /// Whether a pod uses a claim that it references by this name. `groups` is whether a PodGroup can hold a claim for its pods.
 pub fn uses(pod: &Pod, reference: Reference<'_>, claim: &Claim, groups: bool) -> bool {
-    let is_of_group = || {
-        groups
-            && !pod.group.is_empty()
-            && claim.meta.controller().is_some_and(|owner| {
-                let group = owner.api_version.split_once('/').map(|(group, _)| group);
-                owner.name == pod.group && owner.kind == "PodGroup" && group == Some(SCHEDULING)
-            })
+    let consumer = PodConsumer {
+        uid: &pod.meta.uid,
+        group: Some(pod.group.as_str()).filter(|group| groups && !group.is_empty()),
     };
-    let is_allowed =
-        !reference.is_own || claim.meta.is_controlled_by(&pod.meta.uid) || is_of_group();
     reference.name == claim.meta.name
-        && is_allowed
-        && claim.reserved_for.iter().any(|consumer| {
-            consumer.uid == pod.meta.uid
-                || groups
-                    && !pod.group.is_empty()
-                    && consumer.api_group == SCHEDULING
-                    && consumer.resource == "podgroups"
-                    && consumer.name == pod.group
-        })
+        && (!reference.is_own || consumer.owns(&claim.meta))
+        && consumer.has_reserved(&claim.reserved_for)
 }
 
 /// Whether a pod that is on a node uses a claim.

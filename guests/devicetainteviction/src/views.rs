@@ -1,5 +1,6 @@
 //! The fields that the controller reads.
 
+use flyball_claims::{ClaimRef, Consumer, Recorded};
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::{NO_EXECUTE, Taint, Toleration};
 use serde::Deserialize;
@@ -24,31 +25,14 @@ pub struct Pod {
         path = "spec.resourceClaims",
         fields("[*].name", "[*].resourceClaimName", "[*].resourceClaimTemplateName")
     )]
-    pub claims: Vec<PodClaim>,
+    pub claims: Vec<ClaimRef>,
     #[view(
         path = "status.resourceClaimStatuses",
         fields("[*].name", "[*].resourceClaimName")
     )]
-    pub created: Vec<CreatedClaim>,
+    pub created: Vec<Recorded>,
     #[view(path = "spec.schedulingGroup.podGroupName")]
     pub group: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodClaim {
-    pub name: String,
-    pub resource_claim_name: Option<String>,
-    pub resource_claim_template_name: Option<String>,
-}
-
-/// The claim that was created for an entry of a pod's spec.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CreatedClaim {
-    pub name: String,
-    /// `None` if no claim was needed.
-    pub resource_claim_name: Option<String>,
 }
 
 /// A pod as the API server has it, read before its eviction.
@@ -83,16 +67,6 @@ pub struct Allocated {
     pub pool: String,
     pub device: String,
     pub tolerations: Vec<Toleration>,
-}
-
-/// An object that may use a claim.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Consumer {
-    pub api_group: String,
-    pub resource: String,
-    pub name: String,
-    pub uid: String,
 }
 
 #[derive(View, Clone, Debug, Default)]

@@ -1,9 +1,10 @@
 //! Whether a claim of a pod belongs to the pod or to its PodGroup.
 
+use flyball_claims::{ClaimRef, PodConsumer};
 use flyball_sdk::prelude::*;
 
 use crate::gates::Gates;
-use crate::views::{Claim, ClaimRef, Pod, PodGroup, User};
+use crate::views::{Claim, Pod, PodGroup, User};
 
 /// Returns the PodGroup of a pod; `None` if it has none or PodGroups have no claims.
 ///
@@ -31,20 +32,24 @@ pub(crate) fn user<'a>(pod: &'a Pod, group: Option<&'a PodGroup>, claim: &ClaimR
     }
 }
 
+/// A pod as the consumer of claims.
+fn consumer(gates: Gates, pod: &Pod) -> PodConsumer<'_> {
+    PodConsumer {
+        uid: &pod.meta.uid,
+        group: pod.group.as_deref().filter(|_| gates.pod_groups),
+    }
+}
+
 /// Whether a generated claim was created for a pod or for its PodGroup.
 ///
 /// # Errors
 /// It was created for another object: the reason, for people.
 pub(crate) fn check_owner(gates: Gates, pod: &Pod, claim: &Claim) -> Result<(), String> {
-    let is_of_group = |group: &str| {
-        let owner = claim.meta.controller();
-        owner.is_some_and(|owner| owner.name == group && owner.is_of(PodGroup::KIND))
-    };
-    if claim.meta.is_controlled_by(&pod.meta.uid) {
+    let consumer = consumer(gates, pod);
+    if consumer.owns(&claim.meta) {
         return Ok(());
     }
-    let not_owner = match pod.group.as_deref().filter(|_| gates.pod_groups) {
-        Some(group) if is_of_group(group) => return Ok(()),
+    let not_owner = match consumer.group {
         Some(group) => format!("neither Pod nor PodGroup {group} is the owner"),
         None => "Pod is not owner".into(),
     };
@@ -56,9 +61,5 @@ pub(crate) fn check_owner(gates: Gates, pod: &Pod, claim: &Claim) -> Result<(), 
 
 /// Whether a claim is reserved for a pod or for its PodGroup.
 pub(crate) fn is_reserved(gates: Gates, pod: &Pod, claim: &Claim) -> bool {
-    claim.status.reserved_for.iter().any(|consumer| {
-        // A pod does not know the UID of its PodGroup.
-        let is_group = || pod.group.as_deref() == Some(&consumer.name);
-        consumer.uid == pod.meta.uid || (gates.pod_groups && consumer.is_pod_group() && is_group())
-    })
+    consumer(gates, pod).has_reserved(&claim.status.reserved_for)
 }

@@ -1,12 +1,13 @@
 //! Releases claims: removes consumers that are done, deallocates claims without consumers, and deletes generated claims
 //! whose pods are done.
 
+use flyball_claims::Consumer;
 use flyball_sdk::finalizer;
 use flyball_sdk::imports::Read;
 use flyball_sdk::prelude::*;
 
 use crate::gates::Gates;
-use crate::views::{Claim, ClaimStatus, Consumer, FINALIZER, Pod, PodGroup};
+use crate::views::{Claim, ClaimStatus, FINALIZER, Pod, PodGroup};
 
 /// Brings a claim in line with its consumers.
 pub(crate) fn release(host: &Host, gates: Gates, claim: Claim) -> Result<(), Error> {

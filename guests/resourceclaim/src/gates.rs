@@ -1,10 +1,10 @@
 //! The feature gates that the controller reads.
 
+pub(crate) use flyball_claims::POD_GROUPS_GATE as POD_GROUPS;
 use flyball_sdk::prelude::*;
 
 pub(crate) const ADMIN_ACCESS: &str = "DRAAdminAccess";
 pub(crate) const PRIORITIZED_LIST: &str = "DRAPrioritizedList";
-pub(crate) const POD_GROUPS: &str = "DRAWorkloadResourceClaims";
 
 /// The feature gates that are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 //!
 //! The errors are texts for people, which events show.
 
+use flyball_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;
 
 use crate::bind;
 use crate::gates::Gates;
 use crate::metrics;
-use crate::names::{Name, name};
-use crate::views::{CLAIM_NAME, Claim, ClaimRef, Pod, PodGroup, Spec, Template, User};
+use crate::views::{CLAIM_NAME, Claim, Pod, PodGroup, Spec, Template, User};
 
 /// The longest prefix of a generated name. The API server appends 5 characters, and names have 63 at most; one is left for
 /// a hyphen.

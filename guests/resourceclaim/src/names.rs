@@ -1,47 +1,12 @@
 //! The names of the claims that a spec refers to, and the status that records those of generated claims.
 
+use flyball_claims::{Name, Recorded, name};
 use flyball_sdk::prelude::*;
 
-use crate::views::{ClaimRef, Recorded, User};
+use crate::views::User;
 
 /// The manager of the status fields.
 const FIELD_MANAGER: &str = "ResourceClaimController";
-
-/// The claim of a [`ClaimRef`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name<'a> {
-    /// A claim that somebody created.
-    Given(&'a str),
-    /// A claim that was created from a template.
-    Generated(&'a str),
-    /// No claim is needed.
-    Unneeded,
-    /// The claim has not been created from its template yet.
-    NotYet,
-    /// The reference has none of the known fields.
-    Unsupported,
-}
-
-/// Returns the claim of a reference, given the status of the user.
-pub(crate) fn name<'a>(claim: &'a ClaimRef, recorded: &'a [Recorded]) -> Name<'a> {
-    if let Some(name) = &claim.resource_claim_name {
-        return Name::Given(name);
-    }
-    if claim.resource_claim_template_name.is_none() {
-        return Name::Unsupported;
-    }
-    match recorded.iter().find(|one| one.name == claim.name) {
-        None => Name::NotYet,
-        Some(Recorded {
-            resource_claim_name: None,
-            ..
-        }) => Name::Unneeded,
-        Some(Recorded {
-            resource_claim_name: Some(name),
-            ..
-        }) => Name::Generated(name),
-    }
-}
 
 impl User<'_> {
     /// The names of the user's claims that exist or existed.

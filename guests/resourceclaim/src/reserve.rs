@@ -1,11 +1,12 @@
 //! Reserves claims for pods that are on a node.
 
+use flyball_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;
 
 use crate::bind;
 use crate::gates::Gates;
-use crate::names::{Generated, Name, name};
-use crate::views::{Claim, ClaimRef, Pod, PodGroup};
+use crate::names::Generated;
+use crate::views::{Claim, Pod, PodGroup};
 
 /// Whether a pod lacks a claim or a reservation. If a claim with the recorded name belongs to another object, the pod waits
 /// until it is deleted.

@@ -1,5 +1,6 @@
 //! The fields that the controller reads.
 
+use flyball_claims::{ClaimRef, Consumer, Recorded, SCHEDULING};
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
@@ -7,8 +8,6 @@ use flyball_sdk::serde_json::Map;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-/// The group of PodGroups, as consumers name it.
-pub(crate) const SCHEDULING: &str = "scheduling.k8s.io";
 /// The finalizer of allocated claims.
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of a generated claim with the name under which the spec of its owner refers to it.
@@ -81,26 +80,6 @@ impl PodGroup {
     }
 }
 
-/// A claim that a spec refers to: an existing one, or one that is created from a template.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClaimRef {
-    /// The name within the spec.
-    pub(crate) name: String,
-    pub(crate) resource_claim_name: Option<String>,
-    pub(crate) resource_claim_template_name: Option<String>,
-}
-
-/// The name of the claim that was created for a [`ClaimRef`], in a status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Recorded {
-    pub(crate) name: String,
-    /// `None` if no claim is needed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resource_claim_name: Option<String>,
-}
-
 /// A pod or a PodGroup, as the owner and the consumer of claims.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User<'a> {
@@ -160,29 +139,6 @@ impl ClaimStatus {
 
     pub(crate) fn deallocate(&mut self) {
         self.others.remove("allocation");
-    }
-}
-
-/// A consumer for which a claim is reserved.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Consumer {
-    /// Empty for the core group.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) api_group: String,
-    /// The plural of the kind.
-    pub(crate) resource: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
-}
-
-impl Consumer {
-    pub(crate) fn is_pod(&self) -> bool {
-        self.api_group.is_empty() && self.resource == "pods"
-    }
-
-    pub(crate) fn is_pod_group(&self) -> bool {
-        self.api_group == SCHEDULING && self.resource == "podgroups"
     }
 }
 

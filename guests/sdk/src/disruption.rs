@@ -13,6 +13,10 @@ use crate::write::{Answer, PatchType, Write};
 /// The type of the condition.
 const CONDITION: &str = "DisruptionTarget";
 const POD: &str = "v1/Pod";
+/// The buckets, in seconds, of a histogram of how long after it was due a pod is deleted: kube-controller-manager's.
+pub const LATENESS: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
+];
 
 /// Why a controller deletes pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -194,7 +194,7 @@ mod tests {
             .collect();
         let of = |name: &str, code: &str, value| (name.to_owned(), code.to_owned(), value);
         let code = |code| [of("syncs", code, 1.0), of("seconds", code, 0.0)];
-        assert_eq!(labels, [code("200"), code("500"), code("500")].concat());
+        assert_eq!(labels, [code("200"), code("403"), code("500")].concat());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use flyball_sdk::describe::{MetricType, Queue, queue};
+use flyball_sdk::disruption::LATENESS;
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::{COMPARISON_OPERATORS, NO_EXECUTE};
 
@@ -66,9 +67,7 @@ impl Controller for TaintEviction {
                 "Total number of Pods deleted by TaintEvictionController since its start.",
             )
             .metric(
-                MetricType::Histogram(vec![
-                    0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
-                ]),
+                MetricType::Histogram(LATENESS.into()),
                 evict::DURATION,
                 &[],
                 "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its \
