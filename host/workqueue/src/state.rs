@@ -34,8 +34,8 @@ struct Key<R> {
 #[derive(Clone, Copy)]
 struct Interval {
     end: IntervalEnd,
-    /// When an urgent add may end it.
-    earliest_end: Instant,
+    /// Whether an urgent add ends it: unless the run before took longer than the interval.
+    yields: bool,
 }
 
 /// When a key's minimum interval ends, and the number of the run before it, which keeps keys of the
@@ -166,8 +166,8 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
-    /// Adds a key whose minimum interval, if it is in one or gets one after its run, ends as early
-    /// as possible.
+    /// Adds a key, and ends its minimum interval, or skips the one after its run, if the interval
+    /// yields.
     pub(crate) fn add_urgent(&mut self, key: K, priority: Priority, reason: R, now: Instant) {
         if self.shut_down {
             return;
@@ -177,18 +177,10 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             return;
         };
         entry.is_urgent = true;
-        let Some(Interval { end, earliest_end }) = entry.interval else {
-            return;
-        };
-        if earliest_end >= end.0 {
-            return;
-        }
-        self.dirty_interval_ends.remove(&end);
-        self.in_interval.remove(&end);
-        if earliest_end <= now {
+        if let Some(Interval { end, yields: true }) = entry.interval {
+            self.dirty_interval_ends.remove(&end);
+            self.in_interval.remove(&end);
             self.requeue_or_remove(key, now);
-        } else {
-            self.begin_interval(key, (earliest_end, end.1), earliest_end);
         }
     }
 
@@ -249,49 +241,42 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
             priority: Priority::Low,
         });
         let worked = now.saturating_duration_since(started);
-        // A run for an initial list or a reload must not delay the changes after it.
-        if priority == Priority::Low || self.shut_down {
-            self.requeue_or_remove(key.clone(), now);
-        } else {
-            self.begin_interval_after(key, run, started, now);
+        let interval = self.interval(run, started, priority, now);
+        match (interval, self.keys.get_mut(key)) {
+            (Some(interval), Some(entry)) if !(interval.yields && entry.is_urgent) => {
+                entry.interval = Some(interval);
+                let is_dirty = entry.pending.is_some();
+                self.in_interval.insert(interval.end, key.clone());
+                if is_dirty {
+                    self.await_interval_end(interval.end);
+                }
+            }
+            _ => self.requeue_or_remove(key.clone(), now),
         }
         self.effects.drained |= self.is_drained();
         worked
     }
 
-    /// Begins the minimum interval after a run, unless the interval has already ended.
-    fn begin_interval_after(&mut self, key: &K, run: u64, started: Instant, now: Instant) {
-        let worked = now.saturating_duration_since(started);
+    /// The minimum interval after a run; `None` if the key need not wait.
+    fn interval(
+        &self,
+        run: u64,
+        started: Instant,
+        priority: Priority,
+        now: Instant,
+    ) -> Option<Interval> {
+        // A run for an initial list or a reload must not delay the changes after it.
+        if priority == Priority::Low || self.shut_down {
+            return None;
+        }
         // A key whose runs take long is processed for half of the time at most.
+        let worked = now.saturating_duration_since(started);
         let pause = worked.min(self.minimum_interval * MAX_INTERVALS);
-        let earliest_end = if worked > self.minimum_interval {
-            now + pause
-        } else {
-            now
-        };
-        let is_urgent = self.keys.get(key).is_some_and(|entry| entry.is_urgent);
-        let end = if is_urgent {
-            earliest_end
-        } else {
-            (started + self.minimum_interval).max(now + pause)
-        };
-        if end > now {
-            self.begin_interval(key.clone(), (end, run), earliest_end);
-        } else {
-            self.requeue_or_remove(key.clone(), now);
-        }
-    }
-
-    fn begin_interval(&mut self, key: K, end: IntervalEnd, earliest_end: Instant) {
-        let Some(entry) = self.keys.get_mut(&key) else {
-            return;
-        };
-        entry.interval = Some(Interval { end, earliest_end });
-        let is_dirty = entry.pending.is_some();
-        self.in_interval.insert(end, key);
-        if is_dirty {
-            self.await_interval_end(end);
-        }
+        let end = (started + self.minimum_interval).max(now + pause);
+        (end > now).then_some(Interval {
+            end: (end, run),
+            yields: worked <= self.minimum_interval,
+        })
     }
 
     /// Makes a key that is neither processed nor in its minimum interval any more ready if it is
