@@ -43,15 +43,14 @@ impl Code {
         }
     }
 
-    /// Unloads the code if it can be loaded again. Its memory is freed as soon as no instance uses it.
-    pub(crate) fn unload(&self) {
-        if self.file.is_some() {
+    /// Unloads the code if it can be loaded again, and returns whether it can. Its memory is freed as soon as no instance uses
+    /// it.
+    pub(crate) fn unload(&self) -> bool {
+        let can_be_loaded = self.file.is_some();
+        if can_be_loaded {
             *self.loaded.lock() = None;
         }
-    }
-
-    pub(crate) fn can_be_unloaded(&self) -> bool {
-        self.file.is_some()
+        can_be_loaded
     }
 }
 

@@ -26,8 +26,7 @@ const HOSTCALL_FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exh
 /// An instance, from before it is instantiated until it is dropped.
 pub(crate) struct Instance {
     store: Store<State>,
-    /// None until the first call.
-    guest: Option<Controller>,
+    guest: Guest,
     pub(crate) meter: Arc<Meter>,
     limits: Arc<Limits>,
     calls: u32,
@@ -40,6 +39,12 @@ pub(crate) struct Instance {
     _slots: Slots,
 }
 
+enum Guest {
+    /// Until the first call.
+    Linked(Arc<ControllerPre<State>>),
+    Instantiated(Controller),
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the guest exceeded its limit of CPU time")]
 struct CpuExceeded;
@@ -47,7 +52,7 @@ struct CpuExceeded;
 impl Instance {
     /// Creates the store. The first call instantiates the component.
     pub(crate) fn new(
-        engine: &wasmtime::Engine,
+        linked: Arc<ControllerPre<State>>,
         limits: Arc<Limits>,
         tally: Arc<Tally>,
         share: Arc<Share>,
@@ -55,7 +60,7 @@ impl Instance {
     ) -> Self {
         let meter = Arc::new(Meter::new(share, limits.cpu_per_call));
         let mut store = Store::new(
-            engine,
+            linked.instance_pre().engine(),
             State::new(limits.clone(), meter.clone(), tally.clone()),
         );
         store.set_hostcall_fuel(limits.staged_bytes);
@@ -71,7 +76,7 @@ impl Instance {
         tally.instance_created();
         Self {
             store,
-            guest: None,
+            guest: Guest::Linked(linked),
             meter,
             limits,
             calls: 0,
@@ -83,19 +88,16 @@ impl Instance {
     }
 
     /// Runs one call. After an error the instance must not be used again, except for [`Instance::failure`].
-    pub(crate) async fn call<R: Request>(
-        &mut self,
-        pre: &ControllerPre<State>,
-        request: &R,
-    ) -> wasmtime::Result<R::Output> {
+    pub(crate) async fn call<R: Request>(&mut self, request: &R) -> wasmtime::Result<R::Output> {
         // The epoch may have advanced since the last call, so the deadline is the next tick. The CPU limit itself is
         // checked against the meter.
         self.store.set_epoch_deadline(1);
-        if self.guest.is_none() {
-            self.guest = Some(pre.instantiate_async(&mut self.store).await?);
+        if let Guest::Linked(linked) = &self.guest {
+            let guest = linked.instantiate_async(&mut self.store).await?;
+            self.guest = Guest::Instantiated(guest);
             self.initial_memory = self.store.data().memory.used();
         }
-        let Some(guest) = &self.guest else {
+        let Guest::Instantiated(guest) = &self.guest else {
             return Err(wasmtime::Error::msg("the component is not instantiated"));
         };
         request
@@ -170,7 +172,7 @@ impl Instance {
             trap.to_string()
                 .trim_start_matches("wasm trap: ")
                 .to_string()
-        } else if self.guest.is_none() && backtrace.is_none() {
+        } else if matches!(self.guest, Guest::Linked(_)) && backtrace.is_none() {
             return CallFailure::Instantiate(format!("{error:#}"));
         } else {
             error.root_cause().to_string()

@@ -211,12 +211,6 @@ impl Pool {
             .checked_add(self.limits.wall_per_call)
             .unwrap_or(now + FOREVER);
         self.share.charge(share::CALL_COST);
-        let linked = self.linked().map_err(|error| {
-            (
-                CallFailure::Instantiate(format!("{error:#}")),
-                Duration::ZERO,
-            )
-        })?;
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
             None => {
@@ -229,9 +223,15 @@ impl Pool {
                 drop(waits);
                 match slots {
                     Ok(Some(slots)) => {
+                        let linked = self.linked().map_err(|error| {
+                            (
+                                CallFailure::Instantiate(format!("{error:#}")),
+                                Duration::ZERO,
+                            )
+                        })?;
                         let (limits, tally, share) =
                             (self.limits.clone(), self.tally.clone(), self.share.clone());
-                        Instance::new(&self.shared.wasmtime, limits, tally, share, slots)
+                        Instance::new(linked, limits, tally, share, slots)
                     }
                     Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
                     Err(_) => {
@@ -252,7 +252,7 @@ impl Pool {
             let mut call = pin!(meter.run(
                 &self.shared.ticker,
                 &self.tally.hits,
-                instance.call(&linked, request)
+                instance.call(request)
             ));
             let (wall_deadline, mut extension) = (deadline, Duration::ZERO);
             loop {
@@ -317,9 +317,8 @@ impl Pool {
 
     /// Unloads the code if it can be loaded again and has not run for `max_idle`.
     fn unload(&self, max_idle: Duration) {
-        if self.code.can_be_unloaded() && self.last_used.lock().elapsed() >= max_idle {
+        if self.last_used.lock().elapsed() >= max_idle && self.code.unload() {
             *self.linked.lock() = None;
-            self.code.unload();
         }
     }
 
