@@ -33,7 +33,7 @@ struct Spec {
 }
 
 /// The values of all gates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
     gates: BTreeMap<&'static str, Gate>,
     /// Names that Kubernetes does not know.

@@ -221,13 +221,13 @@ fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use flyball_types::Kind;
     use flyball_types::description::Description;
 
     use super::*;
 
-    const TEXT: &str = r#"
+    pub(crate) const TEXT: &str = r#"
         [plugins.greeter]
         service-account = "flyball/greeter"
         imports = ["discovery"]
@@ -243,7 +243,7 @@ mod tests {
         verbs = ["*"]
     "#;
 
-    fn parse(text: &str) -> Result<Policy, String> {
+    pub(crate) fn parse(text: &str) -> Result<Policy, String> {
         Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
     }
 

@@ -93,6 +93,15 @@ struct Process {
 }
 
 impl Process {
+    /// Waits until it says that this process holds the lease, and returns what it says.
+    async fn waits_behind(&mut self, holder: &str) -> String {
+        let begins = format!("{holder} holds the lease");
+        let is_told =
+            |waits: &Option<String>| waits.as_ref().is_some_and(|told| told.starts_with(&begins));
+        let told = self.waits.wait_for(is_told).await.expect("it runs").clone();
+        told.unwrap_or_default()
+    }
+
     fn start(cluster: &Cluster) -> Self {
         let cluster = cluster.clone();
         let (connection, _) = serve(move |request| cluster.respond(request));
@@ -157,14 +166,7 @@ async fn a_standby_tells_another_program_from_another_flyball() {
     let cluster = Cluster::default();
     cluster.hold_by("stock");
     let mut process = Process::start(&cluster);
-    let is_told = |waits: &Option<String>| waits.is_some();
-    let told = process
-        .waits
-        .wait_for(is_told)
-        .await
-        .expect("it runs")
-        .clone();
-    let told = told.unwrap_or_default();
+    let told = process.waits_behind("stock").await;
     assert!(
         told.starts_with("stock holds the lease kube-system/flyball and is another program")
             && told.contains("`--controllers=`"),
@@ -175,16 +177,7 @@ async fn a_standby_tells_another_program_from_another_flyball() {
     let flyball = "node-1_2c1f6b0e5d644c0e9a3e0f6a7f0f3f11";
     for (holder, is_another) in [(flyball, false), (stock, true)] {
         cluster.hold_by(holder);
-        let begins = format!("{holder} holds the lease");
-        let is_told =
-            |waits: &Option<String>| waits.as_ref().is_some_and(|told| told.starts_with(&begins));
-        let told = process
-            .waits
-            .wait_for(is_told)
-            .await
-            .expect("it runs")
-            .clone();
-        let told = told.unwrap_or_default();
+        let told = process.waits_behind(holder).await;
         assert_eq!(told.contains("another program"), is_another, "{told}");
     }
     cluster.lease.lock()["spec"]["holderIdentity"] = "".into();

@@ -1,12 +1,11 @@
 //! What policies permit and refuse.
 
-use std::path::Path;
 use std::time::Duration;
 
 use flyball_types::description::Description;
 
 use super::*;
-use crate::policy::Policy;
+use crate::policy::file::tests::{TEXT, parse};
 
 #[test]
 fn a_denial_is_one_line_whatever_the_guest_names() {
@@ -21,26 +20,6 @@ fn a_denial_is_one_line_whatever_the_guest_names() {
         let message = denied.unwrap_err().message;
         assert!(!message.contains(char::is_control), "{message:?}");
     }
-}
-
-const TEXT: &str = r#"
-        [plugins.greeter]
-        service-account = "flyball/greeter"
-        imports = ["discovery"]
-        config = { greeting = "hello" }
-        limits = { cpu = "250ms", memory = "64Mi" }
-        [[plugins.greeter.allow]]
-        kinds = ["v1/ConfigMap"]
-        verbs = ["create", "update"]
-        namespaces = ["demo"]
-        [[plugins.greeter.allow]]
-        kinds = ["apps/v1/Deployment"]
-        subresource = "status"
-        verbs = ["*"]
-    "#;
-
-fn parse(text: &str) -> Result<Policy, String> {
-    Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
 }
 
 #[test]
