@@ -201,11 +201,8 @@ impl Record {
 
     /// A version in words: its name, if that is known, and its digest.
     pub(crate) fn words(&self, name: &str, digest: &str) -> String {
-        let named = self.0.get(name).and_then(|own| own.names.get(digest));
-        match named {
-            Some(named) => format!("{} (sha256:{digest})", printable(named)),
-            None => format!("sha256:{digest}"),
-        }
+        let versions = self.0.get(name);
+        versions.map_or_else(|| format!("sha256:{digest}"), |own| own.words(digest))
     }
 
     /// Records that the version `runs` takes the place of the file's.
@@ -233,6 +230,14 @@ impl PluginVersions {
         digests.chain(pinned).map(String::as_str)
     }
 
+    /// A version in words: its name, if that is known, and its digest.
+    fn words(&self, digest: &str) -> String {
+        match self.names.get(digest) {
+            Some(named) => format!("{} (sha256:{digest})", printable(named)),
+            None => format!("sha256:{digest}"),
+        }
+    }
+
     /// The version that the operator names by its own name, or by the beginning of its digest.
     fn named<'a>(
         &'a self,
@@ -253,10 +258,7 @@ impl PluginVersions {
             [] => "no such version is kept",
             _ => "several versions match: name one by its digest",
         };
-        let kept = all.iter().map(|digest| match self.names.get(*digest) {
-            Some(named) => format!("{} (sha256:{digest})", printable(named)),
-            None => format!("sha256:{digest}"),
-        });
+        let kept = all.iter().map(|digest| self.words(digest));
         Err(RollbackError::NoSuchVersion {
             name: plugin.to_owned(),
             asked: printable(asked),
@@ -647,7 +649,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (folder, mut record) = open(&home);
         let store = VersionStore::start(Some(folder.clone()));
-        let wasm: [&[u8]; 4] = [b"1", b"2", b"3", b"4"];
+        let wasm: [&[u8]; 7] = [b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
         let digests = wasm.map(digest);
         for (digest, wasm) in digests.iter().zip(wasm) {
             store.keep(digest, wasm.into());
@@ -656,7 +658,8 @@ mod tests {
         store.write(&record, BTreeSet::from([digests[0].clone()]), None);
         store.close().await;
         let kept = digests.map(|digest| folder.read(&digest).is_ok());
-        assert_eq!(kept, [true, false, true, true]);
+        // The first is in use. The last five are the current version, the previous one and the three before it.
+        assert_eq!(kept, [true, false, true, true, true, true, true]);
     }
 
     #[tokio::test]

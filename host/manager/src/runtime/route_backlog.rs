@@ -228,6 +228,8 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn object(name: &str, version: u32) -> Arc<Object> {
@@ -400,7 +402,8 @@ mod tests {
     fn sized(name: &str, bytes: usize) -> Delta {
         let with = |padding: usize| {
             let padding = "x".repeat(padding);
-            format!(r#"{{"metadata": {{"name": "{name}", "uid": "{name}"}}, "data": "{padding}"}}"#)
+            let metadata = json!({"name": name, "uid": name, "resourceVersion": "1"});
+            json!({"metadata": metadata, "data": padding}).to_string()
         };
         let json = with(bytes - with(0).len());
         let object = Object::parse(json.as_bytes()).expect("it is an object");
