@@ -34,6 +34,7 @@ async fn migrated_controllers_run_only_under_the_second_lease() -> Result<()> {
         "--leader-elect=true",
         "--leader-elect-retry-period=500ms",
         "--enable-leader-migration",
+        "--use-service-account-credentials=true",
     ];
     let mut args = args.map(str::to_owned).to_vec();
     args.push(format!("--leader-migration-config={}", file.display()));
