@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// Longest text of a selector in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -296,15 +298,12 @@ fn is_name(text: &str) -> bool {
 
 /// The two forms of JSON. The values of the API's own fields are never strings, which tells the
 /// forms apart.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Spec {
     Selector(Fields),
     Map(BTreeMap<String, String>),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default)]
 struct Fields {
     match_labels: Option<BTreeMap<String, String>>,
     match_expressions: Option<Vec<Expression>>,
@@ -315,6 +314,99 @@ struct Expression {
     key: String,
     operator: Operator,
     values: Option<Vec<String>>,
+}
+
+/// Read in one pass, because many selectors are read for each change of a pod.
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SpecVisitor)
+    }
+}
+
+struct SpecVisitor;
+
+impl<'de> Visitor<'de> for SpecVisitor {
+    type Value = Spec;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a label selector, or a map of labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Spec, A::Error> {
+        let (mut fields, mut labels) = (Fields::default(), BTreeMap::new());
+        let mut is_selector = false;
+        while let Some(key) = map.next_key::<String>()? {
+            match (map.next_value()?, &*key) {
+                (Member::Text(value), _) => {
+                    labels.insert(key, value);
+                    continue;
+                }
+                (Member::Null, MATCH_LABELS | MATCH_EXPRESSIONS) => {}
+                (Member::Labels(labels), MATCH_LABELS) => fields.match_labels = Some(labels),
+                (Member::Expressions(all), MATCH_EXPRESSIONS) => {
+                    fields.match_expressions = Some(all);
+                }
+                _ => {
+                    return Err(A::Error::unknown_field(
+                        &key,
+                        &[MATCH_LABELS, MATCH_EXPRESSIONS],
+                    ));
+                }
+            }
+            is_selector = true;
+        }
+        match (is_selector, labels.first_key_value()) {
+            (_, None) => Ok(Spec::Selector(fields)),
+            (false, Some(_)) => Ok(Spec::Map(labels)),
+            (true, Some((label, _))) => Err(A::Error::unknown_field(
+                label,
+                &[MATCH_LABELS, MATCH_EXPRESSIONS],
+            )),
+        }
+    }
+}
+
+const MATCH_LABELS: &str = "matchLabels";
+const MATCH_EXPRESSIONS: &str = "matchExpressions";
+
+/// The value of a field of either form.
+enum Member {
+    Null,
+    Text(String),
+    Labels(BTreeMap<String, String>),
+    Expressions(Vec<Expression>),
+}
+
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MemberVisitor)
+    }
+}
+
+struct MemberVisitor;
+
+impl<'de> Visitor<'de> for MemberVisitor {
+    type Value = Member;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("labels, expressions or the value of a label")
+    }
+
+    fn visit_unit<E>(self) -> Result<Member, E> {
+        Ok(Member::Null)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Member, E> {
+        Ok(Member::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Member, A::Error> {
+        BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(Member::Labels)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Member, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Member::Expressions)
+    }
 }
 
 impl FromStr for LabelSelector {
@@ -576,6 +668,9 @@ mod tests {
             json!([]),
             json!("a=1"),
             json!({"a": 1}),
+            json!({"matchLabels": {"a": "1"}, "b": "2"}),
+            json!({"matchExpressions": null, "b": "2"}),
+            json!({"matchLabels": [], "matchExpressions": {}}),
             json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
         ] {
             assert!(of(wrong.clone()).is_err(), "{wrong}");
