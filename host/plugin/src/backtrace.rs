@@ -8,21 +8,18 @@ use wasmtime::WasmBacktrace;
 /// Maximum length of a name, in bytes. Longer names are cut, because a mangled name may stand for gigabytes.
 const MAX_NAME: usize = 200;
 
-/// The functions of a backtrace, one per line, the innermost first. None if it has none.
+/// The functions of a backtrace that have names, one per line, the innermost first. None if none has one, as in a component
+/// without debug information.
 pub(crate) fn function_names(backtrace: &WasmBacktrace) -> Option<String> {
-    let frames: Vec<String> = backtrace
-        .frames()
-        .iter()
-        .map(|frame| {
-            let module = frame.module().name().unwrap_or("<unknown>");
-            let function = match frame.func_name() {
-                Some(name) => readable(name),
-                None => format!("<wasm function {}>", frame.func_index()),
-            };
-            format!("{}!{function}", cut(module))
+    let named = backtrace.frames().iter().filter_map(|frame| {
+        let function = readable(frame.func_name()?);
+        Some(match frame.module().name() {
+            Some(module) => format!("{}!{function}", cut(module)),
+            None => function,
         })
-        .collect();
-    (!frames.is_empty()).then(|| frames.join("\n"))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join("\n"))
 }
 
 /// Demangles the name of a Rust function, and cuts any name.

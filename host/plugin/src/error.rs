@@ -138,7 +138,7 @@ pub enum CallFailure {
         /// The last error that the guest logged in this call, or the end of its stderr. For a panic, the panic's
         /// message.
         last_error: Option<String>,
-        /// The guest's functions, one per line, the innermost first.
+        /// The guest's functions that have names, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The guest computed for too long.
@@ -147,7 +147,7 @@ pub enum CallFailure {
         /// The CPU time of the call.
         used: Duration,
         limit: Duration,
-        /// The guest's functions, one per line, the innermost first.
+        /// The guest's functions that have names, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The call took too long, most of it waiting.
@@ -179,7 +179,7 @@ pub enum CallFailure {
         owner: MemoryOwner,
         /// See [`CallFailure::Trap`].
         last_error: Option<String>,
-        /// The guest's functions, one per line, the innermost first.
+        /// The guest's functions that have names, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The component could not be instantiated.
@@ -214,7 +214,7 @@ impl CallError {
         !matches!(self.failure, CallFailure::Shutdown)
     }
 
-    /// The guest's functions at the point of failure, one per line, the innermost first.
+    /// The guest's functions at the point of failure that have names, one per line, the innermost first.
     pub fn backtrace(&self) -> Option<&str> {
         match &self.failure {
             CallFailure::Trap { backtrace, .. }

@@ -129,9 +129,9 @@ impl Instance {
     /// Returns the reason why a call failed with this error.
     pub(crate) fn failure(&self, error: &wasmtime::Error) -> CallFailure {
         let state = self.store.data();
-        let backtrace = error
-            .downcast_ref::<WasmBacktrace>()
-            .and_then(function_names);
+        let frames = error.downcast_ref::<WasmBacktrace>();
+        let has_run = frames.is_some_and(|frames| !frames.frames().is_empty());
+        let backtrace = frames.and_then(function_names);
         if error.is::<CpuExceeded>() {
             let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
             return CallFailure::CpuLimit {
@@ -172,7 +172,7 @@ impl Instance {
             trap.to_string()
                 .trim_start_matches("wasm trap: ")
                 .to_string()
-        } else if matches!(self.guest, Guest::Linked(_)) && backtrace.is_none() {
+        } else if matches!(self.guest, Guest::Linked(_)) && !has_run {
             return CallFailure::Instantiate(format!("{error:#}"));
         } else {
             error.root_cause().to_string()
