@@ -4,6 +4,8 @@ use std::fmt;
 
 use flyball_types::ApiError;
 
+use crate::view::without_position;
+
 /// The error of a reconcile or of a step of it.
 #[derive(Debug)]
 pub enum Error {
@@ -77,7 +79,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Api(error) => write!(f, "{error}"),
-            Self::Malformed(what, error) => write!(f, "{what} is malformed: {error}"),
+            Self::Malformed(what, error) => {
+                let error = error.to_string();
+                write!(f, "{what} is malformed: {}", without_position(&error))
+            }
             Self::Failed(message) | Self::Terminal(message) => write!(f, "{message}"),
             Self::Doing(what, error) => write!(f, "{what}: {error}"),
         }

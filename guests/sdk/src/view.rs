@@ -96,6 +96,8 @@ pub mod derive {
     pub trait Slots: Default {
         /// The number of fields.
         const COUNT: usize;
+        /// The paths of the fields, for errors.
+        const PATHS: &'static [&'static str];
         /// Whether the tree has a [`Node::List`]. Views without one don't include the code for it.
         const HAS_FILTERS: bool;
         /// The positions of the fields' values in an object.
@@ -172,6 +174,22 @@ impl<'de, S: Slots> Visitor<'de> for Whole<'_, S> {
     }
 }
 
+/// Adds the path of a field to an error about its value.
+#[cold]
+fn at<E: serde::de::Error>(path: &str, error: E) -> E {
+    E::custom(format_args!(
+        "{path}: {}",
+        without_position(&error.to_string())
+    ))
+}
+
+/// An error of the JSON parser without its position, which means nothing to somebody who does not see the text.
+pub(crate) fn without_position(error: &str) -> &str {
+    error
+        .rsplit_once(" at line ")
+        .map_or(error, |(error, _)| error)
+}
+
 /// A value in an object and how it is read.
 struct Below<'a, S> {
     view: &'a mut S,
@@ -183,7 +201,10 @@ impl<'de, S: Slots> DeserializeSeed<'de> for Below<'_, S> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.node {
-            Node::Slot(slot) => self.view.fill(slot, deserializer),
+            Node::Slot(slot) => {
+                let filled = self.view.fill(slot, deserializer);
+                filled.map_err(|error| at(S::PATHS[slot], error))
+            }
             _ => deserializer.deserialize_any(self),
         }
     }
@@ -383,6 +404,24 @@ mod tests {
     fn a_wrong_type_is_an_error() {
         assert!(serde_json::from_str::<Sample>(r#"{"spec": 1}"#).is_err());
         assert!(serde_json::from_str::<Sample>(r#"{"spec": {"replicas": "two"}}"#).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_object_the_field_what_it_has_and_what_was_expected() {
+        for (object, error) in [
+            (
+                r#"{"spec": {"replicas": "two"}}"#,
+                "spec.replicas: invalid type: string \"two\", expected i32",
+            ),
+            (
+                r#"{"spec": {"deep": {"names": ["a", 1]}}}"#,
+                "spec.deep.names: invalid type: integer `1`, expected a string",
+            ),
+        ] {
+            let read = crate::host::parse::<Sample>(object.as_bytes(), Sample::KIND, "demo", "web");
+            let expected = format!("example.com/v1/Sample demo/web is malformed: {error}");
+            assert_eq!(read.unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(crate) fn expand(view: &View) -> TokenStream {
 
             impl derive::Slots for #name {
                 const COUNT: usize = #count;
+                const PATHS: &'static [&'static str] = &[#(#paths),*];
                 const HAS_FILTERS: bool = #has_filters;
                 const TREE: derive::Node = #tree;
 
