@@ -38,6 +38,6 @@ pub use plugins::rollback::RollbackTo;
 pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
 pub use plugins::{PluginOptions, Sources, Telemetry};
 pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
-pub use runtime::history::{Performance, Reconciled};
+pub use runtime::history::{Failure, Performance, Reconciled};
 pub use runtime::object_name::usual_plural;
 pub use signer::{AuthorityError, KeyError, Signer};

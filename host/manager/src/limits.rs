@@ -1,6 +1,7 @@
 //! The host's limits on what one plugin may use, and metrics of how often each was reached. The limits of the guest itself are
 //! in `flyball_plugin`.
 
+pub(crate) mod counts;
 pub(crate) mod host_limits;
 pub(crate) mod plugin_metrics;
 pub(crate) mod quarantine;

@@ -1,7 +1,7 @@
 //! Responses of the host as text tables. What plugins and the API server say in them looks like no row or cell of its
 //! own.
 
-use flyball_manager::{PluginState, PluginStatus, Reconciled};
+use flyball_manager::{PluginStatus, Reconciled};
 use flyball_types::{printable, quoted};
 
 /// Aligns the columns. The last column is not padded.
@@ -64,8 +64,8 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
     for plugin in plugins {
         let work = &plugin.performance;
         let state = match (plugin.state, plugin.rolled_back) {
-            (state, true) => format!("{} (rolled back)", state_name(state)),
-            (state, false) => state_name(state).to_owned(),
+            (state, true) => format!("{} (rolled back)", state.name()),
+            (state, false) => state.name().to_owned(),
         };
         rows.push(vec![
             plugin.name.clone(),
@@ -89,7 +89,11 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
             text.push_str(&paragraph(&format!("{name}: {reason}")));
         }
         if let Some(error) = &plugin.performance.last_error {
-            text.push_str(&paragraph(&format!("{name}: last error: {error}")));
+            let digest: String = error.digest.chars().take(12).collect();
+            let (at, message) = (&error.at, &error.message);
+            text.push_str(&paragraph(&format!(
+                "{name}: last error, at {at} in the version {digest}: {message}"
+            )));
         }
     }
     text
@@ -120,17 +124,6 @@ pub(super) fn why(reconciles: &[Reconciled]) -> String {
         ]);
     }
     columns(&rows)
-}
-
-fn state_name(state: PluginState) -> &'static str {
-    match state {
-        PluginState::Running => "running",
-        PluginState::Quarantined => "quarantined",
-        PluginState::Standby => "standby",
-        PluginState::Starting => "starting",
-        PluginState::Pending => "pending",
-        PluginState::Failed => "failed",
-    }
 }
 
 fn milliseconds(value: f64) -> String {

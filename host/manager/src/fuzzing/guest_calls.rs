@@ -65,6 +65,7 @@ impl GuestCalls {
                 account: None,
                 limits: limits.clone(),
             },
+            reconciles: Arc::default(),
             history: Arc::default(),
             metrics: CustomMetrics::declare(&metrics, &description, false),
         };
@@ -80,6 +81,7 @@ impl GuestCalls {
             runtime: tokio::runtime::Handle::current(),
             settings: Settings {
                 description,
+                digest: "".into(),
                 policy,
                 values: BTreeMap::new(),
                 pace: Pace::default(),

@@ -1,15 +1,20 @@
-//! Metrics of what one plugin uses and how often it reached its limits. They are read at each scrape.
+//! Metrics of what one plugin does and uses, and how often it reached its limits. They are read at each scrape.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::UNIX_EPOCH;
 
 use flyball_plugin::{Limit, Stats};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError, OnScrape};
 use parking_lot::Mutex;
 
+use crate::limits::counts::Counts;
 use crate::limits::host_limits::HostLimits;
 use crate::limits::quarantine::State;
+use crate::plugins::status::{PluginState, PluginStatus};
+use crate::runtime::history::History;
 
 /// Exports one plugin's metrics while it lives.
 #[must_use = "the plugin's gauges are removed when this is dropped"]
@@ -19,12 +24,30 @@ pub(crate) struct PluginMetrics {
 }
 
 /// Where the values come from.
+pub(crate) struct Sources {
+    pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
+    pub(crate) limits: Arc<HostLimits>,
+    /// How often a request to the API server waited for its [`RateLimiter`](crate::limits::rate::RateLimiter).
+    pub(crate) waits: Vec<Arc<AtomicU64>>,
+    /// The reconciles, by result.
+    pub(crate) reconciles: Arc<Counts<1>>,
+    /// The writes, by verb and result.
+    pub(crate) writes: Arc<Counts<2>>,
+    /// Shared by all versions.
+    pub(crate) history: Arc<History>,
+    pub(crate) info: Info,
+}
+
+/// What `flyball_plugin_info` says of a version.
+pub(crate) struct Info {
+    pub(crate) version: String,
+    pub(crate) digest: String,
+    pub(crate) state: Box<dyn Fn() -> PluginState + Send + Sync>,
+}
+
 struct Source {
     name: Arc<str>,
-    stats: Box<dyn Fn() -> Stats + Send + Sync>,
-    limits: Arc<HostLimits>,
-    /// How often a request to the API server waited for its rate limiter.
-    waits: Vec<Arc<AtomicU64>>,
+    sources: Sources,
     families: Families,
     exported: Mutex<Exported>,
 }
@@ -34,6 +57,9 @@ struct Source {
 struct Exported {
     stats: Stats,
     hits: Vec<u64>,
+    reconciles: BTreeMap<[&'static str; 1], u64>,
+    writes: BTreeMap<[&'static str; 2], u64>,
+    state: Option<PluginState>,
 }
 
 struct Families {
@@ -46,6 +72,20 @@ struct Families {
     calls: CounterVec,
     failures: CounterVec,
     hits: CounterVec,
+    reconciles: CounterVec,
+    writes: CounterVec,
+    last_success: GaugeVec,
+    info: GaugeVec,
+}
+
+/// The family of `flyball_plugin_info`.
+fn info(metrics: &Metrics) -> Result<GaugeVec, MetricsError> {
+    metrics.gauge(
+        "flyball_plugin_info",
+        "1 for each version of a plugin that runs or waits, by its version, the SHA-256 of its file, and its state as in \
+         `flyball status`.",
+        &["plugin", "version", "digest", "state"],
+    )
 }
 
 impl Families {
@@ -93,25 +133,38 @@ impl Families {
                 "How often a limit of the plugin held it back, by the limit's key in the policy.",
                 &["plugin", "limit"],
             )?,
+            reconciles: metrics.counter(
+                "flyball_plugin_reconciles_total",
+                "Reconciles of the plugin, by result: success, requeue_after, error (it is retried), terminal_error (it is not), \
+                 or call_failed (the call did not return).",
+                &["plugin", "result"],
+            )?,
+            writes: metrics.counter(
+                "flyball_plugin_api_writes_total",
+                "Writes of the plugin to the API server, by verb and result: success, conflict, not_found, refused (another \
+                 response 4xx), unknown (no response, or a response 5xx), or not_sent (the host denied it, or it was stopped).",
+                &["plugin", "verb", "result"],
+            )?,
+            last_success: metrics.gauge(
+                "flyball_plugin_last_success_timestamp_seconds",
+                "When the last reconcile of the plugin that did not fail ended, in seconds since 1970.",
+                label,
+            )?,
+            info: info(metrics)?,
         })
     }
 }
 
 impl PluginMetrics {
-    /// Starts the export. `waits` are those of the plugin's [`RateLimiter`](crate::limits::rate::RateLimiter)s. Fails if the
-    /// host's metrics can't be declared, which is a fault of the host.
+    /// Starts the export. Fails if the host's metrics can't be declared, which is a fault of the host.
     pub(crate) fn new(
         metrics: &Metrics,
         name: Arc<str>,
-        stats: impl Fn() -> Stats + Send + Sync + 'static,
-        limits: Arc<HostLimits>,
-        waits: Vec<Arc<AtomicU64>>,
+        sources: Sources,
     ) -> Result<Self, MetricsError> {
         let source = Arc::new(Source {
             name,
-            stats: Box::new(stats),
-            limits,
-            waits,
+            sources,
             families: Families::new(metrics)?,
             exported: Mutex::default(),
         });
@@ -126,70 +179,128 @@ impl PluginMetrics {
 
 impl Source {
     fn export(&self) {
-        let (stats, families, plugin) = ((self.stats)(), &self.families, &[&*self.name]);
-        families
-            .memory
-            .with_label_values(plugin)
-            .set(stats.memory as f64);
-        families
-            .instances
-            .with_label_values(plugin)
-            .set(stats.live as f64);
-        let is_running = self.limits.quarantine.state() == State::Running;
-        families
-            .quarantined
-            .with_label_values(plugin)
-            .set(if is_running { 0.0 } else { 1.0 });
-        families
-            .route_failing
-            .with_label_values(plugin)
-            .set(self.limits.route.failing() as f64);
-        let hits = self.hits(&stats);
+        let (sources, families) = (&self.sources, &self.families);
+        let (stats, name) = ((sources.stats)(), &*self.name);
+        let set = |family: &GaugeVec, value: f64| family.with_label_values(&[name]).set(value);
+        set(&families.memory, stats.memory as f64);
+        set(&families.instances, stats.live as f64);
+        let is_running = sources.limits.quarantine.state() == State::Running;
+        set(&families.quarantined, if is_running { 0.0 } else { 1.0 });
+        set(
+            &families.route_failing,
+            sources.limits.route.failing() as f64,
+        );
+        let success = sources.history.last_success();
+        if let Some(since) = success.and_then(|at| at.duration_since(UNIX_EPOCH).ok()) {
+            set(&families.last_success, since.as_secs_f64());
+        }
+
         let mut exported = self.exported.lock();
-        let count = |family: &CounterVec, labels: &[&str], more: f64| {
-            family.with_label_values(labels).inc_by(more)
-        };
         let before = std::mem::replace(&mut exported.stats, stats);
-        count(
-            &families.cpu,
-            plugin,
-            stats.cpu.saturating_sub(before.cpu).as_secs_f64(),
-        );
-        count(
-            &families.throttled,
-            plugin,
-            stats.waited.saturating_sub(before.waited).as_secs_f64(),
-        );
-        count(
+        let add = |family: &CounterVec, more: f64| family.with_label_values(&[name]).inc_by(more);
+        let cpu = stats.cpu.saturating_sub(before.cpu);
+        add(&families.cpu, cpu.as_secs_f64());
+        let waited = stats.waited.saturating_sub(before.waited);
+        add(&families.throttled, waited.as_secs_f64());
+        add(
             &families.calls,
-            plugin,
             stats.calls.saturating_sub(before.calls) as f64,
         );
-        count(
+        add(
             &families.failures,
-            plugin,
             stats.failures.saturating_sub(before.failures) as f64,
         );
+        let hits = self.hits(&stats);
         exported.hits.resize(hits.len(), 0);
         for ((limit, hits), exported) in hits.into_iter().zip(&mut exported.hits) {
-            count(
-                &families.hits,
-                &[&self.name, limit],
-                hits.saturating_sub(*exported) as f64,
-            );
+            let more = hits.saturating_sub(*exported);
+            let counter = families.hits.with_label_values(&[name, limit]);
+            counter.inc_by(more as f64);
             *exported = hits;
         }
+        let reconciles = sources.reconciles.all();
+        export_counts(
+            &families.reconciles,
+            name,
+            &mut exported.reconciles,
+            reconciles,
+        );
+        let writes = sources.writes.all();
+        export_counts(&families.writes, name, &mut exported.writes, writes);
+        self.export_info(&mut exported.state, Some((sources.info.state)()));
+    }
+
+    /// Exports the state of the version in place of the one exported before. None removes it.
+    fn export_info(&self, exported: &mut Option<PluginState>, state: Option<PluginState>) {
+        let (info, family) = (&self.sources.info, &self.families.info);
+        let labels = |state: PluginState| [&*self.name, &info.version, &info.digest, state.name()];
+        if let Some(before) = exported.filter(|before| Some(*before) != state) {
+            // Fails only if the series was removed before.
+            let _ = family.remove_label_values(&labels(before));
+        }
+        if let Some(state) = state {
+            family.with_label_values(&labels(state)).set(1.0);
+        }
+        *exported = state;
     }
 
     /// Returns how often each limit was reached, always in the same order.
     fn hits(&self, stats: &Stats) -> Vec<(&'static str, u64)> {
         let of_guest = Limit::ALL.map(|limit| (limit.name(), stats.hits.of(limit)));
-        let waits = self.waits.iter().map(|waits| waits.load(Relaxed)).sum();
+        let waits = self.sources.waits.iter().map(|waits| waits.load(Relaxed));
         of_guest
             .into_iter()
-            .chain(self.limits.hits())
-            .chain([("writes-per-second", waits)])
+            .chain(self.sources.limits.hits())
+            .chain([("writes-per-second", waits.sum())])
             .collect()
+    }
+}
+
+/// Adds to a family what was counted since it was `exported`. The first label is the plugin's name.
+fn export_counts<const N: usize>(
+    family: &CounterVec,
+    plugin: &str,
+    exported: &mut BTreeMap<[&'static str; N], u64>,
+    counts: BTreeMap<[&'static str; N], u64>,
+) {
+    for (labels, count) in &counts {
+        let more = count - exported.get(labels).copied().unwrap_or(0);
+        let labels: Vec<&str> = std::iter::once(plugin)
+            .chain(labels.iter().copied())
+            .collect();
+        family.with_label_values(&labels).inc_by(more as f64);
+    }
+    *exported = counts;
+}
+
+/// Exports `flyball_plugin_info` for plugins of which no version runs.
+pub(crate) struct WaitingInfo {
+    family: GaugeVec,
+    /// The labels of each plugin, by its name.
+    exported: BTreeMap<String, [String; 4]>,
+}
+
+impl WaitingInfo {
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricsError> {
+        Ok(Self {
+            family: info(metrics)?,
+            exported: BTreeMap::new(),
+        })
+    }
+
+    pub(crate) fn show(&mut self, status: &PluginStatus) {
+        self.remove(&status.name);
+        let state = status.state.name().to_owned();
+        let labels = [&status.name, &status.version, &status.digest, &state].map(String::clone);
+        self.family.with_label_values(&labels).set(1.0);
+        self.exported.insert(status.name.clone(), labels);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        if let Some(labels) = self.exported.remove(name) {
+            // Fails only if the series was removed before.
+            let _ = self.family.remove_label_values(&labels);
+        }
     }
 }
 
@@ -202,15 +313,19 @@ impl Drop for PluginMetrics {
             &self.source.families.instances,
             &self.source.families.quarantined,
             &self.source.families.route_failing,
+            &self.source.families.last_success,
         ] {
             // Fails only if the series was removed before.
             let _ = vec.remove_label_values(&[&*self.source.name]);
         }
+        let exported = &mut self.source.exported.lock().state;
+        self.source.export_info(exported, None);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use flyball_serving::Metrics;
@@ -218,9 +333,28 @@ mod tests {
     use super::*;
     use crate::limits::quarantine::Admission;
     use crate::policy::LimitPolicy;
+    use crate::runtime::history::Entry;
+    use crate::runtime::history::tests::entry;
 
     fn limits(policy: &LimitPolicy) -> Arc<HostLimits> {
         HostLimits::new("faulty".into(), policy, false, Arc::default())
+    }
+
+    /// Sources of a version that has done nothing.
+    fn sources(limits: Arc<HostLimits>) -> Sources {
+        Sources {
+            stats: Box::new(Stats::default),
+            limits,
+            waits: Vec::new(),
+            reconciles: Arc::default(),
+            writes: Arc::default(),
+            history: Arc::default(),
+            info: Info {
+                version: String::new(),
+                digest: String::new(),
+                state: Box::new(|| PluginState::Running),
+            },
+        }
     }
 
     #[test]
@@ -239,15 +373,34 @@ mod tests {
             ..Stats::default()
         }));
         let read = stats.clone();
-        let waits = vec![Arc::new(AtomicU64::new(3)), Arc::new(AtomicU64::new(4))];
-        let exported = PluginMetrics::new(
-            &metrics,
-            "faulty".into(),
-            move || *read.lock(),
-            limits.clone(),
-            waits,
-        )
-        .unwrap();
+        let state = Arc::new(Mutex::new(PluginState::Starting));
+        let read_state = state.clone();
+        let (reconciles, writes) = (Arc::<Counts<1>>::default(), Arc::<Counts<2>>::default());
+        let history = Arc::<History>::default();
+        let sources = Sources {
+            stats: Box::new(move || *read.lock()),
+            waits: vec![Arc::new(AtomicU64::new(3)), Arc::new(AtomicU64::new(4))],
+            reconciles: reconciles.clone(),
+            writes: writes.clone(),
+            history: history.clone(),
+            info: Info {
+                version: "1.0.0".into(),
+                digest: "0123".into(),
+                state: Box::new(move || *read_state.lock()),
+            },
+            ..sources(limits.clone())
+        };
+        let exported = PluginMetrics::new(&metrics, "faulty".into(), sources).unwrap();
+        reconciles.add(["error"]);
+        reconciles.add(["error"]);
+        writes.add(["create", "conflict"]);
+        let text = metrics.render();
+        assert!(!text.contains("last_success"), "none succeeded: {text}");
+        history.add(Entry {
+            at: UNIX_EPOCH + Duration::from_millis(1500),
+            ..entry("demo/web", 10)
+        });
+        *state.lock() = PluginState::Running;
         assert!(limits.log_lines.pass() && !limits.log_lines.pass());
         for _ in 0..2 {
             let text = metrics.render();
@@ -261,9 +414,14 @@ mod tests {
                 "flyball_plugin_limit_hits_total{limit=\"cpu\",plugin=\"faulty\"} 0\n",
                 "flyball_plugin_limit_hits_total{limit=\"log-lines-per-second\",plugin=\"faulty\"} 1\n",
                 "flyball_plugin_limit_hits_total{limit=\"writes-per-second\",plugin=\"faulty\"} 7\n",
+                "flyball_plugin_reconciles_total{plugin=\"faulty\",result=\"error\"} 2\n",
+                "flyball_plugin_api_writes_total{plugin=\"faulty\",result=\"conflict\",verb=\"create\"} 1\n",
+                "flyball_plugin_last_success_timestamp_seconds{plugin=\"faulty\"} 1.5\n",
+                "flyball_plugin_info{digest=\"0123\",plugin=\"faulty\",state=\"running\",version=\"1.0.0\"} 1\n",
             ] {
                 assert!(text.contains(series), "{series} is missing in {text}");
             }
+            assert!(!text.contains("starting"), "the state before: {text}");
         }
         stats.lock().calls = 4;
         drop(exported);
@@ -272,21 +430,41 @@ mod tests {
             text.contains("flyball_plugin_calls_total{plugin=\"faulty\"} 4\n"),
             "the last call counts: {text}"
         );
-        assert!(!text.contains("flyball_plugin_instances{"), "{text}");
+        for gauge in ["instances", "info", "last_success_timestamp_seconds"] {
+            assert!(
+                !text.contains(&format!("flyball_plugin_{gauge}{{")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_plugin_that_waits_has_one_series_until_it_runs() {
+        let metrics = Metrics::new();
+        let mut waiting = WaitingInfo::new(&metrics).unwrap();
+        let mut status = PluginStatus::not_loaded(Path::new("greeter"), "it waits");
+        for (state, name) in [
+            (PluginState::Pending, "pending"),
+            (PluginState::Failed, "failed"),
+        ] {
+            status.state = state;
+            waiting.show(&status);
+            let text = metrics.render();
+            let series =
+                format!("{{digest=\"\",plugin=\"greeter\",state=\"{name}\",version=\"\"}} 1\n");
+            assert!(text.contains(&series), "{text}");
+            assert_eq!(text.matches("flyball_plugin_info{").count(), 1, "{text}");
+        }
+        waiting.remove("greeter");
+        assert!(!metrics.render().contains("flyball_plugin_info{"));
     }
 
     #[tokio::test]
     async fn a_quarantine_is_exported() {
         let metrics = Metrics::new();
         let limits = limits(&LimitPolicy::default());
-        let _exported = PluginMetrics::new(
-            &metrics,
-            "faulty".into(),
-            Stats::default,
-            limits.clone(),
-            Vec::new(),
-        )
-        .unwrap();
+        let sources = sources(limits.clone());
+        let _exported = PluginMetrics::new(&metrics, "faulty".into(), sources).unwrap();
         for key in 0..10 {
             match limits.quarantine.admit(0, &key.to_string().into()).await {
                 Admission::Go(pass) => pass.failed("it trapped"),

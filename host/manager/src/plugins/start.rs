@@ -13,6 +13,7 @@ use flyball_serving::debug::PageRegistration;
 use flyball_serving::health::{CheckName, Note, Registration};
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::description::Description;
+use flyball_types::printable;
 
 use crate::api::client::ApiClient;
 use crate::api::cluster::Cluster;
@@ -20,11 +21,12 @@ use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
 use crate::api::user_agent;
 use crate::limits::host_limits::HostLimits;
-use crate::limits::plugin_metrics::PluginMetrics;
+use crate::limits::plugin_metrics::{Info, PluginMetrics, Sources};
 use crate::limits::quarantine::State;
 use crate::limits::rate::RateLimiter;
 use crate::plugins::open::{Opened, waits_for};
 use crate::plugins::plan::Version;
+use crate::plugins::status::PluginState;
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
 use crate::reads::cached::{CachedReads, Seen};
@@ -73,6 +75,25 @@ struct WaitsFor {
     caches: Missing,
     /// Instance slots.
     slots: Missing,
+}
+
+impl WaitsFor {
+    fn reason(&self) -> Option<String> {
+        (self.caches)().or_else(|| (self.slots)())
+    }
+}
+
+/// The state of a version that was started. `leads` is whether this process holds the plugin's lease.
+fn state_of(limits: &HostLimits, waits_for: &WaitsFor, leads: bool) -> PluginState {
+    if limits.quarantine.state() != State::Running {
+        PluginState::Quarantined
+    } else if waits_for.reason().is_some() {
+        PluginState::Starting
+    } else if leads {
+        PluginState::Running
+    } else {
+        PluginState::Standby
+    }
 }
 
 /// The health checks of a version.
@@ -140,18 +161,30 @@ impl Starter {
                 .debug
                 .add(&name, "graph", move |query| graph::page(&cached, query))
         });
+        let leading = self.cluster.leadership(&name).leading.subscribe();
+        let state = {
+            let (limits, waits_for) = (context.limits.clone(), waits_for.clone());
+            let leading = leading.clone();
+            move || state_of(&limits, &waits_for, *leading.borrow())
+        };
         let stats = plugin.clone();
-        let metrics = PluginMetrics::new(
-            &self.telemetry.metrics,
-            name.as_str().into(),
-            move || stats.stats(),
-            context.limits.clone(),
-            vec![
+        let sources = Sources {
+            stats: Box::new(move || stats.stats()),
+            limits: context.limits.clone(),
+            waits: vec![
                 context.writer.rate().waits(),
                 context.reads.live.rate().waits(),
             ],
-        )?;
-        let leading = self.cluster.leadership(&name).leading.subscribe();
+            reconciles: context.telemetry.reconciles.clone(),
+            writes: context.writer.counts(),
+            history: context.telemetry.history.clone(),
+            info: Info {
+                version: printable(&version.plugin.description.version),
+                digest: version.plugin.digest.clone(),
+                state: Box::new(state),
+            },
+        };
+        let metrics = PluginMetrics::new(&self.telemetry.metrics, name.as_str().into(), sources)?;
         let begin = match before {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
@@ -239,6 +272,7 @@ impl Starter {
                 limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
+            reconciles: Arc::default(),
             metrics: CustomMetrics::declare(&self.telemetry.metrics, description, grant.is_builtin),
         };
         Ok(PluginContext {
@@ -257,6 +291,7 @@ impl Starter {
             runtime: tokio::runtime::Handle::current(),
             settings: Settings {
                 description: description.clone(),
+                digest: opened.version.plugin.digest.as_str().into(),
                 policy,
                 values: grant.config.clone(),
                 pace: self.pace(&name, grant.is_builtin),
@@ -439,7 +474,12 @@ fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: &Waits
 impl RunningVersion {
     /// A sentence that says why the plugin does not work yet; none if it does.
     pub(crate) fn waits_for(&self) -> Option<String> {
-        (self.waits_for.caches)().or_else(|| (self.waits_for.slots)())
+        self.waits_for.reason()
+    }
+
+    /// The state. `leads` is whether this process holds the plugin's lease.
+    pub(crate) fn state(&self, leads: bool) -> PluginState {
+        state_of(&self.tasks.context().limits, &self.waits_for, leads)
     }
 
     /// A sentence that says why the plugin is quarantined; none if it isn't.

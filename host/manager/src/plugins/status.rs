@@ -26,6 +26,20 @@ pub enum PluginState {
     Failed,
 }
 
+impl PluginState {
+    /// The name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Quarantined => "quarantined",
+            Self::Standby => "standby",
+            Self::Starting => "starting",
+            Self::Pending => "pending",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The current status of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -27,6 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::feeds::Approval;
 use crate::api::cluster::Cluster;
+use crate::limits::plugin_metrics::WaitingInfo;
 use crate::plugins::file_loads::FileLoads;
 use crate::plugins::files::{Folders, Scan};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
@@ -86,6 +87,8 @@ pub(crate) struct Supervisor {
     notes: BTreeMap<String, Note>,
     loads: CounterVec,
     held_up: GaugeVec,
+    /// `flyball_plugin_info` of the plugins that do not run.
+    waiting: WaitingInfo,
     _feeds: Vec<AbortOnDropHandle<()>>,
 }
 
@@ -162,6 +165,7 @@ impl Supervisor {
             "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
             &["plugin"],
         )?;
+        let waiting = WaitingInfo::new(&telemetry.metrics)?;
         let max_version = options.engine.max_component_bytes();
         let (folder, record) = open_versions(sources.state.clone(), max_version).await?;
         let (sender, requests) = mpsc::channel(16);
@@ -213,6 +217,7 @@ impl Supervisor {
             notes: BTreeMap::new(),
             loads,
             held_up,
+            waiting,
             _feeds: feeds,
         };
         supervisor.load_builtins(builtins).await;

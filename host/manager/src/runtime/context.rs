@@ -39,6 +39,8 @@ pub(crate) struct PluginContext {
 /// What the plugin and the operator say.
 pub(crate) struct Settings {
     pub(crate) description: Description,
+    /// The SHA-256 of the file, in hex.
+    pub(crate) digest: Arc<str>,
     pub(crate) policy: Arc<PluginPolicy>,
     /// The operator's values.
     pub(crate) values: BTreeMap<String, String>,

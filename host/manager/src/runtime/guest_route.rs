@@ -146,6 +146,7 @@ impl GuestRoute {
             context.telemetry.incidents.route_failed(&name, &error);
             context.telemetry.history.add(Entry {
                 at: SystemTime::now(),
+                digest: context.settings.digest.clone(),
                 queue: ROUTE.into(),
                 key: object.key().into(),
                 why: Reason::Delta {

@@ -24,16 +24,26 @@ const BUCKETS: usize = 40 * FINENESS as usize;
 /// The history of one plugin, over all of its versions.
 pub(crate) struct History {
     recent: Mutex<VecDeque<Entry>>,
-    last_error: Mutex<Option<String>>,
+    last_error: Mutex<Option<LastError>>,
     reconciles: AtomicU64,
     errors: AtomicU64,
+    last_success: Mutex<Option<SystemTime>>,
     took: [AtomicU64; BUCKETS],
     pace: Mutex<Pace>,
+}
+
+/// The last reconcile that failed.
+struct LastError {
+    at: SystemTime,
+    digest: Arc<str>,
+    message: String,
 }
 
 /// One reconcile.
 pub(crate) struct Entry {
     pub(crate) at: SystemTime,
+    /// The digest of the version that ran.
+    pub(crate) digest: Arc<str>,
     pub(crate) queue: Arc<str>,
     pub(crate) key: Arc<str>,
     pub(crate) why: Reason,
@@ -88,10 +98,23 @@ pub struct Performance {
     pub p50_ms: f64,
     /// Of a hundred, 99 took no longer than this.
     pub p99_ms: f64,
-    /// The last failure.
-    pub last_error: Option<String>,
+    /// The last reconcile that failed. None as soon as another version has reconciled a key.
+    #[serde(default)]
+    pub last_error: Option<Failure>,
     /// What made it reconcile last.
     pub last_why: Option<String>,
+}
+
+/// A reconcile that failed, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// When it ended, in RFC 3339.
+    pub at: String,
+    /// The SHA-256 of the file of the version that ran, in hex.
+    pub digest: String,
+    /// The key and the error.
+    pub message: String,
 }
 
 /// The rate of reconciles, as of the last look.
@@ -108,6 +131,7 @@ impl Default for History {
             last_error: Mutex::default(),
             reconciles: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            last_success: Mutex::default(),
             took: [const { AtomicU64::new(0) }; BUCKETS],
             pace: Mutex::new(Pace {
                 looked: Instant::now(),
@@ -125,7 +149,14 @@ impl History {
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
         if let Some(failed) = &entry.failed {
             self.errors.fetch_add(1, Relaxed);
-            *self.last_error.lock() = Some(format!("{}: {failed}", entry.key));
+            *self.last_error.lock() = Some(LastError {
+                at: entry.at,
+                digest: entry.digest.clone(),
+                message: format!("{}: {failed}", entry.key),
+            });
+        } else {
+            *self.last_success.lock() = Some(entry.at);
+            (self.last_error.lock()).take_if(|error| error.digest != entry.digest);
         }
         let mut recent = self.recent.lock();
         if recent.len() == KEPT {
@@ -149,6 +180,11 @@ impl History {
         }
     }
 
+    /// When the last reconcile that did not fail ended.
+    pub(crate) fn last_success(&self) -> Option<SystemTime> {
+        *self.last_success.lock()
+    }
+
     pub(crate) fn performance(&self) -> Performance {
         let took: Vec<u64> = self.took.iter().map(|count| count.load(Relaxed)).collect();
         let all: u64 = took.iter().sum();
@@ -168,7 +204,7 @@ impl History {
             per_second: self.pace.lock().per_second,
             p50_ms: quantile(0.5),
             p99_ms: quantile(0.99),
-            last_error: self.last_error.lock().clone(),
+            last_error: self.last_error.lock().as_ref().map(LastError::for_people),
             last_why: self.recent.lock().back().map(|entry| entry.why.to_string()),
         }
     }
@@ -201,11 +237,8 @@ impl History {
 impl Entry {
     fn for_people(&self, plugin: &str) -> Reconciled {
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
-        let at = jiff::Timestamp::try_from(self.at)
-            .map(|at| format!("{at:.3}"))
-            .unwrap_or_default();
         Reconciled {
-            at,
+            at: rfc3339(self.at),
             plugin: plugin.to_owned(),
             queue: self.queue.to_string(),
             key: self.key.to_string(),
@@ -218,6 +251,23 @@ impl Entry {
             wrote: self.wrote.iter().map(Touched::to_string).collect(),
         }
     }
+}
+
+impl LastError {
+    fn for_people(&self) -> Failure {
+        Failure {
+            at: rfc3339(self.at),
+            digest: self.digest.to_string(),
+            message: self.message.clone(),
+        }
+    }
+}
+
+/// A time in RFC 3339, to the millisecond.
+fn rfc3339(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at)
+        .map(|at| format!("{at:.3}"))
+        .unwrap_or_default()
 }
 
 fn bucket(took: Duration) -> usize {
@@ -241,15 +291,16 @@ fn upper(bucket: usize) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use flyball_types::description::DeltaType;
 
     use super::*;
 
-    fn entry(key: &str, took_us: u64) -> Entry {
+    pub(crate) fn entry(key: &str, took_us: u64) -> Entry {
         let kind = Arc::new(Kind::new("", "v1", "Pod"));
         Entry {
             at: SystemTime::UNIX_EPOCH,
+            digest: "0123".into(),
             queue: "a".into(),
             key: key.into(),
             why: Reason::Delta {
@@ -312,6 +363,30 @@ mod tests {
         assert!(about(&history, "demo/9").is_empty());
         assert_eq!(about(&history, "demo/10").len(), 1);
         assert_eq!(history.performance().reconciles, (KEPT + 10) as u64);
+    }
+
+    #[test]
+    fn the_last_error_goes_with_its_version() {
+        let history = History::default();
+        let ends = |digest: &str, failed: Option<&str>| {
+            history.add(Entry {
+                digest: digest.into(),
+                failed: failed.map(str::to_owned),
+                ..entry("demo/web", 1)
+            });
+            history.performance().last_error
+        };
+        let error = ends("0123", Some("it is full")).expect("an error");
+        assert_eq!(
+            (&*error.at, &*error.digest, &*error.message),
+            ("1970-01-01T00:00:00.000Z", "0123", "demo/web: it is full")
+        );
+        assert!(
+            ends("0123", None).is_some(),
+            "the same version may fail again"
+        );
+        assert!(ends("4567", Some("it is closed")).is_some());
+        assert_eq!(ends("89ab", None), None);
     }
 
     #[test]

@@ -129,8 +129,11 @@ impl Worker {
         call.wait_for_writes().await;
         self.log(&item, attempt, started, &call, &result);
         self.note_outcome(pass, &result);
-        self.context.telemetry.history.add(Entry {
+        let telemetry = &self.context.telemetry;
+        telemetry.reconciles.add([result_label(&result)]);
+        telemetry.history.add(Entry {
             at: SystemTime::now(),
+            digest: self.context.settings.digest.clone(),
             queue: queue.name.clone(),
             key: key.clone(),
             why: item.causes().first.clone(),
@@ -241,13 +244,24 @@ impl Worker {
                 );
             }
             Err(error) => {
-                let backtrace = error.backtrace().unwrap_or_default();
+                let backtrace = error.backtrace();
                 tracing::error!(
                     target: "flyball::reconcile",
                     controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, backtrace, "{error}"
                 );
             }
         }
+    }
+}
+
+/// The result of a reconcile, as a label of metrics.
+fn result_label(result: &Result<Outcome, CallError>) -> &'static str {
+    match result {
+        Ok(Outcome::Done) => "success",
+        Ok(Outcome::RequeueAfter(_)) => "requeue_after",
+        Ok(Outcome::Failed(_)) => "error",
+        Ok(Outcome::Terminal(_)) => "terminal_error",
+        Err(_) => "call_failed",
     }
 }
 

@@ -155,7 +155,7 @@ async fn a_request_that_the_policy_does_not_grant_is_reported_and_not_sent() -> 
         })
         .await?;
         let failed = |status: &serde_json::Value| {
-            status["lastError"]
+            status["lastError"]["message"]
                 .as_str()
                 .is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
         };
@@ -168,13 +168,22 @@ async fn a_request_that_the_policy_does_not_grant_is_reported_and_not_sent() -> 
             )
             .await?;
         let metrics = cluster.https(port, "/metrics").await?;
-        let counted = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("flyball_plugin_denied_total{plugin=\"greeter\"} "));
-        ensure!(
-            counted.is_some_and(|count| count.parse().is_ok_and(|count: f64| count >= 1.0)),
-            "counted: {counted:?}"
-        );
+        for series in [
+            "flyball_plugin_denied_total{plugin=\"greeter\"} ",
+            "flyball_plugin_reconciles_total{plugin=\"greeter\",result=\"error\"} ",
+            "flyball_plugin_api_writes_total{plugin=\"greeter\",result=\"not_sent\",verb=\"create\"} ",
+        ] {
+            let counted = metrics.lines().find_map(|line| line.strip_prefix(series));
+            ensure!(
+                counted.is_some_and(|count| count.parse().is_ok_and(|count: f64| count >= 1.0)),
+                "{series}: {counted:?}"
+            );
+        }
+        let is_info = |line: &str| {
+            line.starts_with("flyball_plugin_info{digest=")
+                && line.ends_with("plugin=\"greeter\",state=\"running\",version=\"0.1.0\"} 1")
+        };
+        ensure!(metrics.lines().any(is_info), "no state: {metrics}");
         let is_denied_request = |event: &serde_json::Value| {
             event["verb"] == "create"
                 && event["objectRef"]["resource"] == "configmaps"

@@ -280,6 +280,7 @@ impl Supervisor {
             (Subject::Plugin(name), None) => {
                 self.notes.remove(name);
                 self.held_up.with_label_values(&[name]).set(0.0);
+                self.waiting.remove(name);
             }
             (Subject::Plugin(name), Some(trouble)) => {
                 let runs = self.running.contains_key(name);
@@ -299,6 +300,10 @@ impl Supervisor {
                     health.note(CheckName::Plugin(name.clone()), text),
                 );
                 self.held_up.with_label_values(&[name]).set(1.0);
+                self.waiting.remove(name);
+                if let Some(status) = self.status_of(name).filter(|_| !runs) {
+                    self.waiting.show(&status);
+                }
             }
             (Subject::Policy, Some(trouble)) => {
                 tracing::error!("{}; the policy before stays in force", trouble.reason);
@@ -314,6 +319,7 @@ impl Supervisor {
     fn unnote(&mut self, subject: &Subject) {
         if let Subject::Plugin(name) = subject {
             self.notes.remove(name);
+            self.waiting.remove(name);
             let _ = self.held_up.remove_label_values(&[name]);
         }
     }

@@ -56,7 +56,7 @@ impl Supervisor {
     }
 
     /// The status of a plugin; none if no loaded plugin has this name.
-    fn status_of(&self, name: &str) -> Option<PluginStatus> {
+    pub(super) fn status_of(&self, name: &str) -> Option<PluginStatus> {
         let slot = self.state.slots.get(name);
         let version = slot.and_then(|slot| slot.running.as_ref());
         let next = || Some(&slot?.next.as_ref()?.version.plugin);
@@ -67,11 +67,9 @@ impl Supervisor {
         let trouble = self.troubles.get(name);
         let quarantine = running.and_then(RunningVersion::quarantine);
         let waits_for = running.and_then(RunningVersion::waits_for);
+        let leads = || *self.cluster.leadership(name).leading.borrow();
         let state = match (running, trouble) {
-            (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
-            (Some(_), _) if waits_for.is_some() => PluginState::Starting,
-            (Some(_), _) if *self.cluster.leadership(name).leading.borrow() => PluginState::Running,
-            (Some(_), _) => PluginState::Standby,
+            (Some(running), _) => running.state(leads()),
             (None, Some(trouble)) => trouble.state,
             (None, None) => PluginState::Starting,
         };
