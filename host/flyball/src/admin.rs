@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use flyball_manager::{PluginDescription, PluginStatus, Reconciled, RollbackTo};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::client::{AdminCommand, Host, describe, run};
+pub(crate) use self::client::{AdminCommand, RunningHost, describe, run};
 pub(crate) use self::server::{serve, serve_default};
 use crate::manager::user_folder;
 

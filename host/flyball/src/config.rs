@@ -23,29 +23,47 @@ pub(crate) use crate::selection::Selection;
 #[derive(Clone, Debug)]
 pub(crate) struct RunConfig {
     pub(crate) cluster: ClusterSource,
-    pub(crate) plugin_dirs: Vec<PathBuf>,
-    /// The policy, a file or a folder.
-    pub(crate) policy: Option<PathBuf>,
-    /// Folder for what the host needs after a restart; by default the user's state folder.
-    pub(crate) state_dir: Option<PathBuf>,
     /// The admin socket, if a flag names it.
     pub(crate) admin_socket: Option<PathBuf>,
-    /// Whether a plugin that the policy does not mention gets all that it asks for.
-    pub(crate) trust_plugins: bool,
     pub(crate) controllers: Selection,
-    /// Requests to the API server per second, per controller; none for no limit.
-    pub(crate) qps: Option<f32>,
-    /// Burst of requests to the API server, per controller.
-    pub(crate) burst: u32,
-    /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags
-    /// that were given. They take precedence over the policy.
-    pub(crate) concurrency: BTreeMap<String, u32>,
-    /// Configuration values by controller and key. They take precedence over the policy.
-    pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
     /// The feature gates of Kubernetes that built-in controllers read.
     pub(crate) feature_gates: FeatureGates,
     /// The versions that the gates follow.
     pub(crate) versions: Versions,
+    pub(crate) plugins: PluginsConfig,
+    pub(crate) built_ins: BuiltInsConfig,
+    pub(crate) requests: RequestsConfig,
+    pub(crate) pace: PaceConfig,
+    /// None if HTTPS is not served.
+    pub(crate) serving: Option<ServingConfig>,
+    /// What is left out of the metrics.
+    pub(crate) metrics: Restrictions,
+    pub(crate) logging: LogOptions,
+    pub(crate) leader_election: LeaderElection,
+    /// Sentences for the operator, logged at startup.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Plugins and what they may do. `concurrency` and `values` are of built-in controllers too.
+#[derive(Clone, Debug)]
+pub(crate) struct PluginsConfig {
+    pub(crate) dirs: Vec<PathBuf>,
+    /// The policy, a file or a folder.
+    pub(crate) policy: Option<PathBuf>,
+    /// Folder for what the host needs after a restart; by default the user's state folder.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Whether a plugin that the policy does not mention gets all that it asks for.
+    pub(crate) trust: bool,
+    /// Configuration values by controller and key. They take precedence over the policy.
+    pub(crate) values: BTreeMap<String, BTreeMap<String, String>>,
+    /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags
+    /// that were given. They take precedence over the policy.
+    pub(crate) concurrency: BTreeMap<String, u32>,
+}
+
+/// The settings of built-in controllers.
+#[derive(Clone, Debug)]
+pub(crate) struct BuiltInsConfig {
     /// Whether the garbage-collector-controller may run.
     pub(crate) enable_garbage_collector: bool,
     /// The CA bundle that pods use for the API server.
@@ -71,24 +89,30 @@ pub(crate) struct RunConfig {
     pub(crate) node_lifecycle: NodeLifecycle,
     /// The settings of the controllers of Endpoints and EndpointSlices.
     pub(crate) endpoints: EndpointsConfig,
+}
+
+/// Requests to the API server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestsConfig {
+    /// Requests to the API server per second, per controller; none for no limit.
+    pub(crate) qps: Option<f32>,
+    /// Burst of requests to the API server, per controller.
+    pub(crate) burst: u32,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
-    /// How long to wait for the controllers to stop; zero for no limit.
-    pub(crate) shutdown_timeout: Duration,
+}
+
+/// When the controllers begin, repeat their work and stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PaceConfig {
     /// How long each built-in controller waits before it begins.
     pub(crate) start_interval: Duration,
     /// How often each built-in controller goes through all of its objects; zero for never.
     pub(crate) min_resync_period: Duration,
     /// As above, for the namespace-controller.
     pub(crate) namespace_sync_period: Duration,
-    /// None if HTTPS is not served.
-    pub(crate) serving: Option<ServingConfig>,
-    /// What is left out of the metrics.
-    pub(crate) metrics: Restrictions,
-    pub(crate) logging: LogOptions,
-    pub(crate) leader_election: LeaderElection,
-    /// Sentences for the operator, logged at startup.
-    pub(crate) warnings: Vec<String>,
+    /// How long to wait for the controllers to stop; zero for no limit.
+    pub(crate) shutdown_timeout: Duration,
 }
 
 /// The settings of the controllers of Endpoints and EndpointSlices. A batch period is how long a change is delayed, to join
@@ -123,7 +147,7 @@ impl RunConfig {
         }
         let is_known =
             |name: &str| canonical(name).is_some() || plugins.iter().any(|plugin| plugin == name);
-        if let Some(name) = self.plugin_config.keys().find(|name| !is_known(name)) {
+        if let Some(name) = self.plugins.values.keys().find(|name| !is_known(name)) {
             let guess = nearest_controller(name, plugins);
             anyhow::bail!(
                 "--plugin-config names {name:?}, which is neither a controller of kube-controller-manager nor a plugin{guess}"

@@ -69,27 +69,29 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
             }
         })
         .collect();
-    for folder in &config.plugin_dirs {
+    for folder in &config.plugins.dirs {
         std::fs::read_dir(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
     }
     let state = config
+        .plugins
         .state_dir
         .clone()
         .or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
-    let state = state.filter(|_| !config.plugin_dirs.is_empty() || config.policy.is_some());
+    let state =
+        state.filter(|_| !config.plugins.dirs.is_empty() || config.plugins.policy.is_some());
     let approved = || Some(state.as_ref()?.join("policy"));
-    let policy = config.policy.clone().or_else(approved);
+    let policy = config.plugins.policy.clone().or_else(approved);
     let grants = Grants {
         builtins: builtin_policies()?,
         plugins: match &policy {
-            Some(path) if config.policy.is_some() || path.exists() => {
+            Some(path) if config.plugins.policy.is_some() || path.exists() => {
                 Policy::read(path).context("--policy")?
             }
             _ => Policy::default(),
         },
-        trust: config.trust_plugins,
+        trust: config.plugins.trust,
         config: kcm::values::values(config, &parts.cluster)?,
-        concurrency: config.concurrency.clone(),
+        concurrency: config.plugins.concurrency.clone(),
         builtin_names: BUILTINS
             .iter()
             .map(|builtin| builtin.canonical_name().to_owned())
@@ -117,25 +119,25 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         plugins: PluginOptions {
             engine,
             signer,
-            qps: config.qps.map_or(0.0, f64::from),
-            burst: config.burst,
-            use_service_account_credentials: config.use_service_account_credentials,
+            qps: config.requests.qps.map_or(0.0, f64::from),
+            burst: config.requests.burst,
+            use_service_account_credentials: config.requests.use_service_account_credentials,
             // Plugins that are removed or replaced while the host runs end within it too.
-            drain: match config.shutdown_timeout.is_zero() {
+            drain: match config.pace.shutdown_timeout.is_zero() {
                 true => UNLIMITED,
-                false => config.shutdown_timeout,
+                false => config.pace.shutdown_timeout,
             },
-            start_interval: config.start_interval,
-            resync_period: config.min_resync_period,
+            start_interval: config.pace.start_interval,
+            resync_period: config.pace.min_resync_period,
             resync_periods: resync_periods(config),
         },
         telemetry: parts.telemetry,
     };
     let controllers = config.controllers.clone();
     let sources = Sources {
-        folders: config.plugin_dirs.clone(),
+        folders: config.plugins.dirs.clone(),
         policy,
-        state: state.map(|state| state.join(versions(&config.plugin_dirs))),
+        state: state.map(|state| state.join(versions(&config.plugins.dirs))),
         grants,
         // A plugin that replaces a built-in controller runs if that controller would.
         enabled: Box::new(move |name| match canonical(name) {
@@ -152,7 +154,10 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         }
         known => known?,
     }
-    if manager.names().is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none() {
+    if manager.names().is_empty()
+        && config.plugins.dirs.is_empty()
+        && config.plugins.policy.is_none()
+    {
         bail!(
             "there is nothing to run: no controller could be loaded, for the reasons logged above"
         );
@@ -188,7 +193,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
 /// changed.
 fn resync_periods(config: &RunConfig) -> BTreeMap<String, Duration> {
     let periods = [
-        (NAMESPACES, config.namespace_sync_period),
+        (NAMESPACES, config.pace.namespace_sync_period),
         (GARBAGE_COLLECTOR, Duration::ZERO),
     ];
     periods

@@ -123,7 +123,7 @@ impl Started {
     async fn wait(&mut self) -> anyhow::Result<()> {
         let mut ended = Ok(());
         if let Some(mut manager) = self.manager.take() {
-            let timeout = self.config.shutdown_timeout;
+            let timeout = self.config.pace.shutdown_timeout;
             let overdue = async {
                 self.shutdown.cancelled().await;
                 match timeout.is_zero() {
@@ -217,19 +217,19 @@ async fn watch_signals(started: &mut Started) -> anyhow::Result<()> {
 
 async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     let config = &started.config;
-    if config.plugin_dirs.is_empty() && config.policy.is_none() {
+    if config.plugins.dirs.is_empty() && config.plugins.policy.is_none() {
         config.check_names(&[])?;
     }
     let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
     let mut resolution = config.controllers.resolve(&available);
-    let has_key = config.service_account_key_file.is_some();
-    if !config.enable_garbage_collector && resolution.disable(GARBAGE_COLLECTOR) {
+    let has_key = config.built_ins.service_account_key_file.is_some();
+    if !config.built_ins.enable_garbage_collector && resolution.disable(GARBAGE_COLLECTOR) {
         tracing::info!(
             controller = GARBAGE_COLLECTOR,
             "the controller does not run: --enable-garbage-collector=false"
         );
     }
-    if config.node_ipam.is_none() && resolution.disable(NODE_IPAM) {
+    if config.built_ins.node_ipam.is_none() && resolution.disable(NODE_IPAM) {
         tracing::info!(
             controller = NODE_IPAM,
             "the controller does not run: --allocate-node-cidrs=false"
@@ -264,7 +264,7 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
             "the controller does not run: --service-account-private-key-file is missing"
         );
     }
-    if config.cluster_signing.is_empty() && resolution.disable(CERTIFICATES) {
+    if config.built_ins.cluster_signing.is_empty() && resolution.disable(CERTIFICATES) {
         tracing::info!(
             controller = CERTIFICATES,
             "the controller does not run: --cluster-signing-cert-file and --cluster-signing-key-file are missing"
@@ -272,8 +272,9 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
     // A policy may name packages of plugins in registries.
-    let nothing_to_run =
-        resolution.enabled.is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none();
+    let nothing_to_run = resolution.enabled.is_empty()
+        && config.plugins.dirs.is_empty()
+        && config.plugins.policy.is_none();
     match (
         BUILTINS.is_empty(),
         resolution.missing.is_empty(),

@@ -58,7 +58,7 @@ pub(crate) enum Tool {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         plugin: PathBuf,
         #[command(flatten)]
-        host: admin::Host,
+        host: admin::RunningHost,
     },
     /// Print the service account and the RBAC roles of a plugin, for `kubectl apply -f -`
     ///
@@ -68,7 +68,7 @@ pub(crate) enum Tool {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         plugin: PathBuf,
         #[command(flatten)]
-        host: admin::Host,
+        host: admin::RunningHost,
         /// Policy: a TOML file or a folder of them
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,

@@ -39,7 +39,7 @@ pub(crate) struct Threads {
 /// A call that runs on another thread. Dropping it stops the call.
 struct Task<T>(JoinHandle<CallResult<T>>);
 
-type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type CallFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl Threads {
     /// Starts `count` threads of each priority.
@@ -134,13 +134,13 @@ impl<T> Drop for Task<T> {
 /// Polls a call until it returns. Returns the call itself as the error if it must move to another thread.
 struct Movable<T, F> {
     /// None once the call was returned.
-    call: Option<Call<T>>,
+    call: Option<CallFuture<T>>,
     /// Decides from the duration of a poll after which the call is still pending.
     must_move: F,
 }
 
 impl<T, F: Fn(Duration) -> bool + Unpin> Future for Movable<T, F> {
-    type Output = Result<T, Call<T>>;
+    type Output = Result<T, CallFuture<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(call) = &mut self.call else {

@@ -29,7 +29,7 @@ pub(crate) enum AdminCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
     /// Show the last reconciles of an object, and those that it triggered or that wrote it
     Why {
@@ -41,7 +41,7 @@ pub(crate) enum AdminCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
     /// Show the last lines of the log from or about a plugin
     Logs {
@@ -51,14 +51,14 @@ pub(crate) enum AdminCommand {
         #[arg(short, long)]
         follow: bool,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
     /// Grant a plugin what it asks for, by adding it to the policy
     Approve {
         /// The plugin's name
         plugin: String,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
     /// Roll a plugin back to the version that ran before its file's, until the file changes
     ///
@@ -73,20 +73,20 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         forward: bool,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
     /// Take a plugin out of quarantine
     Resume {
         /// The plugin's name
         plugin: String,
         #[command(flatten)]
-        host: Host,
+        host: RunningHost,
     },
 }
 
 /// The running host that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Host {
+pub(crate) struct RunningHost {
     /// Admin socket of the running host; by default flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<PathBuf>,
@@ -186,7 +186,7 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
 }
 
 /// Returns the description of a plugin of the running host, and its policy.
-pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<PluginDescription> {
+pub(crate) fn describe(host: &RunningHost, plugin: &str) -> anyhow::Result<PluginDescription> {
     match host.send(&Request::Describe {
         plugin: plugin.to_owned(),
     })? {
@@ -195,7 +195,7 @@ pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<PluginDescri
     }
 }
 
-impl Host {
+impl RunningHost {
     fn send(&self, request: &Request) -> anyhow::Result<Response> {
         let mut responses = self.converse(request)?;
         responses

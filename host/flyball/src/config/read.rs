@@ -15,8 +15,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::{
-    AutoscalingFlags, ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle, RunConfig,
-    Selection,
+    AutoscalingFlags, BuiltInsConfig, ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle,
+    PaceConfig, PluginsConfig, RequestsConfig, RunConfig, Selection,
 };
 use crate::builtins::NODE_IPAM;
 use crate::flag;
@@ -117,58 +117,66 @@ impl RunConfig {
                 context: flags.text("context"),
                 master: flags.text("master"),
             },
-            plugin_dirs: flags
-                .list("plugin-dir")
-                .into_iter()
-                .map(PathBuf::from)
-                .collect(),
-            policy: flags.path("policy"),
             admin_socket: flags.path("admin-socket"),
-            state_dir: flags.path("state-dir"),
-            trust_plugins: flags.bool("trust-plugins"),
             controllers,
-            qps: if qps == 0.0 {
-                Some(5.0)
-            } else {
-                Some(qps).filter(|qps| *qps > 0.0)
+            plugins: PluginsConfig {
+                dirs: flags
+                    .list("plugin-dir")
+                    .into_iter()
+                    .map(PathBuf::from)
+                    .collect(),
+                policy: flags.path("policy"),
+                state_dir: flags.path("state-dir"),
+                trust: flags.bool("trust-plugins"),
+                values: flags.plugin_config()?,
+                concurrency,
             },
-            burst: if burst == 0 {
-                10
-            } else {
-                flags.at_least("kube-api-burst", 1)?
+            built_ins: BuiltInsConfig {
+                enable_garbage_collector: flags.bool("enable-garbage-collector"),
+                root_ca_file: flags.path("root-ca-file"),
+                service_account_key_file: flags.path("service-account-private-key-file"),
+                cluster_signing: flags.cluster_signing()?,
+                authorities: flags.other_authorities()?,
+                cluster_signing_duration: flags.duration("cluster-signing-duration")?,
+                token_clean_up_period: flags
+                    .duration("legacy-service-account-token-clean-up-period")?,
+                terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
+                autoscaling: AutoscalingFlags {
+                    sync_period: flags.duration("horizontal-pod-autoscaler-sync-period")?,
+                    downscale_stabilization: flags
+                        .duration("horizontal-pod-autoscaler-downscale-stabilization")?,
+                    cpu_initialization_period: flags
+                        .duration("horizontal-pod-autoscaler-cpu-initialization-period")?,
+                    initial_readiness_delay: flags
+                        .duration("horizontal-pod-autoscaler-initial-readiness-delay")?,
+                    tolerance: flags
+                        .text("horizontal-pod-autoscaler-tolerance")
+                        .unwrap_or_default(),
+                },
+                quota_sync_period: flags.duration("resource-quota-sync-period")?,
+                node_ipam,
+                node_lifecycle: flags.node_lifecycle()?,
+                endpoints: flags.endpoints()?,
             },
-            concurrency,
-            plugin_config: flags.plugin_config()?,
-            enable_garbage_collector: flags.bool("enable-garbage-collector"),
-            root_ca_file: flags.path("root-ca-file"),
-            service_account_key_file: flags.path("service-account-private-key-file"),
-            cluster_signing: flags.cluster_signing()?,
-            authorities: flags.other_authorities()?,
-            cluster_signing_duration: flags.duration("cluster-signing-duration")?,
-            token_clean_up_period: flags
-                .duration("legacy-service-account-token-clean-up-period")?,
-            terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
-            autoscaling: AutoscalingFlags {
-                sync_period: flags.duration("horizontal-pod-autoscaler-sync-period")?,
-                downscale_stabilization: flags
-                    .duration("horizontal-pod-autoscaler-downscale-stabilization")?,
-                cpu_initialization_period: flags
-                    .duration("horizontal-pod-autoscaler-cpu-initialization-period")?,
-                initial_readiness_delay: flags
-                    .duration("horizontal-pod-autoscaler-initial-readiness-delay")?,
-                tolerance: flags
-                    .text("horizontal-pod-autoscaler-tolerance")
-                    .unwrap_or_default(),
+            requests: RequestsConfig {
+                qps: if qps == 0.0 {
+                    Some(5.0)
+                } else {
+                    Some(qps).filter(|qps| *qps > 0.0)
+                },
+                burst: if burst == 0 {
+                    10
+                } else {
+                    flags.at_least("kube-api-burst", 1)?
+                },
+                use_service_account_credentials: flags.bool("use-service-account-credentials"),
             },
-            quota_sync_period: flags.duration("resource-quota-sync-period")?,
-            node_ipam,
-            node_lifecycle: flags.node_lifecycle()?,
-            endpoints: flags.endpoints()?,
-            use_service_account_credentials: flags.bool("use-service-account-credentials"),
-            shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
-            start_interval: flags.duration("controller-start-interval")?,
-            min_resync_period: flags.duration("min-resync-period")?,
-            namespace_sync_period: flags.duration("namespace-sync-period")?,
+            pace: PaceConfig {
+                start_interval: flags.duration("controller-start-interval")?,
+                min_resync_period: flags.duration("min-resync-period")?,
+                namespace_sync_period: flags.duration("namespace-sync-period")?,
+                shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
+            },
             serving,
             metrics: flags.metrics()?,
             logging: flags.logging()?,
@@ -316,7 +324,10 @@ mod tests {
     #[test]
     fn the_defaults_are_kube_controller_managers() {
         let config = read(&[]);
-        assert_eq!((config.qps, config.burst), (Some(20.0), 30));
+        assert_eq!(
+            (config.requests.qps, config.requests.burst),
+            (Some(20.0), 30)
+        );
         assert_eq!(config.cluster, ClusterSource::default());
         let serving = config.serving.expect("it serves");
         assert_eq!(
@@ -328,10 +339,13 @@ mod tests {
             serving.authentication.request_header,
             RequestHeaderOptions::default()
         );
-        assert_eq!(config.shutdown_timeout, Duration::from_secs(10));
-        assert_eq!(config.min_resync_period, Duration::from_secs(12 * 3600));
-        assert_eq!(config.namespace_sync_period, Duration::from_secs(300));
-        assert_eq!(config.start_interval, Duration::ZERO);
+        assert_eq!(config.pace.shutdown_timeout, Duration::from_secs(10));
+        assert_eq!(
+            config.pace.min_resync_period,
+            Duration::from_secs(12 * 3600)
+        );
+        assert_eq!(config.pace.namespace_sync_period, Duration::from_secs(300));
+        assert_eq!(config.pace.start_interval, Duration::ZERO);
         assert!(config.controllers.enables("deployment-controller"));
         assert_eq!(config.warnings, Vec::<String>::new());
     }
@@ -360,7 +374,7 @@ mod tests {
         let expected = "these flags have no effect yet: --cert-dir, --flex-volume-plugin-dir";
         assert_eq!(config.warnings, [expected]);
         assert!(
-            config.use_service_account_credentials
+            config.requests.use_service_account_credentials
                 && config.controllers.enables("token-cleaner-controller")
         );
     }
@@ -401,11 +415,11 @@ mod tests {
             ("replicationcontroller-controller", 2),
         ];
         assert_eq!(
-            config.concurrency,
+            config.plugins.concurrency,
             expected.map(|(name, n)| (name.to_owned(), n)).into()
         );
-        assert_eq!(config.plugin_config["replicaset-controller"]["burst"], "5");
-        assert_eq!(config.plugin_config["greeter"]["greeting"], "Hello, a=b.c");
+        assert_eq!(config.plugins.values["replicaset-controller"]["burst"], "5");
+        assert_eq!(config.plugins.values["greeter"]["greeting"], "Hello, a=b.c");
     }
 
     #[test]

@@ -18,14 +18,16 @@ const MAX_KEY: usize = 64 * 1024;
 /// Fails if a file can't be read or contains no key that can sign, or if a certificate does not fit its key.
 pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
-    if let Some(file) = &config.service_account_key_file {
+    let built_ins = &config.built_ins;
+    if let Some(file) = &built_ins.service_account_key_file {
         let flag = || format!("--service-account-private-key-file={}", file.display());
         let pem = flyball_files::read(file, MAX_KEY)
             .context("can't read it")
             .with_context(flag)?;
         signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)?;
     }
-    for (name, files) in config.cluster_signing.iter().chain(&config.authorities) {
+    let kubernetes = built_ins.cluster_signing.iter();
+    for (name, files) in kubernetes.chain(&built_ins.authorities) {
         signer
             .add_authority(name, &files.certificate, &files.key)
             .with_context(|| files.flags.clone())?;

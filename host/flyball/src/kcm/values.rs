@@ -31,14 +31,15 @@ pub(crate) fn values(
     config: &RunConfig,
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
-    let clean_up = config.token_clean_up_period.as_millis();
-    let quota_sync = config.quota_sync_period.as_millis();
-    let signing = config.cluster_signing_duration.as_millis();
+    let built_ins = &config.built_ins;
+    let clean_up = built_ins.token_clean_up_period.as_millis();
+    let quota_sync = built_ins.quota_sync_period.as_millis();
+    let signing = built_ins.cluster_signing_duration.as_millis();
     let root_ca = root_ca(config, cluster)?;
-    let endpoints = &config.endpoints;
+    let endpoints = &built_ins.endpoints;
     let millis = |period: Duration| format!("{}ms", period.as_millis());
-    let ended_pods = config.terminated_pod_gc_threshold.to_string();
-    let autoscaling = &config.autoscaling;
+    let ended_pods = built_ins.terminated_pod_gc_threshold.to_string();
+    let autoscaling = &built_ins.autoscaling;
     let from_flags = [
         (AUTOSCALER, "sync-period", millis(autoscaling.sync_period)),
         (
@@ -101,11 +102,11 @@ pub(crate) fn values(
     });
     let from_flags = from_flags
         .into_iter()
-        .chain(of_nodes(&config.node_lifecycle).map(|(key, value)| (NODES, key, value)))
-        .chain(of_ranges(config.node_ipam.as_ref()).map(|(key, value)| (NODE_IPAM, key, value)))
+        .chain(of_nodes(&built_ins.node_lifecycle).map(|(key, value)| (NODES, key, value)))
+        .chain(of_ranges(built_ins.node_ipam.as_ref()).map(|(key, value)| (NODE_IPAM, key, value)))
         .map(|(controller, key, value)| (controller, key.to_owned(), value))
         .chain(from_gates);
-    let mut values = config.plugin_config.clone();
+    let mut values = config.plugins.values.clone();
     for (controller, key, value) in from_flags {
         values
             .entry(controller.to_owned())
@@ -159,7 +160,7 @@ fn of_ranges(settings: Option<&NodeIpam>) -> impl Iterator<Item = (&'static str,
 /// Returns the CA bundle that pods use for the API server: `--root-ca-file`, or else the one of this process's
 /// connection. It is empty if that connection has no CA bundle either.
 fn root_ca(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<String> {
-    let Some(file) = &config.root_ca_file else {
+    let Some(file) = &config.built_ins.root_ca_file else {
         let certificates = cluster
             .root_cert
             .iter()

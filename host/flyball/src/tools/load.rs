@@ -42,7 +42,7 @@ pub(super) async fn load(file: &Path, policy: &Policy) -> anyhow::Result<Inspect
 /// Returns the description of a file, or the description and policy of a plugin of the running host.
 pub(super) async fn describe(
     plugin: &Path,
-    host: &admin::Host,
+    host: &admin::RunningHost,
 ) -> anyhow::Result<PluginDescription> {
     match plugin.to_str() {
         // Names of plugins contain neither dots nor slashes. A project's folder is often named like its plugin.

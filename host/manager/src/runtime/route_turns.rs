@@ -9,18 +9,18 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-type Call = BoxFuture<'static, ()>;
+type Turn = BoxFuture<'static, ()>;
 
 /// The turns of one plugin.
 pub(crate) struct RouteTurns {
-    calls: mpsc::Sender<Call>,
+    calls: mpsc::Sender<Turn>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl RouteTurns {
     /// Starts the task that runs the calls. It ends when the last version of the plugin is dropped.
     pub(crate) fn start() -> Arc<Self> {
-        let (calls, mut waiting) = mpsc::channel::<Call>(1);
+        let (calls, mut waiting) = mpsc::channel::<Turn>(1);
         let task = tokio::spawn(async move {
             while let Some(call) = waiting.recv().await {
                 // A panic is logged by its hook, and its caller gets no result.

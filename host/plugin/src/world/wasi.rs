@@ -43,7 +43,7 @@ pub(super) struct Wasi {
 
 /// The state that the clocks, randomness, streams and HTTP requests of an instance share.
 struct Shared {
-    call: Mutex<Call>,
+    call: Mutex<CallState>,
     /// The last monotonic time, in nanoseconds. It is needed because the time comes from the wall clock, which may go
     /// back.
     last_time: AtomicU64,
@@ -51,7 +51,7 @@ struct Shared {
 
 /// The state of the current call.
 #[derive(Default)]
-struct Call {
+struct CallState {
     imports: Option<Arc<dyn Imports>>,
     /// The unfinished lines of stdout and stderr.
     lines: [Vec<u8>; 2],
@@ -62,9 +62,9 @@ struct Call {
 impl Wasi {
     fn new(imports: Option<Arc<dyn Imports>>, tally: Arc<Tally>) -> Self {
         let shared = Arc::new(Shared {
-            call: Mutex::new(Call {
+            call: Mutex::new(CallState {
                 imports,
-                ..Call::default()
+                ..CallState::default()
             }),
             last_time: AtomicU64::new(0),
         });
@@ -109,9 +109,9 @@ impl Wasi {
     }
 
     pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
-        *self.shared.call.lock() = Call {
+        *self.shared.call.lock() = CallState {
             imports: Some(imports),
-            ..Call::default()
+            ..CallState::default()
         };
     }
 

@@ -167,7 +167,7 @@ mod tests {
     /// Reads the settings of a cluster that allocates ranges.
     fn allocating(args: &[&str]) -> Result<NodeIpam, String> {
         let args = [&["--allocate-node-cidrs"], args].concat();
-        read(&args).map(|config| config.node_ipam.expect("it allocates"))
+        read(&args).map(|config| config.built_ins.node_ipam.expect("it allocates"))
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
             &["--allocate-node-cidrs", "--controllers=*,-nodeipam"],
             &["--allocate-node-cidrs", "--controllers=ttl"],
         ] {
-            assert_eq!(read(args).unwrap().node_ipam, None);
+            assert_eq!(read(args).unwrap().built_ins.node_ipam, None);
         }
     }
 
@@ -307,7 +307,10 @@ mod tests {
             "--service-cluster-ip-range=nonsense,10.0.3.0/24",
         ])
         .unwrap();
-        assert_eq!(config.node_ipam.unwrap().service_cidrs, "10.0.3.0/24");
+        assert_eq!(
+            config.built_ins.node_ipam.unwrap().service_cidrs,
+            "10.0.3.0/24"
+        );
         assert_eq!(config.warnings.len(), 1);
         assert!(config.warnings[0].contains("`nonsense` is no range"));
     }

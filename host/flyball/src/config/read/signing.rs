@@ -125,17 +125,17 @@ mod tests {
 
     #[test]
     fn one_pair_of_files_serves_all_signers() {
-        assert!(read(&[]).unwrap().cluster_signing.is_empty());
+        assert!(read(&[]).unwrap().built_ins.cluster_signing.is_empty());
         let both = [
             "--cluster-signing-cert-file=a",
             "--cluster-signing-key-file=b",
         ];
-        let all = read(&both).unwrap().cluster_signing;
+        let all = read(&both).unwrap().built_ins.cluster_signing;
         assert_eq!(all.len(), 4);
         let mut files = all.values();
         assert!(files.all(|files| files.certificate == Path::new("a")));
         for one in both {
-            assert!(read(&[one]).unwrap().cluster_signing.is_empty());
+            assert!(read(&[one]).unwrap().built_ins.cluster_signing.is_empty());
         }
     }
 
@@ -145,7 +145,7 @@ mod tests {
             "--cluster-signing-kubelet-client-cert-file=a",
             "--cluster-signing-kubelet-client-key-file=b",
         ]);
-        let only = only.unwrap().cluster_signing;
+        let only = only.unwrap().built_ins.cluster_signing;
         assert_eq!(
             only.keys().collect::<Vec<_>>(),
             ["kubernetes.io/kube-apiserver-client-kubelet"]
@@ -186,7 +186,7 @@ mod tests {
             "--certificate-authority=example.com/a=/etc/a.crt:/etc/a.key",
             "--certificate-authority=example.com/b=/etc/b.crt:/etc/b.key",
         ]);
-        let authorities = config.unwrap().authorities;
+        let authorities = config.unwrap().built_ins.authorities;
         assert_eq!(authorities.len(), 2);
         assert_eq!(authorities["example.com/b"].key, Path::new("/etc/b.key"));
         for (text, expected) in [
