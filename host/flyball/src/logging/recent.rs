@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -95,7 +96,7 @@ impl Recent {
     }
 
     fn all(&self) -> MutexGuard<'_, Plugins> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plugins.lock()
     }
 }
 
