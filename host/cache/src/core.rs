@@ -17,6 +17,14 @@ use crate::indexer::{Indexer, PathIndex, SelectorIndex, ValueIndex};
 use crate::intern::Interner;
 use crate::{ApiResource, ApiResponse, DecodeError, Delta, Object, Scope, protobuf};
 
+/// Why the last request failed.
+#[derive(PartialEq)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    /// Whether the API server does not serve the kind.
+    pub(crate) is_kind_missing: bool,
+}
+
 /// The shared state of one informer.
 pub(crate) struct Core {
     /// Unique among the informers of the process.
@@ -39,7 +47,7 @@ pub(crate) struct Core {
     /// The number of complete lists that the cache has received.
     lists: watch::Sender<u64>,
     events: AtomicU64,
-    problem: Mutex<Option<String>>,
+    problem: Mutex<Option<Problem>>,
 }
 
 /// The position of a reflector.
@@ -331,7 +339,16 @@ impl Core {
     }
 
     pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().clone()
+        let problem = self.problem.lock();
+        problem.as_ref().map(|problem| problem.text.clone())
+    }
+
+    /// Whether the API server does not serve the kind, according to its last response.
+    pub(crate) fn is_kind_missing(&self) -> bool {
+        let problem = self.problem.lock();
+        problem
+            .as_ref()
+            .is_some_and(|problem| problem.is_kind_missing)
     }
 }
 
@@ -441,7 +458,7 @@ impl Core {
 
     /// Records why the reflector can't list or watch, or `None` if it can. Returns whether this
     /// changed.
-    pub(crate) fn set_problem(&self, problem: Option<String>) -> bool {
+    pub(crate) fn set_problem(&self, problem: Option<Problem>) -> bool {
         let mut own = self.problem.lock();
         let is_change = *own != problem;
         *own = problem;

@@ -93,6 +93,11 @@ impl Informer {
         self.core().holds(&self.handle.mask) && self.core().has_built(&self.handle.indexes)
     }
 
+    /// Whether the API server does not serve the kind, as after its CustomResourceDefinition was deleted.
+    pub fn is_kind_missing(&self) -> bool {
+        self.core().is_kind_missing()
+    }
+
     /// Waits until [`Informer::is_synced`]. Waits forever if the factory is shut down before.
     pub async fn synced(&self) {
         let mut lists = self.core().lists();

@@ -320,6 +320,27 @@ async fn requests_to_an_unreachable_server_back_off_and_the_cache_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_is_deleted_is_missing_until_it_is_served_again() {
+    let server = Server::new();
+    some_pods(&server, 1);
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    assert!(!informer.is_kind_missing());
+    server.inner().kind_is_missing = true;
+    server.cut();
+    sleep(Duration::from_secs(120)).await;
+    assert!(informer.is_kind_missing());
+    server.inner().kind_is_missing = false;
+    server.put("a", "new", json!({}));
+    up_to_date(&server, &informer).await;
+    assert!(!informer.is_kind_missing());
+    server.inner().unreachable = true;
+    server.cut();
+    sleep(Duration::from_secs(120)).await;
+    assert!(!informer.is_kind_missing(), "nobody knows");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_for_a_version_without_an_event_requests_a_bookmark() {
     let server = Server::new();
     some_pods(&server, 1);

@@ -6,6 +6,7 @@ use flyball_types::error_chain;
 use tracing::{info, warn};
 
 use super::{Reflector, State};
+use crate::core::Problem;
 use crate::{DecodeError, SourceError};
 
 /// The state after a check that found the server's versions in order.
@@ -74,7 +75,10 @@ impl Reflector {
         {
             delay = delay.max(Duration::from_secs(u64::from(*seconds).min(120)));
         }
-        let is_new = self.core.set_problem(Some(error_chain(error)));
+        let is_new = self.core.set_problem(Some(Problem {
+            text: error_chain(error),
+            is_kind_missing: error.is_not_found(),
+        }));
         if error.is_unreachable() {
             self.reachability.lost(error);
         } else {

@@ -41,6 +41,8 @@ pub struct Inner {
     /// The body of each response to a request that accepts protobuf.
     pub protobuf: Option<Vec<u8>>,
     pub unreachable: bool,
+    /// Whether the kind is not served.
+    pub kind_is_missing: bool,
     /// While set, changes are not sent to watches.
     pub holding: bool,
     held: Vec<Change>,

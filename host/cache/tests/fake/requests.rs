@@ -45,6 +45,10 @@ impl Source for Connection {
             if inner.unreachable {
                 return Err(unreachable_error());
             }
+            if inner.kind_is_missing {
+                let message = "the server could not find the requested resource";
+                return Err(refused(404, "NotFound", message));
+            }
             if let Some(protobuf) = inner
                 .protobuf
                 .clone()

@@ -2,6 +2,7 @@
 //! it to health checks, debug pages and metrics.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -72,6 +73,8 @@ type Missing = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 /// What keeps a version from its work.
 #[derive(Clone)]
 struct WaitsFor {
+    /// Kinds that the API server does not serve.
+    kinds: Missing,
     caches: Missing,
     /// Instance slots.
     slots: Missing,
@@ -79,7 +82,9 @@ struct WaitsFor {
 
 impl WaitsFor {
     fn reason(&self) -> Option<String> {
-        (self.caches)().or_else(|| (self.slots)())
+        (self.kinds)()
+            .or_else(|| (self.caches)())
+            .or_else(|| (self.slots)())
     }
 }
 
@@ -87,6 +92,8 @@ impl WaitsFor {
 fn state_of(limits: &HostLimits, waits_for: &WaitsFor, leads: bool) -> PluginState {
     if limits.quarantine.state() != State::Running {
         PluginState::Quarantined
+    } else if (waits_for.kinds)().is_some() {
+        PluginState::WaitingForKind
     } else if waits_for.reason().is_some() {
         PluginState::Starting
     } else if leads {
@@ -150,6 +157,7 @@ impl Starter {
         } = opened;
         let name = context.name().to_owned();
         let waits_for = WaitsFor {
+            kinds: missing_kinds(&informers),
             caches: unsynced(&informers, discovered.as_ref()),
             slots: starved(&plugin),
         };
@@ -404,6 +412,19 @@ fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInfor
             (!ready.load(Ordering::Acquire))
                 .then(|| "waits until the caches of all discovered kinds are synced".to_owned())
         })
+    })
+}
+
+/// Names the kinds that the API server does not serve.
+fn missing_kinds(informers: &[(usize, Informer)]) -> Missing {
+    let informers = informers.to_vec();
+    Arc::new(move || {
+        let missing = informers.iter().filter(|(_, own)| own.is_kind_missing());
+        let kinds: BTreeSet<String> = missing
+            .map(|(_, informer)| informer.resource().kind.to_string())
+            .collect();
+        let kinds = Vec::from_iter(kinds).join(", ");
+        (!kinds.is_empty()).then(|| format!("waits until the API server serves {kinds} again"))
     })
 }
 

@@ -18,8 +18,12 @@ pub enum PluginState {
     Quarantined,
     /// It is ready, and another process holds the lease.
     Standby,
-    /// It waits until its caches are synced, or until the server serves its kinds.
+    /// Its file or package is read and compiled.
+    Loading,
+    /// It waits until its caches are synced, or until the server can be reached.
     Starting,
+    /// It waits until the server serves a kind that it watches. The kind has not been defined yet, or was deleted.
+    WaitingForKind,
     /// It waits for the operator's grant, or for the permissions of its service account.
     Pending,
     /// It can't be loaded or started.
@@ -33,7 +37,9 @@ impl PluginState {
             Self::Running => "running",
             Self::Quarantined => "quarantined",
             Self::Standby => "standby",
+            Self::Loading => "loading",
             Self::Starting => "starting",
+            Self::WaitingForKind => "waiting-for-kind",
             Self::Pending => "pending",
             Self::Failed => "failed",
         }
@@ -82,6 +88,15 @@ impl PluginStatus {
     pub(crate) fn refused_policy(path: &Path, problem: &str) -> Self {
         let reason = format!("{problem}; the policy before stays in force");
         Self::not_loaded(path, &reason)
+    }
+
+    /// The status of a file or package that is loaded for the first time.
+    pub(crate) fn loading(path: &Path) -> Self {
+        Self {
+            state: PluginState::Loading,
+            reason: None,
+            ..Self::not_loaded(path, "")
+        }
     }
 
     /// The status of a file or package that could not be loaded.

@@ -6,6 +6,7 @@ const UNSYNCED: &str = "waits until its caches are synced: v1/Pod";
 
 fn waiting() -> WaitsFor {
     WaitsFor {
+        kinds: Arc::new(|| None),
         caches: Arc::new(|| Some(UNSYNCED.to_owned())),
         slots: Arc::new(|| None),
     }
@@ -13,6 +14,7 @@ fn waiting() -> WaitsFor {
 
 fn starving() -> WaitsFor {
     WaitsFor {
+        kinds: Arc::new(|| None),
         caches: Arc::new(|| None),
         slots: Arc::new(|| starvation(Duration::from_secs(11))),
     }
@@ -125,6 +127,7 @@ fn no_plugin_hides_the_checks_of_a_built_in() {
     let health = HealthChecks::default();
     let _own = checks(&health, "a", true, &waiting());
     let nothing = || WaitsFor {
+        kinds: Arc::new(|| None),
         caches: Arc::new(|| None),
         slots: Arc::new(|| None),
     };
@@ -132,4 +135,25 @@ fn no_plugin_hides_the_checks_of_a_built_in() {
     let _others = names.map(|name| checks(&health, name, false, &nothing()));
     assert_eq!(health.check("informers/a"), Some(Err(UNSYNCED.to_owned())));
     assert!(!ready(&health).0);
+}
+
+#[test]
+fn the_state_says_what_a_version_waits_for() {
+    let limits = HostLimits::new("a".into(), &Default::default(), false, Arc::default());
+    let nothing = WaitsFor {
+        caches: Arc::new(|| None),
+        ..waiting()
+    };
+    let deleted = WaitsFor {
+        kinds: Arc::new(|| Some("waits for a kind".to_owned())),
+        ..waiting()
+    };
+    for (waits_for, leads, state) in [
+        (&nothing, true, PluginState::Running),
+        (&nothing, false, PluginState::Standby),
+        (&waiting(), true, PluginState::Starting),
+        (&deleted, true, PluginState::WaitingForKind),
+    ] {
+        assert_eq!(state_of(&limits, waits_for, leads), state);
+    }
 }

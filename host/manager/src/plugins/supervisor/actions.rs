@@ -442,7 +442,8 @@ impl From<&OpenError> for Trouble {
         let state = match error {
             OpenError::MayNotRead(_) => PluginState::Pending,
             OpenError::Unfit(_) => PluginState::Failed,
-            OpenError::NotServed(_) | OpenError::Unreachable(..) => PluginState::Starting,
+            OpenError::NotServed(_) => PluginState::WaitingForKind,
+            OpenError::Unreachable(..) => PluginState::Starting,
         };
         Self {
             reason: error_chain(error),

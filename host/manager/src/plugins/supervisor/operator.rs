@@ -240,12 +240,16 @@ impl Supervisor {
     }
 }
 
-/// The status of a file or package that could not be loaded so far.
+/// The status of a file or package that was not loaded so far.
 fn status_of_unloaded((path, source): (&PathBuf, &Source)) -> Option<PluginStatus> {
     if source.plugin.is_some() {
         return None;
     }
-    let status = PluginStatus::not_loaded(path, source.problem.as_ref()?);
+    let status = match &source.problem {
+        Some(problem) => PluginStatus::not_loaded(path, problem),
+        None if source.is_loading => PluginStatus::loading(path),
+        None => return None,
+    };
     Some(match &source.content {
         Content::Package(package) => PluginStatus {
             name: package.plugin.clone(),
