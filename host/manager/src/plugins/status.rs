@@ -129,3 +129,29 @@ pub struct PluginDescription {
     /// None while the plugin does not run.
     pub policy: Option<PluginPolicy>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [PluginState; 8] = [
+        PluginState::Running,
+        PluginState::Quarantined,
+        PluginState::Standby,
+        PluginState::Loading,
+        PluginState::Starting,
+        PluginState::WaitingForKind,
+        PluginState::Pending,
+        PluginState::Failed,
+    ];
+
+    #[test]
+    fn each_state_has_its_name_of_json_and_is_explained_in_the_docs() {
+        let docs = include_str!("../../../../docs/operating.md");
+        for state in ALL {
+            let name = state.name();
+            assert_eq!(serde_json::to_value(state).unwrap(), name);
+            assert!(docs.contains(&format!("\n| `{name}` | ")), "{name}");
+        }
+    }
+}
