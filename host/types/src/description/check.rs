@@ -13,6 +13,10 @@ use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
+/// The longest version of a plugin, in bytes. It stands in log lines, metrics and `flyball status`.
+const MAX_VERSION: usize = 128;
+/// The longest key of a ticker, in bytes: that of any key. It stands in log lines.
+const MAX_TICKER_KEY: usize = 1024;
 
 /// A description that can't be used. Only another build of the plugin helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +60,12 @@ impl Description {
             return Err(format!(
                 "the name `{}` is not a DNS label: use lower-case letters, digits and dashes",
                 shown(&self.name)
+            ));
+        }
+        if self.version.len() > MAX_VERSION {
+            let length = self.version.len();
+            return Err(format!(
+                "its version has {length} bytes, more than {MAX_VERSION}"
             ));
         }
         self.check_counts()?;
@@ -250,6 +260,12 @@ impl Description {
             let place = |problem| format!("the ticker of `{}`: {problem}", shown(&ticker.key));
             if ticker.period_ms == 0 {
                 return Err(place("`periodMs` is 0: it must be at least 1".into()));
+            }
+            if ticker.key.len() > MAX_TICKER_KEY {
+                let length = ticker.key.len();
+                return Err(place(format!(
+                    "the key has {length} bytes, more than {MAX_TICKER_KEY}"
+                )));
             }
             check_queue(&ticker.queue, &queues).map_err(place)?;
         }

@@ -35,6 +35,26 @@ fn a_message_shows_the_beginning_of_a_name_on_one_line() {
 }
 
 #[test]
+fn texts_that_log_lines_and_metrics_repeat_are_short() {
+    let long = "a".repeat(200_000);
+    for (field, expected) in [
+        (
+            format!(r#""version": "{long}""#),
+            "its version has 200000 bytes, more than 128",
+        ),
+        (
+            format!(r#""tickers": [{{"key": "{long}", "periodMs": 1000}}]"#),
+            "the key has 200000 bytes, more than 1024",
+        ),
+    ] {
+        let error = Description::read(&good_with(&field))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected) && error.len() < 500, "{error}");
+    }
+}
+
+#[test]
 fn what_costs_the_caches_most_is_bounded_for_each_kind() {
     let refused = |watches: &str, more: &str| {
         let document = format!(
