@@ -32,6 +32,9 @@ struct Row {
     runs: &'static [&'static str],
 }
 
+const PACKAGE: &str =
+    "oci://example.com/a@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
 const GRANTS: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\", \"create\"]\n";
 
 fn plugin(name: &str, digest: &str, verbs: &str) -> LoadedPlugin {

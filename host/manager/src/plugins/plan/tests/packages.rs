@@ -2,9 +2,6 @@
 
 use super::*;
 
-const PACKAGE: &str =
-    "oci://example.com/a@sha256:0000000000000000000000000000000000000000000000000000000000000000";
-
 fn package(world: &mut World) {
     let source = format!("[plugins.a]\nsource = \"{PACKAGE}\"\n{GRANTS}");
     world.policy(&source);
