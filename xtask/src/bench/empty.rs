@@ -1,4 +1,5 @@
-//! The memory of all controllers in an idle cluster, and of each of Flyball's built-in controllers.
+//! The memory of all controllers in an idle cluster, and of each of Flyball's built-in controllers: after a minute, when the caches
+//! are filled and what only the start needed is released. Flyball unloads what was not used for 15 s.
 
 use std::time::Duration;
 
@@ -11,27 +12,23 @@ use super::process::{anonymous_kib, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-/// How long to wait for the controllers to fill their caches and to release what only the start needed. Flyball unloads what was not
-/// used for 15 s.
-const SETTLED: Duration = Duration::from_secs(40);
-
 /// The controllers without which a namespace is not usable.
 const FEWEST: [&str; 2] = [
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
 ];
 
-/// Measures one subject with all its controllers.
-pub(super) async fn measure(subject: Subject) -> Result<Figures> {
-    let (figures, _) = idle(subject, "*").await?;
+/// Measures one subject with all its controllers, after so long.
+pub(super) async fn measure(subject: Subject, after: Duration) -> Result<Figures> {
+    let (figures, _) = idle(subject, "*", after).await?;
     Ok(figures)
 }
 
 /// Measures the memory that each other built-in controller adds to a host with two of them. Clean pages,
 /// such as those of compiled guests, don't count: the system can drop them.
-pub(super) async fn each_built_in() -> Result<Figures> {
-    let (_, (few_kib, few)) = idle(Subject::Flyball, &FEWEST.join(",")).await?;
-    let (_, (all_kib, all)) = idle(Subject::Flyball, "*").await?;
+pub(super) async fn each_built_in(after: Duration) -> Result<Figures> {
+    let (_, (few_kib, few)) = idle(Subject::Flyball, &FEWEST.join(","), after).await?;
+    let (_, (all_kib, all)) = idle(Subject::Flyball, "*", after).await?;
     let mut figures = Figures::default();
     figures.push("built-in controllers", all as f64);
     figures.push(
@@ -41,9 +38,9 @@ pub(super) async fn each_built_in() -> Result<Figures> {
     Ok(figures)
 }
 
-/// Starts a subject with these controllers in an empty cluster, and waits until it is idle. Returns its
+/// Starts a subject with these controllers in an empty cluster, and waits for so long. Returns its
 /// figures, and its anonymous memory in KiB with the number of its plugins (0 for stock).
-async fn idle(subject: Subject, names: &str) -> Result<(Figures, (f64, usize))> {
+async fn idle(subject: Subject, names: &str, after: Duration) -> Result<(Figures, (f64, usize))> {
     let cluster = plane(Options::default()).await?;
     let client = &cluster.client;
     let mut controllers = subject.start_with(&cluster, "controllers", names, QPS, BURST, QUIET)?;
@@ -55,7 +52,7 @@ async fn idle(subject: Subject, names: &str) -> Result<(Figures, (f64, usize))> 
         ))
     })
     .await?;
-    tokio::time::sleep(SETTLED).await;
+    tokio::time::sleep(after).await;
     let mut figures = Figures::default();
     figures.push("memory, MiB", resident_mib(&controllers)?);
     figures.push("peak memory, MiB", peak_mib(&controllers)?);
