@@ -1,9 +1,8 @@
-//! The host's limits on what one plugin may use, and metrics of how often each was reached. The limits of the guest itself are
+//! The host's limits on what one plugin may use. The limits of the guest itself are
 //! in `flyball_plugin`.
 
 pub(crate) mod counts;
 pub(crate) mod host_limits;
-pub(crate) mod plugin_metrics;
 pub(crate) mod quarantine;
 pub(crate) mod rate;
 pub(crate) mod stop;

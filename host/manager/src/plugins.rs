@@ -10,6 +10,7 @@ pub(crate) mod file_loads;
 pub(crate) mod files;
 pub(crate) mod inspect;
 pub(crate) mod load;
+pub(crate) mod metrics;
 pub(crate) mod open;
 pub(crate) mod packages;
 pub(crate) mod plan;

@@ -41,7 +41,7 @@ async fn a_loop_is_stopped_at_the_cpu_limit() {
     assert!(
         error
             .backtrace()
-            .is_some_and(|functions| functions.contains("guest")),
+            .is_some_and(|functions| functions.contains("reconcile")),
         "{error:?}"
     );
 }

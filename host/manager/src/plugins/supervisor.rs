@@ -27,10 +27,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::feeds::Approval;
 use crate::api::cluster::Cluster;
-use crate::limits::plugin_metrics::WaitingInfo;
 use crate::plugins::file_loads::FileLoads;
 use crate::plugins::files::{Folders, Scan};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
+use crate::plugins::metrics::WaitingInfo;
 use crate::plugins::open::{OpenError, Opened, may_read};
 use crate::plugins::plan::{self, Action, Inputs, Progress, SourceKey, State, Trouble, Version};
 use crate::plugins::requests::{Request, RequestError};

@@ -84,7 +84,7 @@
   (func (export "cabi_post_flyball:controller/guest@0.2.0#route") (param i32)
     (global.set $heap (i32.const 4096)))
 
-  (func (export "flyball:controller/guest@0.2.0#reconcile")
+  (func $reconcile (export "flyball:controller/guest@0.2.0#reconcile")
     (param $queue i32) (param $queue-length i32) (param $key i32) (param $key-length i32) (param $attempt i32) (result i32)
     (local $do i32)
     (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
