@@ -18,7 +18,7 @@ use std::time::Duration;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery};
 use flyball_plugin::{Batch, Budget, Held, Operation, Quota, Write};
-use flyball_types::{ApiError, Effect, Kind, Mask, printable};
+use flyball_types::{ApiError, Kind, Mask, printable};
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -27,7 +27,6 @@ use self::answer::Acknowledged;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
-use crate::limits::counts::Counts;
 use crate::limits::rate::RateLimiter;
 use crate::limits::stop::{StopSignal, Stoppable};
 use crate::policy::PluginPolicy;
@@ -52,8 +51,6 @@ pub(crate) struct Writer {
     /// Counts answers until the guest has them.
     budget: Arc<Budget>,
     stop: Arc<StopSignal>,
-    /// The writes, by verb and result.
-    counts: Arc<Counts<2>>,
     /// Charged for merges and for reading answers.
     quota: Option<Quota>,
 }
@@ -98,7 +95,6 @@ impl Writer {
             cached,
             budget,
             stop,
-            counts: Arc::default(),
             quota: None,
         }
     }
@@ -116,11 +112,6 @@ impl Writer {
     /// The limiter of the writes.
     pub(crate) fn rate(&self) -> &RateLimiter {
         &self.rate
-    }
-
-    /// The number of writes, by verb and result.
-    pub(crate) fn counts(&self) -> Arc<Counts<2>> {
-        self.counts.clone()
     }
 
     /// Checks the writes of a batch. Fails, for all of them, if there are too many.
@@ -192,9 +183,7 @@ impl Writer {
             Ok(checked) => self.try_write(&write, checked, &mut name, begun).await,
             Err(error) => Err(error.clone()),
         };
-        let outcome = result.as_ref().map(|_| ());
-        (self.counts).add([journal::verb(&write.operation), result_label(outcome)]);
-        journal.record(&write, &kind, &name, outcome);
+        journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
         result
     }
 
@@ -399,20 +388,6 @@ impl Writer {
                 request(Method::DELETE, path, options.delete_body())
             }
         })
-    }
-}
-
-/// The result of a write, as a label of metrics.
-fn result_label(result: Result<(), &ApiError>) -> &'static str {
-    match result {
-        Ok(()) => "success",
-        Err(error) => match (error.effect, error.status) {
-            (Effect::None, _) => "not_sent",
-            (Effect::Refused, 404) => "not_found",
-            (Effect::Refused, 409) => "conflict",
-            (Effect::Refused, _) => "refused",
-            (Effect::Unknown, _) => "unknown",
-        },
     }
 }
 

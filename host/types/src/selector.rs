@@ -303,7 +303,6 @@ enum Spec {
     Map(BTreeMap<String, String>),
 }
 
-#[derive(Default)]
 struct Fields {
     match_labels: Option<BTreeMap<String, String>>,
     match_expressions: Option<Vec<Expression>>,
@@ -333,41 +332,51 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Spec, A::Error> {
-        let (mut fields, mut labels) = (Fields::default(), BTreeMap::new());
-        let mut is_selector = false;
+        let (mut match_labels, mut match_expressions) = (None, None);
+        let mut labels = BTreeMap::new();
         while let Some(key) = map.next_key::<String>()? {
             match (map.next_value()?, &*key) {
-                (Member::Text(value), _) => {
-                    labels.insert(key, value);
-                    continue;
+                (Member::Text(value), _) => drop(labels.insert(key, value)),
+                (Member::Null, MATCH_LABELS) => set(&mut match_labels, MATCH_LABELS, None)?,
+                (Member::Null, MATCH_EXPRESSIONS) => {
+                    set(&mut match_expressions, MATCH_EXPRESSIONS, None)?;
                 }
-                (Member::Null, MATCH_LABELS | MATCH_EXPRESSIONS) => {}
-                (Member::Labels(labels), MATCH_LABELS) => fields.match_labels = Some(labels),
+                (Member::Labels(all), MATCH_LABELS) => {
+                    set(&mut match_labels, MATCH_LABELS, Some(all))?;
+                }
                 (Member::Expressions(all), MATCH_EXPRESSIONS) => {
-                    fields.match_expressions = Some(all);
+                    set(&mut match_expressions, MATCH_EXPRESSIONS, Some(all))?;
                 }
-                _ => {
-                    return Err(A::Error::unknown_field(
-                        &key,
-                        &[MATCH_LABELS, MATCH_EXPRESSIONS],
-                    ));
-                }
+                _ => return Err(A::Error::unknown_field(&key, FIELDS)),
             }
-            is_selector = true;
         }
-        match (is_selector, labels.first_key_value()) {
-            (_, None) => Ok(Spec::Selector(fields)),
-            (false, Some(_)) => Ok(Spec::Map(labels)),
-            (true, Some((label, _))) => Err(A::Error::unknown_field(
-                label,
-                &[MATCH_LABELS, MATCH_EXPRESSIONS],
-            )),
+        let is_selector = match_labels.is_some() || match_expressions.is_some();
+        match labels.first_key_value() {
+            Some((label, _)) if is_selector => Err(A::Error::unknown_field(label, FIELDS)),
+            Some(_) => Ok(Spec::Map(labels)),
+            None => Ok(Spec::Selector(Fields {
+                match_labels: match_labels.flatten(),
+                match_expressions: match_expressions.flatten(),
+            })),
         }
+    }
+}
+
+/// Sets a field. Fails if it is set already.
+fn set<T, E: serde::de::Error>(
+    field: &mut Option<T>,
+    name: &'static str,
+    value: T,
+) -> Result<(), E> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(E::duplicate_field(name)),
     }
 }
 
 const MATCH_LABELS: &str = "matchLabels";
 const MATCH_EXPRESSIONS: &str = "matchExpressions";
+const FIELDS: &[&str] = &[MATCH_LABELS, MATCH_EXPRESSIONS];
 
 /// The value of a field of either form.
 enum Member {

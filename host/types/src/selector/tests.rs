@@ -147,4 +147,10 @@ fn a_spec_has_a_selector_or_a_map() {
     ] {
         assert!(of(wrong.clone()).is_err(), "{wrong}");
     }
+    for twice in [
+        r#"{"matchLabels": {"a": "1"}, "matchLabels": {"b": "2"}}"#,
+        r#"{"matchExpressions": null, "matchExpressions": []}"#,
+    ] {
+        assert!(LabelSelector::of_json(twice.as_bytes()).is_err(), "{twice}");
+    }
 }
