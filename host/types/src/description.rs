@@ -19,7 +19,7 @@ mod read;
 #[cfg(test)]
 mod schema;
 
-pub use check::DescriptionError;
+pub use check::{DescriptionError, MAX_KEY};
 pub use paths::WatchedPaths;
 
 /// The newest format of the document that this host reads.

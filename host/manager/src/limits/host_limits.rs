@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use flyball_types::ApiError;
+use flyball_types::description::MAX_KEY;
 use flyball_workqueue::Held;
 
 use crate::limits::quarantine::Quarantine;
@@ -23,8 +24,6 @@ const EVENT_MESSAGE: (usize, usize) = (32 << 10, 1 << 10);
 const QUEUED_KEYS: u32 = 100_000;
 /// The bytes that each of so many keys may have on average.
 const AVERAGE_KEY: usize = 160;
-/// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
-pub(crate) const MAX_KEY: usize = 1024;
 
 pub(crate) struct HostLimits {
     plugin: Arc<str>,

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use flyball_cache::{Delta, Object, OwnerReference};
 use flyball_types::description::{
-    Change, DeltaType, Description, Having, Mapping, Owners, To, Watch,
+    Change, DeltaType, Description, Having, MAX_KEY, Mapping, Owners, To, Watch,
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
 
-use crate::limits::host_limits::MAX_KEY;
 use crate::reads::lookup::{Lookup, reference};
 
 /// A key to enqueue.

@@ -15,8 +15,8 @@ const MAX_QUEUE_NAME: usize = 63;
 const MAX_SHOWN: usize = 80;
 /// The longest version of a plugin, in bytes. It stands in log lines, metrics and `flyball status`.
 const MAX_VERSION: usize = 128;
-/// The longest key of a ticker, in bytes: that of any key. It stands in log lines.
-const MAX_TICKER_KEY: usize = 1024;
+/// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
+pub const MAX_KEY: usize = 1024;
 
 /// A description that can't be used. Only another build of the plugin helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,12 +62,7 @@ impl Description {
                 shown(&self.name)
             ));
         }
-        if self.version.len() > MAX_VERSION {
-            let length = self.version.len();
-            return Err(format!(
-                "its version has {length} bytes, more than {MAX_VERSION}"
-            ));
-        }
+        check_length("its version", &self.version, MAX_VERSION)?;
         self.check_counts()?;
         self.check_queues()?;
         self.check_watches()?;
@@ -261,12 +256,7 @@ impl Description {
             if ticker.period_ms == 0 {
                 return Err(place("`periodMs` is 0: it must be at least 1".into()));
             }
-            if ticker.key.len() > MAX_TICKER_KEY {
-                let length = ticker.key.len();
-                return Err(place(format!(
-                    "the key has {length} bytes, more than {MAX_TICKER_KEY}"
-                )));
-            }
+            check_length("the key", &ticker.key, MAX_KEY).map_err(place)?;
             check_queue(&ticker.queue, &queues).map_err(place)?;
         }
         Ok(())
@@ -401,6 +391,13 @@ fn at_most(count: usize, most: usize, what: &str) -> Checked {
         return Ok(());
     }
     Err(format!("it has {count} {what}, more than {most}"))
+}
+
+fn check_length(what: &str, text: &str, most: usize) -> Checked {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(format!("{what} has {} bytes, more than {most}", text.len()))
 }
 
 fn check_watched(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {
