@@ -4,8 +4,6 @@ use std::fmt;
 
 use flyball_types::ApiError;
 
-use crate::view::without_position;
-
 /// The error of a reconcile or of a step of it.
 #[derive(Debug)]
 pub enum Error {
@@ -87,6 +85,13 @@ impl fmt::Display for Error {
             Self::Doing(what, error) => write!(f, "{what}: {error}"),
         }
     }
+}
+
+/// An error of the JSON parser without its position, which means nothing to somebody who does not see the text.
+fn without_position(error: &str) -> &str {
+    error
+        .rsplit_once(" at line ")
+        .map_or(error, |(error, _)| error)
 }
 
 impl std::error::Error for Error {}

@@ -177,17 +177,7 @@ impl<'de, S: Slots> Visitor<'de> for Whole<'_, S> {
 /// Adds the path of a field to an error about its value.
 #[cold]
 fn at<E: serde::de::Error>(path: &str, error: E) -> E {
-    E::custom(format_args!(
-        "{path}: {}",
-        without_position(&error.to_string())
-    ))
-}
-
-/// An error of the JSON parser without its position, which means nothing to somebody who does not see the text.
-pub(crate) fn without_position(error: &str) -> &str {
-    error
-        .rsplit_once(" at line ")
-        .map_or(error, |(error, _)| error)
+    E::custom(format_args!("{path}: {error}"))
 }
 
 /// A value in an object and how it is read.
