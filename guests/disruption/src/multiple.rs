@@ -50,7 +50,7 @@ pub fn contested<'a>(
 ) -> Vec<(&'a LabelledPod, &'a str)> {
     let others: Vec<(&str, LabelSelector)> = rivals
         .iter()
-        .filter(|rival| rival.name != own && may_select(rival.selector.text(), pods))
+        .filter(|rival| rival.name != own)
         .filter_map(|rival| {
             let selector = LabelSelector::of_json(rival.selector.text().as_bytes());
             Some((rival.name.as_str(), selector.ok()?))
@@ -63,22 +63,6 @@ pub fn contested<'a>(
         other.map(|&(other, _)| (pod, other.min(own)))
     };
     pods.iter().filter_map(with_first).collect()
-}
-
-/// Whether a selector may select one of the pods, without parsing it: a namespace can have many budgets, and this is asked for
-/// each change of a pod. A selector whose first member is a label selects only pods with a label of this value.
-fn may_select(selector: &str, pods: &[LabelledPod]) -> bool {
-    let Some(first) = selector.strip_prefix(r#"{"matchLabels":{""#) else {
-        return true;
-    };
-    let Some((key, rest)) = first.split_once(r#"":""#) else {
-        return true;
-    };
-    let Some((value, _)) = rest.split_once('"') else {
-        return true;
-    };
-    // Keys and values of labels need no escapes in JSON.
-    pods.iter().any(|pod| pod.labels.label(key) == Some(value))
 }
 
 /// Records the version of a pod. Returns whether it was not recorded before.
