@@ -1,7 +1,7 @@
-//! The host's limits on what one plugin may use. The limits of the guest itself are
-//! in `flyball_plugin`.
+//! The host's limits on what one plugin may use, and counters of what it does. The limits of the guest itself are in
+//! `flyball_plugin`.
 
-pub(crate) mod counts;
+pub(crate) mod counters;
 pub(crate) mod host_limits;
 pub(crate) mod quarantine;
 pub(crate) mod rate;

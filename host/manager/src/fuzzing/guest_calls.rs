@@ -10,6 +10,7 @@ use flyball_serving::Metrics;
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
 use crate::fuzzing::PluginView;
+use crate::limits::counters::PluginCounters;
 use crate::limits::host_limits::HostLimits;
 use crate::runtime::context::{Pace, PluginContext, Reads, Settings};
 use crate::runtime::guest_call::GuestCall;
@@ -54,6 +55,8 @@ impl GuestCalls {
         let queues: Result<Vec<Queue>, String> = description.queues.iter().map(queue).collect();
         let denied = metrics.counter("denied_total", "Denied calls.", &[]);
         let denied = denied.map_err(|error| error.to_string())?;
+        let counters = PluginCounters::new(&metrics, name.clone());
+        let counters = counters.map_err(|error| error.to_string())?;
         let recorder = || Recorder::start(client.clone(), name.clone(), name.to_string());
         let limits = HostLimits::new(name.clone(), &policy.limits, false, Arc::default());
         let telemetry = PluginTelemetry {
@@ -65,7 +68,7 @@ impl GuestCalls {
                 account: None,
                 limits: limits.clone(),
             },
-            reconciles: Arc::default(),
+            counters: Arc::new(counters),
             history: Arc::default(),
             metrics: CustomMetrics::declare(&metrics, &description, false),
         };

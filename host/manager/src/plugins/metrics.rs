@@ -10,7 +10,6 @@ use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError, OnScrape};
 use parking_lot::Mutex;
 
-use crate::limits::counts::Counts;
 use crate::limits::host_limits::HostLimits;
 use crate::limits::quarantine::State;
 use crate::plugins::status::{PluginState, PluginStatus};
@@ -29,10 +28,6 @@ pub(crate) struct Sources {
     pub(crate) limits: Arc<HostLimits>,
     /// How often a request to the API server waited for its [`RateLimiter`](crate::limits::rate::RateLimiter).
     pub(crate) waits: Vec<Arc<AtomicU64>>,
-    /// The reconciles, by result.
-    pub(crate) reconciles: Arc<Counts<1>>,
-    /// The writes, by verb and result.
-    pub(crate) writes: Arc<Counts<2>>,
     /// Shared by all versions.
     pub(crate) history: Arc<History>,
     pub(crate) info: Info,
@@ -50,6 +45,7 @@ struct Source {
     sources: Sources,
     families: Families,
     exported: Mutex<Exported>,
+    info: Mutex<InfoSeries>,
 }
 
 /// The values that the counters hold.
@@ -57,9 +53,6 @@ struct Source {
 struct Exported {
     stats: Stats,
     hits: Vec<u64>,
-    reconciles: BTreeMap<[&'static str; 1], u64>,
-    writes: BTreeMap<[&'static str; 2], u64>,
-    state: Option<PluginState>,
 }
 
 struct Families {
@@ -72,20 +65,55 @@ struct Families {
     calls: CounterVec,
     failures: CounterVec,
     hits: CounterVec,
-    reconciles: CounterVec,
-    writes: CounterVec,
     last_success: GaugeVec,
-    info: GaugeVec,
 }
 
-/// The family of `flyball_plugin_info`.
-fn info(metrics: &Metrics) -> Result<GaugeVec, MetricsError> {
-    metrics.gauge(
-        "flyball_plugin_info",
-        "1 for each version of a plugin that runs or waits, by its version, the SHA-256 of its file, and its state as in \
-         `flyball status`.",
-        &["plugin", "version", "digest", "state"],
-    )
+/// The series of `flyball_plugin_info` of one plugin. It is removed when this is dropped.
+struct InfoSeries {
+    family: GaugeVec,
+    /// The labels that are exported.
+    labels: Option<[String; 4]>,
+}
+
+impl InfoSeries {
+    fn family(metrics: &Metrics) -> Result<GaugeVec, MetricsError> {
+        metrics.gauge(
+            "flyball_plugin_info",
+            "1 for each version of a plugin that runs or waits, by its version, the SHA-256 of its file, and its state as in \
+             `flyball status`.",
+            &["plugin", "version", "digest", "state"],
+        )
+    }
+
+    fn new(family: GaugeVec) -> Self {
+        Self {
+            family,
+            labels: None,
+        }
+    }
+
+    /// Exports these values in place of those before.
+    fn show(&mut self, plugin: &str, version: &str, digest: &str, state: PluginState) {
+        let labels = [plugin, version, digest, state.name()].map(str::to_owned);
+        if self.labels.as_ref() != Some(&labels) {
+            self.remove();
+        }
+        self.family.with_label_values(&labels).set(1.0);
+        self.labels = Some(labels);
+    }
+
+    fn remove(&mut self) {
+        if let Some(labels) = self.labels.take() {
+            // Fails only if the series was removed before.
+            let _ = self.family.remove_label_values(&labels);
+        }
+    }
+}
+
+impl Drop for InfoSeries {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 impl Families {
@@ -133,24 +161,11 @@ impl Families {
                 "How often a limit of the plugin held it back, by the limit's key in the policy.",
                 &["plugin", "limit"],
             )?,
-            reconciles: metrics.counter(
-                "flyball_plugin_reconciles_total",
-                "Reconciles of the plugin, by result: success, requeue_after, error (it is retried), terminal_error (it is not), \
-                 or call_failed (the call did not return).",
-                &["plugin", "result"],
-            )?,
-            writes: metrics.counter(
-                "flyball_plugin_api_writes_total",
-                "Writes of the plugin to the API server, by verb and result: success, conflict, not_found, refused (another \
-                 response 4xx), unknown (no response, or a response 5xx), or not_sent (the host denied it, or it was stopped).",
-                &["plugin", "verb", "result"],
-            )?,
             last_success: metrics.gauge(
                 "flyball_plugin_last_success_timestamp_seconds",
                 "When the last reconcile of the plugin that did not fail ended, in seconds since 1970.",
                 label,
             )?,
-            info: info(metrics)?,
         })
     }
 }
@@ -167,6 +182,7 @@ impl PluginMetrics {
             sources,
             families: Families::new(metrics)?,
             exported: Mutex::default(),
+            info: Mutex::new(InfoSeries::new(InfoSeries::family(metrics)?)),
         });
         let scraped = source.clone();
         let scrape = metrics.on_scrape(move || scraped.export());
@@ -218,30 +234,12 @@ impl Source {
             counter.inc_by(more as f64);
             *exported = hits;
         }
-        let reconciles = sources.reconciles.all();
-        export_counts(
-            &families.reconciles,
-            name,
-            &mut exported.reconciles,
-            reconciles,
-        );
-        let writes = sources.writes.all();
-        export_counts(&families.writes, name, &mut exported.writes, writes);
-        self.export_info(&mut exported.state, Some((sources.info.state)()));
-    }
-
-    /// Exports the state of the version in place of the one exported before. None removes it.
-    fn export_info(&self, exported: &mut Option<PluginState>, state: Option<PluginState>) {
-        let (info, family) = (&self.sources.info, &self.families.info);
-        let labels = |state: PluginState| [&*self.name, &info.version, &info.digest, state.name()];
-        if let Some(before) = exported.filter(|before| Some(*before) != state) {
-            // Fails only if the series was removed before.
-            let _ = family.remove_label_values(&labels(before));
-        }
-        if let Some(state) = state {
-            family.with_label_values(&labels(state)).set(1.0);
-        }
-        *exported = state;
+        let Info {
+            version,
+            digest,
+            state,
+        } = &sources.info;
+        (self.info.lock()).show(name, version, digest, state());
     }
 
     /// Returns how often each limit was reached, always in the same order.
@@ -256,51 +254,29 @@ impl Source {
     }
 }
 
-/// Adds to a family what was counted since it was `exported`. The first label is the plugin's name.
-fn export_counts<const N: usize>(
-    family: &CounterVec,
-    plugin: &str,
-    exported: &mut BTreeMap<[&'static str; N], u64>,
-    counts: BTreeMap<[&'static str; N], u64>,
-) {
-    for (labels, count) in &counts {
-        let more = count - exported.get(labels).copied().unwrap_or(0);
-        let labels: Vec<&str> = std::iter::once(plugin)
-            .chain(labels.iter().copied())
-            .collect();
-        family.with_label_values(&labels).inc_by(more as f64);
-    }
-    *exported = counts;
-}
-
 /// Exports `flyball_plugin_info` for plugins of which no version runs.
 pub(crate) struct WaitingInfo {
     family: GaugeVec,
-    /// The labels of each plugin, by its name.
-    exported: BTreeMap<String, [String; 4]>,
+    /// By the plugin's name.
+    series: BTreeMap<String, InfoSeries>,
 }
 
 impl WaitingInfo {
     pub(crate) fn new(metrics: &Metrics) -> Result<Self, MetricsError> {
         Ok(Self {
-            family: info(metrics)?,
-            exported: BTreeMap::new(),
+            family: InfoSeries::family(metrics)?,
+            series: BTreeMap::new(),
         })
     }
 
     pub(crate) fn show(&mut self, status: &PluginStatus) {
-        self.remove(&status.name);
-        let state = status.state.name().to_owned();
-        let labels = [&status.name, &status.version, &status.digest, &state].map(String::clone);
-        self.family.with_label_values(&labels).set(1.0);
-        self.exported.insert(status.name.clone(), labels);
+        let series = self.series.entry(status.name.clone());
+        let series = series.or_insert_with(|| InfoSeries::new(self.family.clone()));
+        series.show(&status.name, &status.version, &status.digest, status.state);
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
-        if let Some(labels) = self.exported.remove(name) {
-            // Fails only if the series was removed before.
-            let _ = self.family.remove_label_values(&labels);
-        }
+        self.series.remove(name);
     }
 }
 
@@ -318,8 +294,7 @@ impl Drop for PluginMetrics {
             // Fails only if the series was removed before.
             let _ = vec.remove_label_values(&[&*self.source.name]);
         }
-        let exported = &mut self.source.exported.lock().state;
-        self.source.export_info(exported, None);
+        self.source.info.lock().remove();
     }
 }
 
@@ -346,8 +321,6 @@ mod tests {
             stats: Box::new(Stats::default),
             limits,
             waits: Vec::new(),
-            reconciles: Arc::default(),
-            writes: Arc::default(),
             history: Arc::default(),
             info: Info {
                 version: String::new(),
@@ -375,13 +348,10 @@ mod tests {
         let read = stats.clone();
         let state = Arc::new(Mutex::new(PluginState::Starting));
         let read_state = state.clone();
-        let (reconciles, writes) = (Arc::<Counts<1>>::default(), Arc::<Counts<2>>::default());
         let history = Arc::<History>::default();
         let sources = Sources {
             stats: Box::new(move || *read.lock()),
             waits: vec![Arc::new(AtomicU64::new(3)), Arc::new(AtomicU64::new(4))],
-            reconciles: reconciles.clone(),
-            writes: writes.clone(),
             history: history.clone(),
             info: Info {
                 version: "1.0.0".into(),
@@ -391,9 +361,6 @@ mod tests {
             ..sources(limits.clone())
         };
         let exported = PluginMetrics::new(&metrics, "faulty".into(), sources).unwrap();
-        reconciles.add(["error"]);
-        reconciles.add(["error"]);
-        writes.add(["create", "conflict"]);
         let text = metrics.render();
         assert!(!text.contains("last_success"), "none succeeded: {text}");
         history.add(Entry {
@@ -414,8 +381,6 @@ mod tests {
                 "flyball_plugin_limit_hits_total{limit=\"cpu\",plugin=\"faulty\"} 0\n",
                 "flyball_plugin_limit_hits_total{limit=\"log-lines-per-second\",plugin=\"faulty\"} 1\n",
                 "flyball_plugin_limit_hits_total{limit=\"writes-per-second\",plugin=\"faulty\"} 7\n",
-                "flyball_plugin_reconciles_total{plugin=\"faulty\",result=\"error\"} 2\n",
-                "flyball_plugin_api_writes_total{plugin=\"faulty\",result=\"conflict\",verb=\"create\"} 1\n",
                 "flyball_plugin_last_success_timestamp_seconds{plugin=\"faulty\"} 1.5\n",
                 "flyball_plugin_info{digest=\"0123\",plugin=\"faulty\",state=\"running\",version=\"1.0.0\"} 1\n",
             ] {

@@ -177,10 +177,18 @@ impl Opened {
 
 /// A sentence that names the informers that are not synced; none if all are.
 pub(crate) fn waits_for(informers: &[(usize, Informer)]) -> Option<String> {
-    let unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
-    let kinds: BTreeSet<String> = unsynced
+    let kinds = kinds_of(informers, |own| !own.is_synced())?;
+    Some(format!("waits until its caches are synced: {kinds}"))
+}
+
+/// Lists the kinds of the informers that the predicate selects; none if there are none.
+pub(crate) fn kinds_of(
+    informers: &[(usize, Informer)],
+    is_selected: impl Fn(&Informer) -> bool,
+) -> Option<String> {
+    let selected = informers.iter().filter(|(_, own)| is_selected(own));
+    let kinds: BTreeSet<String> = selected
         .map(|(_, informer)| informer.resource().kind.to_string())
         .collect();
-    let kinds = Vec::from_iter(kinds).join(", ");
-    (!kinds.is_empty()).then(|| format!("waits until its caches are synced: {kinds}"))
+    (!kinds.is_empty()).then(|| Vec::from_iter(kinds).join(", "))
 }

@@ -2,7 +2,6 @@
 //! it to health checks, debug pages and metrics.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,11 +20,12 @@ use crate::api::cluster::Cluster;
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
 use crate::api::user_agent;
+use crate::limits::counters::PluginCounters;
 use crate::limits::host_limits::HostLimits;
 use crate::limits::quarantine::State;
 use crate::limits::rate::RateLimiter;
 use crate::plugins::metrics::{Info, PluginMetrics, Sources};
-use crate::plugins::open::{Opened, waits_for};
+use crate::plugins::open::{Opened, kinds_of, waits_for};
 use crate::plugins::plan::Version;
 use crate::plugins::status::PluginState;
 use crate::plugins::{PluginOptions, Telemetry};
@@ -183,8 +183,6 @@ impl Starter {
                 context.writer.rate().waits(),
                 context.reads.live.rate().waits(),
             ],
-            reconciles: context.telemetry.reconciles.clone(),
-            writes: context.writer.counts(),
             history: context.telemetry.history.clone(),
             info: Info {
                 version: printable(&version.plugin.description.version),
@@ -270,6 +268,7 @@ impl Starter {
             opened.plugin.limits().answer_bytes,
             opened.plugin.budget().clone(),
         );
+        let counters = PluginCounters::new(&self.telemetry.metrics, name.clone())?;
         let telemetry = PluginTelemetry {
             recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
             incidents: Incidents {
@@ -280,7 +279,7 @@ impl Starter {
                 limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
-            reconciles: Arc::default(),
+            counters: Arc::new(counters),
             metrics: CustomMetrics::declare(&self.telemetry.metrics, description, grant.is_builtin),
         };
         Ok(PluginContext {
@@ -419,12 +418,8 @@ fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInfor
 fn missing_kinds(informers: &[(usize, Informer)]) -> Missing {
     let informers = informers.to_vec();
     Arc::new(move || {
-        let missing = informers.iter().filter(|(_, own)| own.is_kind_missing());
-        let kinds: BTreeSet<String> = missing
-            .map(|(_, informer)| informer.resource().kind.to_string())
-            .collect();
-        let kinds = Vec::from_iter(kinds).join(", ");
-        (!kinds.is_empty()).then(|| format!("waits until the API server serves {kinds} again"))
+        let kinds = kinds_of(&informers, Informer::is_kind_missing)?;
+        Some(format!("waits until the API server serves {kinds} again"))
     })
 }
 

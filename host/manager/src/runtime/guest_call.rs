@@ -42,12 +42,13 @@ pub(crate) struct GuestCall {
 impl GuestCall {
     pub(crate) fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
         let memo = MemoCall::new(context.memo.clone());
-        let (journal, writes) = (Arc::default(), TaskTracker::new());
+        let journal = Journal::counted_by(context.telemetry.counters.clone());
+        let writes = TaskTracker::new();
         Arc::new(Self {
             context,
             key,
             memo,
-            journal,
+            journal: Arc::new(journal),
             writes,
         })
     }

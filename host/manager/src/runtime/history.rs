@@ -24,19 +24,12 @@ const BUCKETS: usize = 40 * FINENESS as usize;
 /// The history of one plugin, over all of its versions.
 pub(crate) struct History {
     recent: Mutex<VecDeque<Entry>>,
-    last_error: Mutex<Option<LastError>>,
+    last_error: Mutex<Option<Failure>>,
     reconciles: AtomicU64,
     errors: AtomicU64,
     last_success: Mutex<Option<SystemTime>>,
     took: [AtomicU64; BUCKETS],
     pace: Mutex<Pace>,
-}
-
-/// The last reconcile that failed.
-struct LastError {
-    at: SystemTime,
-    digest: Arc<str>,
-    message: String,
 }
 
 /// One reconcile.
@@ -149,14 +142,14 @@ impl History {
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
         if let Some(failed) = &entry.failed {
             self.errors.fetch_add(1, Relaxed);
-            *self.last_error.lock() = Some(LastError {
-                at: entry.at,
-                digest: entry.digest.clone(),
+            *self.last_error.lock() = Some(Failure {
+                at: rfc3339(entry.at),
+                digest: entry.digest.to_string(),
                 message: format!("{}: {failed}", entry.key),
             });
         } else {
             *self.last_success.lock() = Some(entry.at);
-            (self.last_error.lock()).take_if(|error| error.digest != entry.digest);
+            (self.last_error.lock()).take_if(|error| *error.digest != *entry.digest);
         }
         let mut recent = self.recent.lock();
         if recent.len() == KEPT {
@@ -204,7 +197,7 @@ impl History {
             per_second: self.pace.lock().per_second,
             p50_ms: quantile(0.5),
             p99_ms: quantile(0.99),
-            last_error: self.last_error.lock().as_ref().map(LastError::for_people),
+            last_error: self.last_error.lock().clone(),
             last_why: self.recent.lock().back().map(|entry| entry.why.to_string()),
         }
     }
@@ -249,16 +242,6 @@ impl Entry {
             took_ms: ms(self.took),
             failed: self.failed.clone(),
             wrote: self.wrote.iter().map(Touched::to_string).collect(),
-        }
-    }
-}
-
-impl LastError {
-    fn for_people(&self) -> Failure {
-        Failure {
-            at: rfc3339(self.at),
-            digest: self.digest.to_string(),
-            message: self.message.clone(),
         }
     }
 }

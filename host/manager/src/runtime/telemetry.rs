@@ -10,7 +10,7 @@ use flyball_types::description::{Description, MetricType};
 
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
-use crate::limits::counts::Counts;
+use crate::limits::counters::PluginCounters;
 use crate::limits::rate::RateGate;
 use crate::runtime::history::History;
 
@@ -23,8 +23,7 @@ pub(crate) struct PluginTelemetry {
     pub(crate) incidents: Incidents,
     /// Shared by all versions.
     pub(crate) history: Arc<History>,
-    /// This version's reconciles, by result.
-    pub(crate) reconciles: Arc<Counts<1>>,
+    pub(crate) counters: Arc<PluginCounters>,
     pub(crate) metrics: CustomMetrics,
 }
 

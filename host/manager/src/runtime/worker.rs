@@ -130,7 +130,7 @@ impl Worker {
         self.log(&item, attempt, started, &call, &result);
         self.note_outcome(pass, &result);
         let telemetry = &self.context.telemetry;
-        telemetry.reconciles.add([result_label(&result)]);
+        telemetry.counters.reconciled(result_label(&result));
         telemetry.history.add(Entry {
             at: SystemTime::now(),
             digest: self.context.settings.digest.clone(),

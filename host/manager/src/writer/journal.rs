@@ -1,11 +1,14 @@
-//! Records the writes of one guest call, for the log and for the consistency of the next call.
+//! Records the writes of one guest call: for the log, for the consistency of the next call, and for the metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use flyball_plugin::{Operation, Write};
 use flyball_types::{ApiError, Effect, Kind};
 use parking_lot::Mutex;
+
+use crate::limits::counters::PluginCounters;
 
 /// How many written objects of one call are remembered by name.
 const TOUCHED: usize = 32;
@@ -25,6 +28,8 @@ pub(crate) struct Touched {
 #[derive(Default)]
 pub(crate) struct Journal {
     state: Mutex<State>,
+    /// None if nobody counts the writes.
+    counters: Option<Arc<PluginCounters>>,
 }
 
 #[derive(Default)]
@@ -45,6 +50,14 @@ struct Names {
 }
 
 impl Journal {
+    /// A journal whose writes count as the plugin's.
+    pub(crate) fn counted_by(counters: Arc<PluginCounters>) -> Self {
+        Self {
+            counters: Some(counters),
+            ..Self::default()
+        }
+    }
+
     /// Records a write's result. `name` is the object's, if it is known.
     pub(crate) fn record(
         &self,
@@ -53,6 +66,9 @@ impl Journal {
         name: &str,
         result: Result<(), &ApiError>,
     ) {
+        if let Some(counters) = &self.counters {
+            counters.wrote(verb(&write.operation), result_label(result));
+        }
         let mut state = self.state.lock();
         match result {
             Ok(()) => {
@@ -126,6 +142,20 @@ pub(crate) fn verb(operation: &Operation) -> &'static str {
         Operation::Patch { .. } => "patch",
         Operation::Delete => "delete",
         Operation::DeleteCollection { .. } => "deletecollection",
+    }
+}
+
+/// The result of a write, as a label of metrics.
+fn result_label(result: Result<(), &ApiError>) -> &'static str {
+    match result {
+        Ok(()) => "success",
+        Err(error) => match (error.effect, error.status) {
+            (Effect::None, _) => "not_sent",
+            (Effect::Refused, 404) => "not_found",
+            (Effect::Refused, 409) => "conflict",
+            (Effect::Refused, _) => "refused",
+            (Effect::Unknown, _) => "unknown",
+        },
     }
 }
 

@@ -300,9 +300,10 @@ impl Supervisor {
                     health.note(CheckName::Plugin(name.clone()), text),
                 );
                 self.held_up.with_label_values(&[name]).set(1.0);
-                self.waiting.remove(name);
-                if let Some(status) = self.status_of(name).filter(|_| !runs) {
-                    self.waiting.show(&status);
+                let waits = (!runs).then(|| self.status_of(name)).flatten();
+                match waits {
+                    Some(status) => self.waiting.show(&status),
+                    None => self.waiting.remove(name),
                 }
             }
             (Subject::Policy, Some(trouble)) => {
