@@ -31,7 +31,7 @@ use clap::builder::PossibleValuesParser;
 use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
-use crate::build;
+use crate::build::{self, Profile};
 use crate::run::{say, workspace};
 
 use self::converge::Shape;
@@ -195,7 +195,11 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
             names.iter().any(|selected| selected == name)
         }
     };
-    build::all()?;
+    let profile = match size {
+        Size::Quick => Profile::Release,
+        Size::Whole => Profile::Production,
+    };
+    flyball_cluster_tests::use_host(build::all(profile)?.host);
     let mut report = Report::default();
     let measured = measure_all(is_selected, size, alone, &mut report);
     // The figures are also written if a later workload failed.

@@ -81,16 +81,37 @@ impl Built {
     }
 }
 
+/// How the host is built: the name of a profile in Cargo.toml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// For tests: built quickly after a change.
+    Release,
+    /// As it is installed: optimised across crates.
+    Production,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Production => "production",
+        }
+    }
+}
+
 /// Builds the guests in Rust and the host.
-pub(crate) fn all() -> Result<Built> {
+pub(crate) fn all(profile: Profile) -> Result<Built> {
     let start = Instant::now();
     guests::build_guests()?;
     let embedded = precompile()?;
-    say("building the host in release mode (takes minutes the first time, then seconds)");
-    run(build_binary("flyball").env(EMBEDDED, &embedded))?;
+    let name = profile.name();
+    say(&format!(
+        "building the host with the profile {name} (takes minutes the first time)"
+    ));
+    run(build_binary("flyball", profile).env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built {
-        host: workspace().join("target/release/flyball"),
+        host: workspace().join("target").join(name).join("flyball"),
         embedded,
     })
 }
@@ -98,7 +119,7 @@ pub(crate) fn all() -> Result<Built> {
 /// Compiles the built-in guests for this machine, and returns their folder.
 fn precompile() -> Result<PathBuf> {
     say("building the precompiler of the guests");
-    run(&mut build_binary("precompile"))?;
+    run(&mut build_binary("precompile", Profile::Release))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
     std::fs::create_dir_all(&folder)
@@ -122,9 +143,10 @@ fn precompile() -> Result<PathBuf> {
 
 /// The command that builds one binary with the features of the whole workspace. The tests are built
 /// with the same features, so dependencies are compiled once.
-fn build_binary(name: &str) -> std::process::Command {
+fn build_binary(name: &str, profile: Profile) -> std::process::Command {
     let mut cargo = command("cargo");
-    cargo.args(["build", "--release", "--workspace", "--bin", name]);
+    cargo.args(["build", "--workspace", "--bin", name]);
+    cargo.args(["--profile", profile.name()]);
     cargo
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 /// Plays the demo.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let built = build::all()?;
+    let built = build::all(build::Profile::Release)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(1)

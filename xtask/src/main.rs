@@ -26,7 +26,7 @@ use clap::Parser;
 enum Command {
     /// Build the guests and the host, with the built-in controllers embedded
     Build,
-    /// Build as `build` does, and write the host without symbols to target/dist, with its symbols beside it
+    /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside it
     Release,
     Test(test::Arguments),
     Demo(demo::Arguments),
@@ -38,7 +38,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
-        Command::Build => build::all().map(|built| println!("{}", built.host.display())),
+        Command::Build => {
+            build::all(build::Profile::Release).map(|built| println!("{}", built.host.display()))
+        }
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -1,15 +1,16 @@
-//! `cargo xtask release`: the host's binary as it is installed, without symbols, and the symbols in a file beside it.
+//! `cargo xtask release`: the host's binary as it is installed, optimised across crates and without symbols, and the symbols in a
+//! file beside it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::build;
+use crate::build::{self, Profile};
 use crate::run::{command, run, say, workspace};
 
 /// Builds the host and writes it to `target/dist`. Returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    let built = build::all()?;
+    let built = build::all(Profile::Production)?;
     let folder = workspace().join("target/dist");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("can't create {}", folder.display()))?;

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[C_COMPILER, GO, PYTHON])?;
-    let built = build::all()?;
+    let built = build::all(build::Profile::Release)?;
     guests::build_stock()?;
     guests::build_go()?;
     guests::build_python()?;

@@ -11,6 +11,7 @@ mod scenario;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -256,9 +257,18 @@ pub fn host_output(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The host's binary, if it is another one than that of the tests.
+static HOST: OnceLock<PathBuf> = OnceLock::new();
+
+/// Lets this process run another binary of the host. The first call decides.
+pub fn use_host(binary: PathBuf) {
+    HOST.get_or_init(|| binary);
+}
+
 /// The host's binary.
 pub fn host() -> Result<PathBuf> {
-    built("release/flyball")
+    HOST.get()
+        .map_or_else(|| built("release/flyball"), |binary| Ok(binary.clone()))
 }
 
 /// A guest's component.

@@ -38,17 +38,28 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 10] = [
+const PLAYED_ALONE: [&str; 21] = [
+    "bootstrap-signer/secret-changed",
+    "certificatesigningrequest-approving/bootstrapped",
+    "certificatesigningrequest-cleaner/denied",
+    "certificatesigningrequest-signing/kubelet-serving",
     "device-taint-eviction/not-tolerated",
+    "endpoints/ports-changed",
+    "endpointslice/scaled",
+    "endpointslice-mirroring/changed",
     "garbage-collector/foreground",
+    "horizontal-pod-autoscaler/resource-up",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
     "node-ipam/one-after-another",
     "node-lifecycle/evicted",
     "resourceclaim/completed",
+    "service-cidr/deleted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
     "taint-eviction/not-tolerated",
+    "token-cleaner/expires",
+    "ttl/created",
 ];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;

@@ -18,6 +18,7 @@ use flyball_plugin::Component;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::error_chain;
+use futures::stream::{self, StreamExt};
 use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -47,6 +48,8 @@ const REVIEW: Duration = Duration::from_secs(60);
 const FILES_AT_START: Duration = Duration::from_secs(5);
 /// The most plans in a row. A few suffice; more would be a bug, which must not delay everything else.
 const MOST_PLANS: usize = 100;
+/// The number of built-in controllers that are loaded at once. Each takes some memory until it is loaded.
+const LOADS_AT_ONCE: usize = 4;
 
 /// Keeps the wanted plugins running.
 pub(crate) struct Supervisor {
@@ -228,10 +231,12 @@ impl Supervisor {
     async fn load_builtins(&mut self, builtins: &[BuiltIn]) {
         let engine = &self.options.engine;
         let config = |name| self.grants.config.get(name).cloned().unwrap_or_default();
-        let loaded = builtins
+        let loads = builtins
             .iter()
             .map(|builtin| load::builtin(engine, builtin, config(builtin.name)));
-        for loaded in futures::future::join_all(loaded).await {
+        let loads: Vec<_> = loads.collect();
+        let mut loads = stream::iter(loads).buffered(LOADS_AT_ONCE);
+        while let Some(loaded) = loads.next().await {
             match loaded {
                 Ok((plugin, component)) => {
                     self.components.insert(plugin.digest.clone(), component);
