@@ -32,6 +32,13 @@ pub const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
 pub const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
 pub const CHANGED: &str = "endpoint_slice_controller_endpointslices_changed_per_sync";
 
+/// Sums of all Services.
+pub const DESIRED_ENDPOINTS: &str = "endpoint_slice_controller_endpoints_desired";
+pub const DESIRED_SLICES: &str = "endpoint_slice_controller_desired_endpoint_slices";
+pub const SLICES: &str = "endpoint_slice_controller_num_endpoint_slices";
+pub const BY_TRAFFIC_DISTRIBUTION: &str =
+    "endpoint_slice_controller_services_count_by_traffic_distribution";
+
 /// The least delay after a slice was changed. Changes of several slices are joined.
 const SLICE_DELAY: Duration = Duration::from_secs(1);
 
@@ -124,5 +131,24 @@ fn metrics(description: Description) -> Description {
             CHANGED,
             &["topology", "traffic_distribution"],
             "Number of EndpointSlices changed on each Service sync",
+        )
+        .metric(
+            MetricType::Sum,
+            DESIRED_ENDPOINTS,
+            &[],
+            "Number of endpoints desired",
+        )
+        .metric(
+            MetricType::Sum,
+            DESIRED_SLICES,
+            &[],
+            "Number of EndpointSlices that would exist with perfect endpoint allocation",
+        )
+        .metric(MetricType::Sum, SLICES, &[], "Number of EndpointSlices")
+        .metric(
+            MetricType::Sum,
+            BY_TRAFFIC_DISTRIBUTION,
+            &["traffic_distribution"],
+            "Number of Services using some specific trafficDistribution",
         )
 }

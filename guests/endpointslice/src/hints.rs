@@ -103,6 +103,11 @@ impl<'a> Hinter<'a> {
         Ok(notes)
     }
 
+    /// The traffic distribution that the hints are for, if there is one.
+    pub fn distribution(&self) -> Option<&'a str> {
+        self.distribution
+    }
+
     /// The values of the labels of the metric of changed slices.
     pub fn labels(&self) -> [&'a str; 2] {
         let topology = match self.service.wants_zone_hints() {

@@ -22,6 +22,7 @@ pub mod nodes;
 pub mod overload;
 pub mod pack;
 pub mod plan;
+pub mod size;
 pub mod traffic;
 pub mod views;
 pub mod zones;
@@ -39,6 +40,7 @@ use flyball_services::{settings, trigger};
 
 use hints::Hinter;
 use nodes::Nodes;
+use size::Size;
 
 /// The value of the label with which a slice names its controller.
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -63,9 +65,11 @@ impl Controller for EndpointSliceController {
         }
         let Some(service) = host.get_key::<Service>(&request.key)? else {
             // The Service was deleted. The garbage collector deletes its slices.
+            Size::default().show(host, None);
             return Ok(Outcome::Done);
         };
         if !service.has_endpoints() {
+            Size::default().show(host, None);
             return Ok(Outcome::Done);
         }
         let result = sync(host, &service);
@@ -97,18 +101,22 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     let ports = PortFinder::read(host, service)?;
     let nodes = Nodes::read(host, &pods)?;
     let mut hinter = Hinter::of(host, service);
+    let mut size = Size::default();
 
     let mut errors = Vec::new();
     for (family, slices) in families {
         let desired = endpoints::desired(service, &pods, &ports, &nodes, family);
         errors.extend(desired.skipped.iter().map(Error::failed));
+        size.add_desired(&desired, maximum);
         let mut plan = plan::plan(service, slices, desired, maximum);
+        size.add_planned(&plan);
         let notes = hinter.hint(&mut plan, family)?;
         let written = act::write(host, service, plan, family, changed_at, hinter.labels());
         errors.extend(written.err());
         hinter.emit(&notes);
     }
     hinter.remember();
+    size.show(host, hinter.distribution());
     errors.extend(act::delete(host, service, &outdated).err());
     Error::join(errors).map_or(Ok(()), Err)
 }

@@ -9,6 +9,9 @@ use crate::plan::Plan;
 /// The feature gate of `PreferSameZone` and `PreferSameNode`.
 pub const PREFER_SAME: &str = "PreferSameTrafficDistribution";
 
+/// The known distributions.
+pub const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+
 /// Whether the traffic distribution of a Service is known. Annotations that ask for hints take precedence over it.
 pub fn distribution(service: &Service, prefers_same: bool) -> Option<&str> {
     let distribution = service.traffic_distribution.as_deref()?;

@@ -23,6 +23,10 @@ pub const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per
 pub const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
 pub const REMOVED: &str = "endpoint_slice_mirroring_controller_endpoints_removed_per_sync";
 pub const SKIPPED: &str = "endpoint_slice_mirroring_controller_addresses_skipped_per_sync";
+/// Sums of all mirrored Endpoints.
+pub const DESIRED_ENDPOINTS: &str = "endpoint_slice_mirroring_controller_endpoints_desired";
+pub const DESIRED_SLICES: &str = "endpoint_slice_mirroring_controller_desired_endpoint_slices";
+pub const SLICES: &str = "endpoint_slice_mirroring_controller_num_endpoint_slices";
 
 /// Returns the description. Changes of slices take effect after the batch period.
 pub fn describe(batch_period: Duration) -> Description {
@@ -76,6 +80,17 @@ fn metrics(description: Description) -> Description {
         &["operation"],
         "Number of EndpointSlice changes",
     );
+    let sums = [
+        (DESIRED_ENDPOINTS, "Number of endpoints desired"),
+        (
+            DESIRED_SLICES,
+            "Number of EndpointSlices that would exist with perfect endpoint allocation",
+        ),
+        (SLICES, "Number of EndpointSlices"),
+    ];
+    let description = (sums.into_iter()).fold(description, |description, (name, help)| {
+        description.metric(MetricType::Sum, name, &[], help)
+    });
     [
         (ADDED, "Number of endpoints added on each Endpoints sync"),
         (UPDATED, "Number of endpoints updated on each Endpoints sync"),

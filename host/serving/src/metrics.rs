@@ -8,6 +8,7 @@ mod group;
 mod process;
 mod rest_client;
 mod restrict;
+mod sums;
 mod text;
 mod workqueue;
 
@@ -23,6 +24,7 @@ pub(crate) use process::process_start_time;
 pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
 pub use rest_client::{RestClientLayer, RestClientMetrics, RestClientService};
 pub use restrict::Restrictions;
+use sums::Sums;
 pub use workqueue::{Gauges, QueueMetrics};
 
 /// The owner of the host's own families.
@@ -69,6 +71,7 @@ struct Family {
 enum FamilyVec {
     Counter(CounterVec),
     Gauge(GaugeVec),
+    Sum(Sums),
     Histogram(HistogramVec, Vec<f64>),
     /// Produced by a collector at each scrape.
     Collected,
@@ -298,6 +301,7 @@ impl Family {
         let vec = match kind {
             Kind::Counter => FamilyVec::Counter(CounterVec::new(opts, labels)?),
             Kind::Gauge => FamilyVec::Gauge(GaugeVec::new(opts, labels)?),
+            Kind::Sum => FamilyVec::Sum(Sums::new(GaugeVec::new(opts, labels)?)),
             Kind::Histogram(buckets) => {
                 let opts = HistogramOpts::from(opts).buckets(buckets.clone());
                 FamilyVec::Histogram(HistogramVec::new(opts, labels)?, buckets.clone())
@@ -306,6 +310,7 @@ impl Family {
         match &vec {
             FamilyVec::Counter(vec) => registry.register(Box::new(vec.clone()))?,
             FamilyVec::Gauge(vec) => registry.register(Box::new(vec.clone()))?,
+            FamilyVec::Sum(sums) => registry.register(Box::new(sums.gauges.clone()))?,
             FamilyVec::Histogram(vec, _) => registry.register(Box::new(vec.clone()))?,
             FamilyVec::Collected => {}
         }
@@ -316,7 +321,9 @@ impl Family {
 impl FamilyVec {
     fn is(&self, kind: &Kind) -> bool {
         match (self, kind) {
-            (Self::Counter(_), Kind::Counter) | (Self::Gauge(_), Kind::Gauge) => true,
+            (Self::Counter(_), Kind::Counter)
+            | (Self::Gauge(_), Kind::Gauge)
+            | (Self::Sum(_), Kind::Sum) => true,
             (Self::Histogram(_, ours), Kind::Histogram(theirs)) => ours == theirs,
             _ => false,
         }

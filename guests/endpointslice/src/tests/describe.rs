@@ -59,6 +59,12 @@ fn reconciles_and_writes_are_counted() {
         (REMOVED, "", 0.0),
         (CHANGES, "create", 1.0),
         (CHANGED, "Disabled,", 1.0),
+        (DESIRED_ENDPOINTS, "", 1.0),
+        (DESIRED_SLICES, "", 1.0),
+        (SLICES, "", 1.0),
+        (BY_TRAFFIC_DISTRIBUTION, "PreferClose", 0.0),
+        (BY_TRAFFIC_DISTRIBUTION, "PreferSameZone", 0.0),
+        (BY_TRAFFIC_DISTRIBUTION, "PreferSameNode", 0.0),
         (SYNCS, "success", 1.0),
     ];
     let expected: Vec<_> = expected

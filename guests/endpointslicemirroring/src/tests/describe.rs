@@ -54,6 +54,9 @@ fn writes_and_endpoints_are_counted() {
         .map(|(_, name, labels, value)| (name, labels.join(","), value))
         .collect();
     let expected = [
+        (DESIRED_ENDPOINTS, "", 2.0),
+        (DESIRED_SLICES, "", 1.0),
+        (SLICES, "", 1.0),
         (SKIPPED, "", 0.0),
         (ADDED, "", 1.0),
         (UPDATED, "", 1.0),

@@ -369,10 +369,10 @@ impl Imports for GuestCall {
     }
 
     fn metrics_set(&self, name: &str, labels: &[String], value: f64) {
-        self.context
-            .telemetry
-            .metrics
-            .update(|metrics, labels| metrics.set(name, labels, value), labels);
+        self.context.telemetry.metrics.update(
+            |metrics, labels| metrics.set(name, labels, &self.key, value),
+            labels,
+        );
     }
 
     fn metrics_observe(&self, name: &str, labels: &[String], value: f64) {

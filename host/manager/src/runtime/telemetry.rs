@@ -49,6 +49,7 @@ impl CustomMetrics {
             let kind = match &metric.metric_type {
                 MetricType::Counter => Kind::Counter,
                 MetricType::Gauge => Kind::Gauge,
+                MetricType::Sum => Kind::Sum,
                 MetricType::Histogram(buckets) => Kind::Histogram(buckets.clone()),
             };
             if let Err(error) = group.declare(&metric.name, &metric.help, &labels, kind) {

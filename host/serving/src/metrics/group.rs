@@ -24,6 +24,8 @@ const MAX_LABEL_LENGTH: usize = 1024;
 pub enum Kind {
     Counter,
     Gauge,
+    /// A gauge that shows the sum of what each key has set last.
+    Sum,
     /// With the upper bounds of its buckets.
     Histogram(Vec<f64>),
 }
@@ -93,7 +95,7 @@ impl Group {
             .declare(&self.owner, &shown, help, labels, &kind)?;
         let buckets = match &kind {
             Kind::Histogram(buckets) => buckets.len(),
-            Kind::Counter | Kind::Gauge => 0,
+            Kind::Counter | Kind::Gauge | Kind::Sum => 0,
         };
         let declared = Declared {
             family,
@@ -121,16 +123,47 @@ impl Group {
         })
     }
 
-    /// Sets a gauge.
-    pub fn set(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
+    /// Sets a gauge, or the part of a key in a sum: 0 removes the part.
+    pub fn set(
+        &self,
+        name: &str,
+        labels: &[&str],
+        key: &str,
+        value: f64,
+    ) -> Result<(), MetricsError> {
         let declared = self.declared(name, "gauge")?;
-        let FamilyVec::Gauge(vec) = &declared.family.vec else {
-            return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
-        };
-        declared.count(name, labels, &self.size, || {
-            vec.get_metric_with_label_values(labels)
-                .map(|series| series.set(value))
-        })
+        match &declared.family.vec {
+            FamilyVec::Gauge(vec) => declared.count(name, labels, &self.size, || {
+                vec.get_metric_with_label_values(labels)
+                    .map(|series| series.set(value))
+            }),
+            FamilyVec::Sum(_) if !value.is_finite() => Err(MetricsError::Value(name.to_owned())),
+            FamilyVec::Sum(sums) => {
+                let room = MAX_SIZE.saturating_sub(self.size.load(Relaxed) + self.parts_size());
+                let mut has_room = true;
+                declared.count(name, labels, &self.size, || {
+                    has_room = sums.set(labels, key, value, room)?;
+                    Ok(())
+                })?;
+                if has_room {
+                    Ok(())
+                } else {
+                    Err(MetricsError::TooLarge(name.to_owned(), MAX_SIZE))
+                }
+            }
+            _ => Err(MetricsError::Undeclared(name.to_owned(), "gauge")),
+        }
+    }
+
+    /// The size of the parts of all sums in bytes.
+    fn parts_size(&self) -> usize {
+        let families = self.families.values();
+        families
+            .map(|declared| match &declared.family.vec {
+                FamilyVec::Sum(sums) => sums.size(),
+                _ => 0,
+            })
+            .sum()
     }
 
     /// Observes a value in a histogram.
@@ -300,7 +333,7 @@ mod tests {
             Err(MetricsError::Value(_))
         ));
         assert!(matches!(
-            group.set("greetings_total", &["a"], 1.0),
+            group.set("greetings_total", &["a"], "", 1.0),
             Err(MetricsError::Undeclared(..))
         ));
         assert!(matches!(
@@ -313,6 +346,53 @@ mod tests {
             count(MAX_SERIES),
             Err(MetricsError::TooManySeries(..))
         ));
+    }
+
+    #[test]
+    fn a_sum_shows_what_each_key_has_set_last() {
+        let metrics = Metrics::default();
+        let sum = || {
+            let mut group = metrics.group("greeter");
+            let declared = group.declare("guests", "Guests.", &["room"], Kind::Sum);
+            declared.expect("the name is free");
+            group
+        };
+        let old = sum();
+        let set = |group: &Group, room, key, value| group.set("guests", &[room], key, value);
+        set(&old, "a", "x", 3.0).expect("declared");
+        set(&old, "a", "y", 4.0).expect("declared");
+        set(&old, "b", "x", 1.0).expect("declared");
+        let new = sum();
+        drop(old);
+        set(&new, "a", "x", 1.0).expect("declared");
+        set(&new, "b", "x", 0.0).expect("declared");
+        let text = metrics.render();
+        for line in ["guests{room=\"a\"} 5\n", "guests{room=\"b\"} 0\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        for invalid in [f64::NAN, f64::INFINITY] {
+            assert!(matches!(
+                set(&new, "a", "x", invalid),
+                Err(MetricsError::Value(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn the_parts_of_sums_are_limited_in_size_and_removed_parts_make_room() {
+        let metrics = Metrics::default();
+        let mut group = metrics.group("greeter");
+        let declared = group.declare("guests", "Guests.", &[], Kind::Sum);
+        declared.expect("the name is free");
+        let set = |key: usize, value| group.set("guests", &[], &key.to_string(), value);
+        let refused = (0..).find_map(|key| Some((key, set(key, 1.0).err()?)));
+        let (parts, error) = refused.expect("an infinite range");
+        assert!(matches!(error, MetricsError::TooLarge(..)), "{error}");
+        assert!((10_000..40_000).contains(&parts), "{parts}");
+        set(0, 2.0).expect("a known key goes on");
+        set(0, 0.0).expect("it is removed");
+        set(parts, 1.0).expect("there is room again");
+        assert!(metrics.render().contains(&format!("guests {parts}\n")));
     }
 
     #[test]

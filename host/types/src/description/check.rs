@@ -381,7 +381,7 @@ impl Metric {
         at_most(self.labels.len(), 16, "labels of a metric")?;
         match &self.metric_type {
             MetricType::Histogram(buckets) => at_most(buckets.len(), 64, "buckets of a metric"),
-            MetricType::Counter | MetricType::Gauge => Ok(()),
+            MetricType::Counter | MetricType::Gauge | MetricType::Sum => Ok(()),
         }
     }
 }

@@ -1,0 +1,70 @@
+//! Sums: gauges that show the sum of what each key has set last.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use prometheus::GaugeVec;
+
+/// The size of a part without its label values and its key, in bytes.
+const PART: usize = 128;
+
+/// A gauge that shows the sum of its parts.
+#[derive(Debug)]
+pub(super) struct Sums {
+    pub(super) gauges: GaugeVec,
+    parts: Mutex<Parts>,
+}
+
+/// The last value of each key in each series.
+#[derive(Debug, Default)]
+struct Parts {
+    values: HashMap<(Vec<String>, String), f64>,
+    /// The size of all parts in bytes.
+    size: usize,
+}
+
+impl Sums {
+    pub(super) fn new(gauges: GaugeVec) -> Self {
+        Self {
+            gauges,
+            parts: Mutex::default(),
+        }
+    }
+
+    /// The size of all parts in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.parts.lock().size
+    }
+
+    /// Sets the part of a key in the series with these label values. 0 removes the part. Returns whether a new part has
+    /// room in this number of bytes.
+    pub(super) fn set(
+        &self,
+        labels: &[&str],
+        key: &str,
+        value: f64,
+        room: usize,
+    ) -> prometheus::Result<bool> {
+        let gauge = self.gauges.get_metric_with_label_values(labels)?;
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let own = PART + key.len() + labels.iter().map(String::len).sum::<usize>();
+        let name = (labels, key.to_owned());
+        let mut parts = self.parts.lock();
+        let before = parts.values.get(&name).copied();
+        if value == 0.0 {
+            if parts.values.remove(&name).is_some() {
+                parts.size -= own;
+            }
+        } else {
+            if before.is_none() {
+                if own > room {
+                    return Ok(false);
+                }
+                parts.size += own;
+            }
+            parts.values.insert(name, value);
+        }
+        gauge.add(value - before.unwrap_or(0.0));
+        Ok(true)
+    }
+}
