@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
+use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::componentize::{WORLD_ALONE, check, componentize, componentize_wasi};
-use crate::prerequisites::{GO, PYTHON, require};
+use crate::prerequisites::{go, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -22,6 +23,16 @@ pub(crate) struct Built {
     /// The name of the file, without `.wasm`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+}
+
+impl Built {
+    /// Writes the component if it imports only interfaces with these prefixes.
+    fn write(&self, component: &[u8], prefixes: &[&str]) -> Result<()> {
+        check(component, prefixes).with_context(|| self.path.display().to_string())?;
+        std::fs::create_dir_all(components_folder())?;
+        std::fs::write(&self.path, component)
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
 }
 
 /// Build the guests into target/guests/components
@@ -93,7 +104,11 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
         let core = guests_folder().join(TARGET).join("guest").join(module);
         let built = component(package.strip_prefix("flyball-").unwrap_or(package));
         if !is_fresh(&built.path, &[&core]) {
-            componentize(&core, &built.path)?;
+            let module =
+                std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
+            let encoded = componentize::component(&module)
+                .with_context(|| format!("can't encode {}", core.display()))?;
+            built.write(&encoded, &WITH_HTTP)?;
         }
         Ok(built)
     };
@@ -135,7 +150,7 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
 
 /// Builds the example in Go.
 pub(crate) fn build_go() -> Result<Built> {
-    require(&[GO])?;
+    require(&[go()])?;
     say("building greeter-go");
     let core = guests_folder().join("go/greeter-go.wasm");
     let built = component("greeter-go");
@@ -154,7 +169,10 @@ pub(crate) fn build_go() -> Result<Built> {
     .arg(".");
     run(&mut go)?;
     if !is_fresh(&built.path, &[&core, &workspace().join("wit")]) {
-        componentize_wasi(&core, &built.path)?;
+        let module =
+            std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
+        let encoded = componentize::component_of_wasi(module, &workspace().join("wit"))?;
+        built.write(&encoded, &WORLD_ALONE)?;
     }
     Ok(built)
 }
@@ -170,7 +188,7 @@ pub(crate) fn build_python() -> Result<Built> {
     ) {
         return Ok(built);
     }
-    require(&[PYTHON])?;
+    require(&[python()])?;
     let tool = prepare_componentize_py()?;
     say("building greeter-python (10 s)");
     std::fs::create_dir_all(components_folder())?;
