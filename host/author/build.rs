@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Each constant, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
-const EMBEDDED: [(&str, &str, &[&str]); 3] = [
+const EMBEDDED: [(&str, &str, &[&str]); 5] = [
     ("WIT", "../../wit", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
     (
@@ -12,6 +12,8 @@ const EMBEDDED: [(&str, &str, &[&str]); 3] = [
         "../..",
         &["Cargo.toml", "guests/sdk", "host/types", "wit"],
     ),
+    ("GO_TEMPLATE", "templates/go", &["."]),
+    ("GO_SDK", "../../guests/sdk-go", &["."]),
 ];
 
 /// Build outputs and caches of the languages' tools: files and folders that are not embedded.

@@ -32,7 +32,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
     let built = build::all()?;
     guests::build_stock()?;
-    guests::build_go()?;
+    guests::build_greeters(&[])?;
     guests::build_python()?;
     Assets::find_or_build()?;
 

@@ -1,5 +1,6 @@
 //! The languages of projects, and what each provides.
 
+mod go;
 mod rust;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use crate::tools::Tool;
 pub enum Language {
     #[default]
     Rust,
+    Go,
 }
 
 /// The SDK that a new project uses.
@@ -59,7 +61,12 @@ pub(crate) trait Support: Sync {
     fn template(&self) -> &'static [File];
 
     /// The files of the SDK that are vendored.
-    fn sdk(&self) -> Result<Vec<(&'static str, Cow<'static, [u8]>)>>;
+    fn sdk(&self) -> &'static [File];
+
+    /// The content of a vendored file, from that in the repository.
+    fn vendored(&self, _path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
+        Ok(Cow::Borrowed(content))
+    }
 
     /// The text for `{{SDK}}`. Fails if the place holds no SDK.
     fn sdk_reference(&self, sdk: Sdk) -> Result<String>;
@@ -75,7 +82,7 @@ pub(crate) trait Support: Sync {
 
 impl Language {
     /// All languages, in the order in which a project's language is looked for.
-    pub const ALL: [Self; 1] = [Self::Rust];
+    pub const ALL: [Self; 2] = [Self::Rust, Self::Go];
 
     /// Finds the language of a project by its files.
     pub fn detect(dir: &Path) -> Result<Self> {
@@ -98,6 +105,7 @@ impl Language {
     pub(crate) fn support(self) -> &'static dyn Support {
         match self {
             Self::Rust => &rust::Rust,
+            Self::Go => &go::Go,
         }
     }
 }

@@ -48,7 +48,8 @@ impl New {
             )?;
         }
         if let Sdk::Vendored = sdk {
-            for (file, content) in support.sdk()? {
+            for (file, content) in support.sdk() {
+                let content = support.vendored(file, content)?;
                 write(&dir.join(VENDORED).join(file), &content)?;
             }
         }

@@ -59,16 +59,15 @@ impl Support for Rust {
         RUST_TEMPLATE
     }
 
-    fn sdk(&self) -> Result<Vec<(&'static str, Cow<'static, [u8]>)>> {
+    fn sdk(&self) -> &'static [File] {
         RUST_SDK
-            .iter()
-            .map(|&(path, content)| {
-                Ok(match path {
-                    "Cargo.toml" => (path, Cow::Owned(sdk_workspace(content)?.into_bytes())),
-                    _ => (path, Cow::Borrowed(content)),
-                })
-            })
-            .collect()
+    }
+
+    fn vendored(&self, path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
+        Ok(match path {
+            "Cargo.toml" => Cow::Owned(sdk_workspace(content)?.into_bytes()),
+            _ => Cow::Borrowed(content),
+        })
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
@@ -310,12 +309,12 @@ mod tests {
 
     #[test]
     fn the_workspace_of_the_vendored_sdk_has_what_its_crates_inherit() {
-        let files = Rust.sdk().unwrap();
-        let (_, manifest) = files
+        let (path, content) = RUST_SDK
             .iter()
             .find(|(path, _)| *path == "Cargo.toml")
             .unwrap();
-        let manifest: toml::Table = std::str::from_utf8(manifest).unwrap().parse().unwrap();
+        let manifest = Rust.vendored(path, content).unwrap();
+        let manifest: toml::Table = std::str::from_utf8(&manifest).unwrap().parse().unwrap();
         let dependencies = manifest["workspace"]["dependencies"].as_table().unwrap();
         for name in [
             "flyball-types",
