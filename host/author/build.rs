@@ -4,13 +4,20 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Each constant, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
-const EMBEDDED: [(&str, &str, &[&str]); 5] = [
+const EMBEDDED: [(&str, &str, &[&str]); 8] = [
     ("WIT", "../../wit", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
     (
         "RUST_SDK",
         "../..",
         &["Cargo.toml", "guests/sdk", "host/types", "wit"],
+    ),
+    ("TYPESCRIPT_TEMPLATE", "templates/typescript", &["."]),
+    ("JAVASCRIPT_TEMPLATE", "templates/javascript", &["."]),
+    (
+        "JAVASCRIPT_SDK",
+        "../../guests/sdk-js",
+        &["package.json", "README.md", "src"],
     ),
     ("GO_TEMPLATE", "templates/go", &["."]),
     ("GO_SDK", "../../guests/sdk-go", &["."]),

@@ -22,9 +22,11 @@ import { installClock, installRandom, installText } from "./guest/globals.js";
 import { traceOf } from "./guest/trace.js";
 import { Host } from "./host.js";
 
-const host = new Host(checked({
-  clock, config, discovery, events, lister, log, memo, metrics, queue, random, reader, signer, writer,
-}));
+// The modules are loaded during the build. An instance begins with their state after that.
+let isLoading = true;
+
+const world = { clock, config, discovery, events, lister, log, memo, metrics, queue, random, reader, signer, writer };
+const host = new Host(checked(world, () => isLoading));
 
 globalThis.console = consoleOf(host.log);
 installClock(() => host.now().getTime());
@@ -33,5 +35,10 @@ installText();
 
 /** Exports a controller: `export const guest = exported(myController)` in the entry file. */
 export function exported(controller) {
-  return guestOf(controller, host, (name, error) => host.log.error(`uncaught exception in ${name}: ${traceOf(error)}`));
+  const guest = guestOf(controller, host, (name, error) => host.log.error(`uncaught exception in ${name}: ${traceOf(error)}`));
+  const entered = (run) => (...args) => {
+    isLoading = false;
+    return run(...args);
+  };
+  return { describe: entered(guest.describe), reconcile: entered(guest.reconcile), route: entered(guest.route) };
 }

@@ -61,13 +61,16 @@ test("a stack of the bundle is shown with the lines of its sources", (context) =
   ].join("\n"));
 });
 
-test("an argument of another type is named in the error", () => {
+test("what the bindings would trap on is an error that names it", () => {
   const calls = [];
   class Batch {
     update(...args) { calls.push(args); }
   }
   const functions = new Proxy({ Batch }, { get: (target, name) => target[name] ?? ((...args) => void calls.push(args)) });
-  const world = checked(new Proxy({}, { get: () => functions }));
+  let isLoading = true;
+  const world = checked(new Proxy({}, { get: () => functions }), () => isLoading);
+  assert.throws(() => world.clock.now(), /clock\.now: the host's functions don't work while modules are loaded/);
+  isLoading = false;
   const bytes = new Uint8Array();
   const target = { kind: "v1/Pod", namespace: "a", name: "x", subresource: "" };
   const update = (...args) => new world.writer.Batch().update(...args);

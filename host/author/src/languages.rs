@@ -1,6 +1,7 @@
 //! The languages of projects, and what each provides.
 
 mod go;
+mod javascript;
 mod rust;
 
 use std::borrow::Cow;
@@ -18,6 +19,10 @@ pub enum Language {
     #[default]
     Rust,
     Go,
+    #[value(name = "typescript")]
+    TypeScript,
+    #[value(name = "javascript")]
+    JavaScript,
 }
 
 /// The SDK that a new project uses.
@@ -82,7 +87,7 @@ pub(crate) trait Support: Sync {
 
 impl Language {
     /// All languages, in the order in which a project's language is looked for.
-    pub const ALL: [Self; 2] = [Self::Rust, Self::Go];
+    pub const ALL: [Self; 4] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript];
 
     /// Finds the language of a project by its files.
     pub fn detect(dir: &Path) -> Result<Self> {
@@ -106,6 +111,8 @@ impl Language {
         match self {
             Self::Rust => &rust::Rust,
             Self::Go => &go::Go,
+            Self::TypeScript => &javascript::TYPESCRIPT,
+            Self::JavaScript => &javascript::JAVASCRIPT,
         }
     }
 }

@@ -1,5 +1,5 @@
-// The world's functions, with their arguments checked. The bindings trap on a value of another type, and a trap has no
-// message.
+// The world's functions, with checks of what would trap, because a trap has no message: an argument of another type, and a
+// call while the modules are loaded.
 
 const TEXT = { name: "a text", holds: (value) => typeof value === "string" };
 const WHOLE = { name: "a whole number of at most 32 bits", holds: (value) => Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff };
@@ -74,16 +74,26 @@ const ARGUMENTS = {
   },
 };
 
-/** Returns the world with checks of its arguments. A wrong one is a TypeError that names it. */
-export function checked(world) {
+/**
+ * Returns the world with checks. A wrong argument is a TypeError that names it. `isLoading` returns whether the modules are
+ * being loaded, which happens once, during the build.
+ */
+export function checked(world, isLoading) {
+  const checkOf = (parameters, name) => {
+    const types = Object.entries(parameters);
+    return (args) => {
+      if (isLoading()) throw new Error(`${name}: the host's functions don't work while modules are loaded; call them in the controller's functions`);
+      for (let at = 0; at < types.length; at++) require(types[at][1], args[at], name, types[at][0]);
+    };
+  };
   return mapFields(ARGUMENTS, (functions, name) => {
     const own = world[name];
     return mapFields(functions, (parameters, member) =>
-      member === "Batch" ? checkedClass(own.Batch, parameters, name) : checkedFunction(own[member], parameters, `${name}.${member}`));
+      member === "Batch" ? checkedClass(own.Batch, parameters, name, checkOf) : checkedFunction(own[member], checkOf(parameters, `${name}.${member}`)));
   });
 }
 
-function checkedClass(Inner, methods, name) {
+function checkedClass(Inner, methods, name, checkOf) {
   class Batch {
     inner = new Inner();
   }
@@ -97,18 +107,10 @@ function checkedClass(Inner, methods, name) {
   return Batch;
 }
 
-function checkedFunction(inner, parameters, name) {
-  const check = checkOf(parameters, name);
+function checkedFunction(inner, check) {
   return (...args) => {
     check(args);
     return inner(...args);
-  };
-}
-
-function checkOf(parameters, name) {
-  const types = Object.entries(parameters);
-  return (args) => {
-    for (let at = 0; at < types.length; at++) require(types[at][1], args[at], name, types[at][0]);
   };
 }
 
