@@ -14,6 +14,16 @@ interface Widget extends KubernetesObject {
 
 const WIDGET = kindOf<Widget>("example.com/v1/Widget");
 
+/** A type as other packages have it. */
+interface Pod {
+  apiVersion?: "v1";
+  kind?: "Pod";
+  metadata?: { name?: string; uid?: string; labels?: Record<string, string>; creationTimestamp?: string };
+  spec?: { nodeName?: string; containers: { name: string }[] };
+}
+
+const POD = kindOf<Pod & KubernetesObject>("v1/Pod");
+
 const controller: Controller = {
   describe: (host) =>
     describe("widgets", host.config("version") ?? "1.0.0")
@@ -38,6 +48,8 @@ const controller: Controller = {
       metadata: { ...keyOf(widget), ownerReferences: [controllerReference(WIDGET, widget)] },
       data: { size: String(size) },
     }, { returns: ["."] });
+    const node: string | undefined = host.get(POD, request.key)?.spec?.nodeName;
+    host.create(POD, { metadata: { name: "x", namespace: "a" }, spec: { containers: [{ name: node ?? "c" }] } });
     const untyped = host.get("v1/Pod", request.key);
     host.log.info(untyped?.spec.nodeName, { map: map?.metadata.name });
     for (const { ok } of host.batch().delete("v1/Pod", request.key).slowStart(1).run()) if (!ok) break;
