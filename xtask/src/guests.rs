@@ -1,4 +1,4 @@
-//! Builds the guests: the workspace's crates of type `cdylib`, the examples in Go and Python, and an
+//! Builds the guests: the workspace's crates of type `cdylib`, the examples in other languages, and an
 //! example in Rust for the target of a stock toolchain.
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
 use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::prerequisites::python;
+use crate::prerequisites::{node, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -21,8 +21,21 @@ const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 /// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
 /// the folder of the SDK.
-const GREETERS: [(author::Language, &str, &str); 1] =
-    [(author::Language::Go, "greeter-go", "guests/sdk-go")];
+const GREETERS: [(author::Language, &str, &str); 3] = [
+    (author::Language::Go, "greeter-go", "guests/sdk-go"),
+    (
+        author::Language::TypeScript,
+        "greeter-typescript",
+        "guests/sdk-js",
+    ),
+    (
+        author::Language::JavaScript,
+        "greeter-javascript",
+        "guests/sdk-js",
+    ),
+];
+/// What builds and tests write into the folders of examples and SDKs.
+const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
@@ -57,6 +70,10 @@ pub(crate) enum Language {
     Stock,
     Go,
     Python,
+    #[value(name = "typescript")]
+    TypeScript,
+    #[value(name = "javascript")]
+    JavaScript,
 }
 
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
@@ -75,6 +92,14 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
     }
     if wants(Language::Python) {
         built.push(build_python()?);
+    }
+    for (language, of_author) in [
+        (Language::TypeScript, author::Language::TypeScript),
+        (Language::JavaScript, author::Language::JavaScript),
+    ] {
+        if wants(language) {
+            built.extend(build_greeters(&[of_author])?);
+        }
     }
     for Built { name, path } in built {
         println!(
@@ -162,23 +187,52 @@ pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built
     wanted.map(|greeter| build_greeter(greeter)).collect()
 }
 
-fn build_greeter((_, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
+fn build_greeter((language, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
     let built = component(name);
     let example = workspace().join("examples").join(name);
-    let sources = [
-        example.as_path(),
-        &workspace().join(sdk),
-        &workspace().join("wit"),
+    let mut sources = vec![
+        workspace().join("wit"),
         // The builders and templates are part of this program.
-        &std::env::current_exe()?,
+        std::env::current_exe()?,
     ];
+    for folder in [&example, &workspace().join(sdk)] {
+        for entry in folder.read_dir()? {
+            let path = entry?.path();
+            let is_output = OUTPUTS.iter().any(|output| path.ends_with(output));
+            if !is_output && path.extension().is_none_or(|extension| extension != "wasm") {
+                sources.push(path);
+            }
+        }
+    }
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     if !is_fresh(&built.path, &sources) {
         say(&format!("building {name}"));
+        if [author::Language::TypeScript, author::Language::JavaScript].contains(language) {
+            install_packages(&example)?;
+        }
         let project = author::Project::open(&example)?;
         let encoded = project.build(&guests_folder().join(name))?;
         built.write(&encoded, &WORLD_ALONE)?;
     }
     Ok(built)
+}
+
+/// Installs the npm packages of an example, if its manifest has changed since.
+fn install_packages(example: &Path) -> Result<()> {
+    let installed = example.join("node_modules/.package-lock.json");
+    if is_fresh(&installed, &[&example.join("package.json")]) {
+        return Ok(());
+    }
+    require(&node())?;
+    let mut npm = command("npm");
+    npm.current_dir(example).args([
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+    ]);
+    run(&mut npm)
 }
 
 /// Builds the example in Python.

@@ -19,6 +19,21 @@ pub(crate) fn python() -> Tool {
     )
 }
 
+/// Node.js and npm, for guests in TypeScript and JavaScript.
+pub(crate) fn node() -> [Tool; 2] {
+    [
+        Tool::new(
+            &["node", "--version"],
+            "builds guests; version 20 or later: see https://nodejs.org/en/download or your distribution's packages",
+        )
+        .at_least(20, 0),
+        Tool::new(
+            &["npm", "--version"],
+            "installs the tools of guests; it comes with Node.js, or on Debian, `sudo apt-get install npm`",
+        ),
+    ]
+}
+
 /// A C compiler, for dependencies of the host.
 pub(crate) fn c_compiler() -> Tool {
     Tool::new(

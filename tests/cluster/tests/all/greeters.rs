@@ -14,7 +14,7 @@ use kube::api::{
 use serde_json::{Value, json};
 
 /// The greeters: the names of the plugins, of their components and of their folders in `examples`.
-const GREETERS: [&str; 1] = ["greeter-go"];
+const GREETERS: [&str; 3] = ["greeter-go", "greeter-typescript", "greeter-javascript"];
 
 const FINALIZER: &str = "greeter.flyball.dev/cleanup";
 

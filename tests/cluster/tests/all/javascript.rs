@@ -44,7 +44,10 @@ fn a_new_project_passes_its_tests_and_builds() -> Result<()> {
             error.contains("the host's functions don't work while modules are loaded"),
             "{error}"
         );
-        std::fs::write(&path, format!("{code}\nexport const one: number = \"one\";\n"))?;
+        std::fs::write(
+            &path,
+            format!("{code}\nexport const one: number = \"one\";\n"),
+        )?;
         let error = build_error(&dir)?;
         ensure!(error.contains(controller), "{error}");
     }
@@ -58,7 +61,10 @@ fn a_project_without_its_packages_names_each_missing_tool() -> Result<()> {
     host_output(&["new", "quotas", "--lang", "typescript", "--dir", text(&dir)])?;
     let error = build_error(&dir)?;
     for tool in ["tsc", "esbuild", "componentize-qjs"] {
-        ensure!(error.contains(&format!("  {tool} (not installed)")), "{error}");
+        ensure!(
+            error.contains(&format!("  {tool} (not installed)")),
+            "{error}"
+        );
     }
     ensure!(error.contains("npm install"), "{error}");
     Ok(())
@@ -143,7 +149,9 @@ async fn an_exception_is_logged_with_its_place_and_the_next_call_works() -> Resu
         let namespaces = Api::<Namespace>::all(cluster.client.clone());
         for name in ["null", "cause", "argument", "works"] {
             let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-            namespaces.create(&PostParams::default(), &namespace).await?;
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await?;
         }
         let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), "works");
         let map = until("the next call works", async || {
@@ -159,7 +167,8 @@ async fn an_exception_is_logged_with_its_place_and_the_next_call_works() -> Resu
                 .with_context(|| format!("the controller has no line {mark}"))
         };
         let expected = [
-            "uncaught exception in reconcile: TypeError: cannot read property 'size' of undefined".to_owned(),
+            "uncaught exception in reconcile: TypeError: cannot read property 'size' of undefined"
+                .to_owned(),
             format!("at sizeOf ({}", place("// reads the field")?),
             format!("at reconcile ({}", place("// calls the function")?),
             "Error: outer".into(),
@@ -167,11 +176,21 @@ async fn an_exception_is_logged_with_its_place_and_the_next_call_works() -> Resu
             "writer.update: resourceVersion is undefined, not a text".into(),
             "reconciling works { nested: [".into(),
         ];
-        until("the log names the exceptions and their places", async || {
-            let log = log_of(&host)?;
-            let missing: Vec<_> = expected.iter().filter(|text| !log.contains(*text)).collect();
-            Ok(if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} of {log}")) })
-        })
+        until(
+            "the log names the exceptions and their places",
+            async || {
+                let log = log_of(&host)?;
+                let missing: Vec<_> = expected
+                    .iter()
+                    .filter(|text| !log.contains(*text))
+                    .collect();
+                Ok(if missing.is_empty() {
+                    Ok(())
+                } else {
+                    Err(format!("{missing:?} of {log}"))
+                })
+            },
+        )
         .await
     };
     let result = result.await;
@@ -215,5 +234,6 @@ fn build_error(dir: &Path) -> Result<String> {
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().expect("the temporary folder's path is Unicode")
+    path.to_str()
+        .expect("the temporary folder's path is Unicode")
 }

@@ -7,6 +7,7 @@ mod faults;
 mod garbage;
 mod greeters;
 mod hostile;
+mod javascript;
 mod leader_migration;
 mod leaders;
 mod plugins;
