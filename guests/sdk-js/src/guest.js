@@ -18,7 +18,7 @@ import writer from "flyball:controller/writer@0.2.0";
 import { guestOf } from "./controller.js";
 import { checked } from "./guest/checked.js";
 import { consoleOf } from "./guest/console.js";
-import { installClock, installRandom, installText } from "./guest/globals.js";
+import { installClock, installClone, installRandom, installText } from "./guest/globals.js";
 import { traceOf } from "./guest/trace.js";
 import { Host } from "./host.js";
 
@@ -32,6 +32,7 @@ globalThis.console = consoleOf(host.log);
 installClock(() => host.now().getTime());
 installRandom(host);
 installText();
+installClone();
 
 /** Exports a controller: `export const guest = exported(myController)` in the entry file. */
 export function exported(controller) {

@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { checked } from "../src/guest/checked.js";
 import { consoleOf, format } from "../src/guest/console.js";
+import { clone, installRandom } from "../src/guest/globals.js";
 import { inspect } from "../src/guest/inspect.js";
 import { decode, traceOf } from "../src/guest/trace.js";
 
@@ -39,6 +40,30 @@ test("the console writes to the log with its level", () => {
   assert.deepEqual(lines.slice(0, 3), ["info a { b: 1 }", "info group", "warn   w"]);
   assert.match(lines[3], /^error TypeError: broken\n +at .*guest\.test\.js:\d+/);
   assert.deepEqual(lines.slice(4), ["error assertion failed why", "info default: 1"]);
+});
+
+test("a clone shares nothing with its original", () => {
+  const value = { list: [1, { a: null }], map: new Map([["k", new Set([1])]]), date: new Date(5), bytes: new Uint8Array([1, 2]) };
+  value.self = value;
+  const copy = clone(value, new Map());
+  assert.deepEqual(copy, value);
+  assert.equal(copy.self, copy);
+  value.list[1].a = 1;
+  value.map.get("k").add(2);
+  value.bytes[0] = 9;
+  assert.deepEqual([copy.list[1].a, copy.map.get("k").size, copy.bytes[0]], [null, 1, 1]);
+  assert.throws(() => clone({ f() {} }, new Map()), /function can't be cloned/);
+});
+
+test("random numbers come from the host", (context) => {
+  const { random } = Math;
+  context.after(() => { Math.random = random; });
+  const asked = [];
+  installRandom({ random: (count) => { asked.push(count); return new Uint8Array(count).fill(asked.length === 1 ? 0xff : 0); } });
+  const drawn = Array.from({ length: 65 }, () => Math.random());
+  assert.equal(drawn[0], 1 - 2 ** -53);
+  assert.equal(drawn[64], 0);
+  assert.deepEqual(asked, [448, 448]);
 });
 
 test("a stack of the bundle is shown with the lines of its sources", (context) => {

@@ -83,7 +83,7 @@ export function checked(world, isLoading) {
     const types = Object.entries(parameters);
     return (args) => {
       if (isLoading()) throw new Error(`${name}: the host's functions don't work while modules are loaded; call them in the controller's functions`);
-      for (let at = 0; at < types.length; at++) require(types[at][1], args[at], name, types[at][0]);
+      for (let at = 0; at < types.length; at++) demand(types[at][1], args[at], name, types[at][0]);
     };
   };
   return mapFields(ARGUMENTS, (functions, name) => {
@@ -114,10 +114,10 @@ function checkedFunction(inner, check) {
   };
 }
 
-function require(type, value, name, path) {
+function demand(type, value, name, path) {
   if (!type.holds(value)) throw new TypeError(`${name}: ${path} is ${shown(value)}, not ${type.name}`);
-  if (type.item !== undefined) value.forEach((item, at) => require(type.item, item, name, `${path}[${at}]`));
-  if (type.fields !== undefined) for (const [field, own] of type.fields) require(own, value[field], name, `${path}.${field}`);
+  if (type.item !== undefined) value.forEach((item, at) => demand(type.item, item, name, `${path}[${at}]`));
+  if (type.fields !== undefined) for (const [field, own] of type.fields) demand(own, value[field], name, `${path}.${field}`);
 }
 
 function shown(value) {

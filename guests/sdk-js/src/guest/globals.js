@@ -1,4 +1,4 @@
-// The functions of a JavaScript engine that need a clock, randomness or text encodings, on the host's.
+// What JavaScript has and QuickJS lacks or takes from the system: the clock, randomness, encodings of text, and copies.
 
 import { bytesOf, textOf } from "../json.js";
 
@@ -50,4 +50,35 @@ export function installText() {
       return textOf(ArrayBuffer.isView(bytes) ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : new Uint8Array(bytes));
     }
   };
+}
+
+/** Adds `structuredClone`, for plain data, dates, maps, sets and typed arrays. */
+export function installClone() {
+  globalThis.structuredClone ??= (value) => clone(value, new Map());
+}
+
+/** `copies` has the copies of the objects that were met. */
+export function clone(value, copies) {
+  if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`a ${typeof value} can't be cloned`);
+  if (value === null || typeof value !== "object") return value;
+  if (copies.has(value)) return copies.get(value);
+  const known = (copy) => {
+    copies.set(value, copy);
+    return copy;
+  };
+  if (value instanceof Date) return known(new Date(value));
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return known(value.slice());
+  if (value instanceof Map) {
+    const copy = known(new Map());
+    value.forEach((item, key) => copy.set(clone(key, copies), clone(item, copies)));
+    return copy;
+  }
+  if (value instanceof Set) {
+    const copy = known(new Set());
+    value.forEach((item) => copy.add(clone(item, copies)));
+    return copy;
+  }
+  const copy = known(Array.isArray(value) ? [] : {});
+  for (const key of Object.keys(value)) copy[key] = clone(value[key], copies);
+  return copy;
 }
