@@ -7,24 +7,17 @@ import (
 	"strings"
 )
 
-// Ended is the result of a call of a controller, as the host gets it.
-type Ended struct {
-	Outcome Outcome
-	Err     error
-}
-
-// Call reconciles a request. A panic becomes an error with the place where it happened.
-func Call(controller Controller, host *Host, request Request) (ended Ended) {
+// Call reconciles a request, as the host and flyballtest do. A panic becomes an error with the place where it happened.
+func Call(controller Controller, host *Host, request Request) (outcome Outcome, err error) {
 	defer func() {
-		if err := recovered(recover()); err != nil {
-			ended = Ended{Err: err}
+		if panicked := recovered(recover()); panicked != nil {
+			outcome, err = Done, panicked
 		}
 	}()
-	outcome, err := controller.Reconcile(host, request)
-	return Ended{outcome, err}
+	return controller.Reconcile(host, request)
 }
 
-// CallRoute routes deltas. A panic becomes an error with the place where it happened.
+// CallRoute routes deltas, as Call reconciles. A panic becomes an error with the place where it happened.
 func CallRoute(controller Controller, host *Host, deltas []Delta) (keys []RoutedKey, err error) {
 	defer func() {
 		if panicked := recovered(recover()); panicked != nil {
