@@ -50,7 +50,7 @@ func trace(stack string) string {
 	// The rest of the line of `panic`, and its file. Then each function has two lines: its call and its file.
 	for i := 2; i+1 < len(lines); i += 2 {
 		function, place := lines[i], strings.TrimSpace(lines[i+1])
-		if strings.HasPrefix(function, "flyball.dev/sdk.Call") {
+		if strings.HasPrefix(function, "flyball.dev/sdk.Call") || strings.HasPrefix(function, "flyball.dev/sdk.Export") {
 			break
 		}
 		if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "panic(") {
