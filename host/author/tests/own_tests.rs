@@ -4,11 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 4] = [
+const CHECKS: [(&str, &[&str]); 12] = [
     ("guests/sdk-go", &["go", "vet", "./..."]),
     ("guests/sdk-go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "test", "./..."]),
+    ("guests/sdk-js", INSTALL),
+    ("guests/sdk-js", &["npm", "run", "types"]),
+    ("guests/sdk-js", &["npm", "test"]),
+    ("examples/greeter-typescript", INSTALL),
+    ("examples/greeter-typescript", &["npm", "run", "types"]),
+    ("examples/greeter-typescript", &["npm", "test"]),
+    ("examples/greeter-javascript", INSTALL),
+    ("examples/greeter-javascript", &["npm", "test"]),
+];
+
+/// Installs the packages of a folder. Their scripts aren't needed.
+const INSTALL: &[&str] = &[
+    "npm",
+    "install",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
 ];
 
 fn root() -> PathBuf {

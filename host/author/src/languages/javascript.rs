@@ -1,7 +1,6 @@
 //! Projects in TypeScript and JavaScript. The TypeScript compiler checks the types, esbuild bundles the modules, and
 //! componentize-qjs makes a component of the bundle and the engine QuickJS. All three are npm packages of the project.
 
-use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -96,11 +95,8 @@ impl Support for JavaScript {
         }
     }
 
-    fn sdk(&self) -> Result<Vec<(&'static str, Cow<'static, [u8]>)>> {
-        let files = JAVASCRIPT_SDK.iter();
-        Ok(files
-            .map(|&(path, content)| (path, Cow::Borrowed(content)))
-            .collect())
+    fn sdk(&self) -> &'static [File] {
+        JAVASCRIPT_SDK
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
