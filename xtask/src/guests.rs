@@ -1,13 +1,15 @@
-//! Builds the guests: the workspace's crates of type `cdylib`, the examples in Go and Python, and an
+//! Builds the guests: the workspace's crates of type `cdylib`, the examples in other languages, and an
 //! example in Rust for the target of a stock toolchain.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use flyball_author as author;
+use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
+use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::componentize::{WORLD_ALONE, check, componentize, componentize_wasi};
-use crate::prerequisites::{GO, PYTHON, require};
+use crate::prerequisites::{node, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -17,11 +19,39 @@ const COMPONENTIZE_PY: &str = "0.25.1";
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
+/// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
+/// the folder of the SDK.
+const GREETERS: [(author::Language, &str, &str); 3] = [
+    (author::Language::Go, "greeter-go", "guests/sdk-go"),
+    (
+        author::Language::TypeScript,
+        "greeter-typescript",
+        "guests/sdk-js",
+    ),
+    (
+        author::Language::JavaScript,
+        "greeter-javascript",
+        "guests/sdk-js",
+    ),
+];
+/// What builds and tests write into the folders of examples and SDKs.
+const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
     /// The name of the file, without `.wasm`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+}
+
+impl Built {
+    /// Writes the component if it imports only interfaces with these prefixes.
+    fn write(&self, component: &[u8], prefixes: &[&str]) -> Result<()> {
+        check(component, prefixes).with_context(|| self.path.display().to_string())?;
+        std::fs::create_dir_all(components_folder())?;
+        std::fs::write(&self.path, component)
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
 }
 
 /// Build the guests into target/guests/components
@@ -40,6 +70,10 @@ pub(crate) enum Language {
     Stock,
     Go,
     Python,
+    #[value(name = "typescript")]
+    TypeScript,
+    #[value(name = "javascript")]
+    JavaScript,
 }
 
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
@@ -54,10 +88,18 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
         built.extend(build_stock()?);
     }
     if wants(Language::Go) {
-        built.push(build_go()?);
+        built.extend(build_greeters(&[author::Language::Go])?);
     }
     if wants(Language::Python) {
         built.push(build_python()?);
+    }
+    for (language, of_author) in [
+        (Language::TypeScript, author::Language::TypeScript),
+        (Language::JavaScript, author::Language::JavaScript),
+    ] {
+        if wants(language) {
+            built.extend(build_greeters(&[of_author])?);
+        }
     }
     for Built { name, path } in built {
         println!(
@@ -93,7 +135,11 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
         let core = guests_folder().join(TARGET).join("guest").join(module);
         let built = component(package.strip_prefix("flyball-").unwrap_or(package));
         if !is_fresh(&built.path, &[&core]) {
-            componentize(&core, &built.path)?;
+            let module =
+                std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
+            let encoded = componentize::component(&module)
+                .with_context(|| format!("can't encode {}", core.display()))?;
+            built.write(&encoded, &WITH_HTTP)?;
         }
         Ok(built)
     };
@@ -133,30 +179,60 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
     Ok(Some(built))
 }
 
-/// Builds the example in Go.
-pub(crate) fn build_go() -> Result<Built> {
-    require(&[GO])?;
-    say("building greeter-go");
-    let core = guests_folder().join("go/greeter-go.wasm");
-    let built = component("greeter-go");
-    let mut go = command("go");
-    go.current_dir(workspace().join("examples/greeter-go"))
-        .env("GOOS", "wasip1")
-        .env("GOARCH", "wasm");
-    go.args([
-        "build",
-        "-buildmode=c-shared",
-        "-trimpath",
-        "-ldflags=-s -w",
-        "-o",
-    ])
-    .arg(&core)
-    .arg(".");
-    run(&mut go)?;
-    if !is_fresh(&built.path, &[&core, &workspace().join("wit")]) {
-        componentize_wasi(&core, &built.path)?;
+/// Builds the greeters of these languages as `flyball build` does.
+pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built>> {
+    let wanted = GREETERS
+        .iter()
+        .filter(|(language, ..)| languages.is_empty() || languages.contains(language));
+    wanted.map(|greeter| build_greeter(greeter)).collect()
+}
+
+fn build_greeter((language, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
+    let built = component(name);
+    let example = workspace().join("examples").join(name);
+    let mut sources = vec![
+        workspace().join("wit"),
+        // The builders and templates are part of this program.
+        std::env::current_exe()?,
+    ];
+    for folder in [&example, &workspace().join(sdk)] {
+        for entry in folder.read_dir()? {
+            let path = entry?.path();
+            let is_output = OUTPUTS.iter().any(|output| path.ends_with(output));
+            if !is_output && path.extension().is_none_or(|extension| extension != "wasm") {
+                sources.push(path);
+            }
+        }
+    }
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    if !is_fresh(&built.path, &sources) {
+        say(&format!("building {name}"));
+        if [author::Language::TypeScript, author::Language::JavaScript].contains(language) {
+            install_packages(&example)?;
+        }
+        let project = author::Project::open(&example)?;
+        let encoded = project.build(&guests_folder().join(name))?;
+        built.write(&encoded, &WORLD_ALONE)?;
     }
     Ok(built)
+}
+
+/// Installs the npm packages of an example, if its manifest has changed since.
+fn install_packages(example: &Path) -> Result<()> {
+    let installed = example.join("node_modules/.package-lock.json");
+    if is_fresh(&installed, &[&example.join("package.json")]) {
+        return Ok(());
+    }
+    require(&node())?;
+    let mut npm = command("npm");
+    npm.current_dir(example).args([
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+    ]);
+    run(&mut npm)
 }
 
 /// Builds the example in Python.
@@ -170,7 +246,7 @@ pub(crate) fn build_python() -> Result<Built> {
     ) {
         return Ok(built);
     }
-    require(&[PYTHON])?;
+    require(&[python()])?;
     let tool = prepare_componentize_py()?;
     say("building greeter-python (10 s)");
     std::fs::create_dir_all(components_folder())?;

@@ -1,0 +1,97 @@
+// Greets: each Greeting gets a ConfigMap of its name with its text.
+
+import {
+  type Condition, type Controller, type Host, type KubernetesObject, Mapping, controllerReference, describe, hasFinalizer,
+  isConflict, isControlledBy, isDeleting, isNotFound, keyOf, kindOf, setCondition, watch,
+} from "@flyball/sdk";
+
+/** A custom resource: `greeter.crd.yaml`. */
+export interface Greeting extends KubernetesObject {
+  spec?: { text?: string };
+  status?: { observedGeneration?: number; conditions?: Condition[] };
+}
+
+export interface ConfigMap extends KubernetesObject {
+  data?: Record<string, string>;
+}
+
+export const GREETING = kindOf<Greeting>("greeter.flyball.dev/v1/Greeting");
+export const CONFIG_MAP = kindOf<ConfigMap>("v1/ConfigMap");
+export const FINALIZER = "greeter.flyball.dev/cleanup";
+
+export const greeter: Controller = {
+  describe: () =>
+    describe("greeter-typescript", "0.1.0")
+      .watch(watch(GREETING).fields("metadata", "spec.text", "status").enqueue(Mapping.itself()))
+      .watch(watch(CONFIG_MAP).fields("data.text", "metadata.ownerReferences").enqueue(Mapping.controller(GREETING)))
+      .queue("greeter-typescript")
+      .allow(GREETING, "get", "update")
+      .allowOn(GREETING, "status", "update")
+      // An owner reference that blocks the owner's deletion needs it.
+      .allowOn(GREETING, "finalizers", "update")
+      .allow(CONFIG_MAP, "get", "create", "update", "delete"),
+
+  reconcile(host, { key }) {
+    const greeting = host.get(GREETING, key);
+    if (greeting === undefined) return;
+    const map = host.get(CONFIG_MAP, key);
+    if (isDeleting(greeting)) {
+      cleanUp(host, greeting, map);
+    } else if (!hasFinalizer(greeting, FINALIZER)) {
+      // The update enqueues the key again.
+      host.addFinalizer(GREETING, greeting, FINALIZER);
+    } else if (map !== undefined && !isControlledBy(map, greeting)) {
+      refuse(host, greeting);
+    } else {
+      greet(host, greeting, map);
+      report(host, greeting, { status: "True", reason: "Greeted" });
+    }
+  },
+};
+
+/** Deletes the ConfigMap of a Greeting that is being deleted, and then lets the Greeting go. */
+function cleanUp(host: Host, greeting: Greeting, map: ConfigMap | undefined): void {
+  if (!hasFinalizer(greeting, FINALIZER)) return;
+  if (map !== undefined && isControlledBy(map, greeting)) {
+    try {
+      host.delete(CONFIG_MAP, map);
+    } catch (error) {
+      // It was deleted, or replaced by another one.
+      if (!isNotFound(error) && !isConflict(error)) throw error;
+    }
+  }
+  host.removeFinalizer(GREETING, greeting, FINALIZER);
+}
+
+/** Creates the ConfigMap, or corrects its data. */
+function greet(host: Host, greeting: Greeting, map: ConfigMap | undefined): void {
+  const data = { text: greeting.spec?.text ?? "" };
+  if (map === undefined) {
+    const ownerReferences = [controllerReference(GREETING, greeting)];
+    host.create(CONFIG_MAP, { metadata: { ...keyOf(greeting), ownerReferences }, data });
+  } else if (map.data?.text !== data.text) {
+    host.update(CONFIG_MAP, map, { data });
+  } else {
+    return;
+  }
+  console.log(`wrote ConfigMap ${greeting.metadata.name}`);
+  host.event(GREETING, greeting, "Normal", "Greeted", `wrote ConfigMap ${greeting.metadata.name}`);
+}
+
+/** Reports that the ConfigMap's name is taken, with one event. */
+function refuse(host: Host, greeting: Greeting): void {
+  const message = `ConfigMap ${greeting.metadata.name} exists and this Greeting does not control it`;
+  const changed = report(host, greeting, { status: "False", reason: "NameTaken", message });
+  if (changed) host.event(GREETING, greeting, "Warning", "NameTaken", message);
+}
+
+/** Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one. */
+function report(host: Host, greeting: Greeting, ready: Omit<Condition, "type">): boolean {
+  const observedGeneration = greeting.metadata.generation;
+  const conditions = [...(greeting.status?.conditions ?? [])];
+  const changed = setCondition(conditions, { type: "Ready", observedGeneration, ...ready }, host.now());
+  if (changed || greeting.status?.observedGeneration !== observedGeneration) {
+    host.updateStatus(GREETING, greeting, { observedGeneration, conditions });
+  }
+  return changed;
+}

@@ -1,0 +1,117 @@
+import type { Controller, Delta, Outcome, RoutedKey } from "./controller.js";
+import type { ApiError, ErrorRecord } from "./errors.js";
+import type { Host, ObjectReference } from "./host.js";
+import type { AnyObject, Key, Kind } from "./objects.js";
+import type { Level } from "./services.js";
+
+/** A write that reached the server. */
+export interface Written {
+  verb: "create" | "update" | "patch" | "delete" | "deletecollection";
+  kind: string;
+  /** Empty if it is cluster-scoped. */
+  namespace: string;
+  /** The name, including one that the server generated. */
+  name: string;
+  subresource: string;
+  /** The object, the change or the patch. */
+  body: any;
+  /** The API's options object. */
+  options: Record<string, any>;
+  /** The error, if the write failed. */
+  error?: ErrorRecord;
+}
+
+export interface RecordedEvent {
+  about: ObjectReference;
+  type: "Normal" | "Warning";
+  reason: string;
+  message: string;
+  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string };
+}
+
+/**
+ * An API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z and stands still; a
+ * controller reads it with `host.now()`.
+ *
+ * The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that it
+ * requests. The cache shows every write at once. The server supports resource versions, generations, finalizers, graceful
+ * deletion, subresources, all patch types, and server-side apply with conflicts between appliers. It has no schemas: it
+ * neither validates nor defaults objects.
+ *
+ * A key is an object with `namespace` and `name`, or a text such as `default/web`.
+ */
+export class Cluster {
+  constructor(objects?: AnyObjectToPut[]);
+
+  /** Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
+  put(object: AnyObjectToPut): void;
+  /** Changes an object as another client does, which changes its resource version. */
+  edit<T = AnyObject>(kind: Kind<T> | string, key: Key | string, change: (object: T) => void): void;
+  /** Removes an object immediately. */
+  remove(kind: string, key: Key | string): void;
+  /**
+   * Fails the `nth` call from now (1: the next one) with this verb and kind, such as `v1/Pod` or `apps/v1/ReplicaSet/status`.
+   * The verb is that of a write, `get` or `list` of live reads, `count`, `raw` with a path, or `discover` with an empty kind.
+   */
+  fail(verb: string, kind: string, error: ApiError, nth?: number): void;
+  setNow(now: Date | string): void;
+  /** Advances the clock. */
+  advance(ms: number): void;
+  /** Sets the operator's value of a configuration key. */
+  setConfig(key: string, value: string): void;
+  /** Sets the response to a raw GET of this path. */
+  putRaw(path: string, response: unknown): void;
+  /** Adds a kind to the result of discovery. */
+  serve(kind: string, plural: string, options?: { namespaced?: boolean; preferred?: boolean; verbs?: string[]; subresources?: { name: string; verbs: string[] }[] }): void;
+  /** Adds a group version to the discovery failures. */
+  failDiscovery(groupVersion: string, message: string): void;
+  /** Makes the host report the deletion of this object as observed. */
+  observeDeletion(object: ObjectReference): void;
+  /** Adds a signing key. Its tokens are placeholders. */
+  addKey(name: string): void;
+  /** Adds an authority for a signer. Its certificates are placeholders. */
+  addAuthority(signer: string): void;
+
+  /** Returns a host without restrictions, for tests of single steps. */
+  host(): Host;
+  /** Reconciles a key under the plugin's description, and returns the outcome or throws the controller's error. */
+  reconcile(controller: Controller, key: Key | string, options?: { queue?: string; attempt?: number }): Outcome;
+  /** Routes deltas under the plugin's description. */
+  route(controller: Controller, deltas: Delta[]): RoutedKey[];
+
+  /** Returns an object. */
+  object<T = AnyObject>(kind: Kind<T> | string, key: Key | string): T | undefined;
+  /** Returns all objects of a kind, in order of namespace and name. */
+  objects<T = AnyObject>(kind: Kind<T> | string): T[];
+  /** Returns the writes since the last call of `writes` or `written`, including failed ones. */
+  writes(): Written[];
+  /** Returns the same as lines: `create v1/Pod default/web-1`. */
+  written(): string[];
+  /** Returns the live reads since the last call as lines: `list v1/Pod default`. */
+  liveReads(): string[];
+  /** Returns the events since the last call of `recordedEvents` or `events`. */
+  recordedEvents(): RecordedEvent[];
+  /** Returns the same as lines: `Normal Created created pod web-1`. */
+  events(): string[];
+  /** Returns the keys enqueued since the last call. */
+  enqueued(): { queue: string; key: string; afterMs: number }[];
+  /** Returns the lines that `host.log` has got since the last call. */
+  logged(): { level: Level; message: string; fields: Record<string, string> }[];
+  /** Returns the metric operations since the last call. */
+  metrics(): { operation: "add" | "set" | "observe"; name: string; labels: string[]; value: number }[];
+  /** Returns all tokens signed so far. */
+  signed(): { key: string; token: string; claims: any }[];
+  /** Returns all certificates signed so far. */
+  certificates(): { signer: string; template: any }[];
+}
+
+/** An object with `apiVersion` and `kind`. */
+export interface AnyObjectToPut {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; [field: string]: any };
+  [field: string]: any;
+}
+
+/** An error of the API server, for `Cluster.fail`. */
+export function refusal(status: number, reason: string, message?: string): ApiError;
