@@ -1,8 +1,7 @@
-module greeter
+module flyball.dev/examples/greeter-go
 
 go 1.25
 
-require go.bytecodealliance.org/pkg v0.4.0
+require flyball.dev/sdk v0.0.0
 
-// A small runtime of our own, under the name that the generated bindings import: see its package comments.
-replace go.bytecodealliance.org/pkg => ./runtime
+replace flyball.dev/sdk => ../../guests/sdk-go

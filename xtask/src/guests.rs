@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use flyball_author as author;
+use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
+use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::componentize::{WORLD_ALONE, check, componentize, componentize_wasi};
-use crate::prerequisites::{GO, PYTHON, require};
+use crate::prerequisites::python;
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -17,11 +19,26 @@ const COMPONENTIZE_PY: &str = "0.25.1";
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
+/// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
+/// the folder of the SDK.
+const GREETERS: [(author::Language, &str, &str); 1] =
+    [(author::Language::Go, "greeter-go", "guests/sdk-go")];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
     /// The name of the file, without `.wasm`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+}
+
+impl Built {
+    /// Writes the component if it imports only interfaces with these prefixes.
+    fn write(&self, component: &[u8], prefixes: &[&str]) -> Result<()> {
+        check(component, prefixes).with_context(|| self.path.display().to_string())?;
+        std::fs::create_dir_all(components_folder())?;
+        std::fs::write(&self.path, component)
+            .with_context(|| format!("can't write {}", self.path.display()))
+    }
 }
 
 /// Build the guests into target/guests/components
@@ -54,7 +71,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
         built.extend(build_stock()?);
     }
     if wants(Language::Go) {
-        built.push(build_go()?);
+        built.extend(build_greeters(&[author::Language::Go])?);
     }
     if wants(Language::Python) {
         built.push(build_python()?);
@@ -93,7 +110,11 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
         let core = guests_folder().join(TARGET).join("guest").join(module);
         let built = component(package.strip_prefix("flyball-").unwrap_or(package));
         if !is_fresh(&built.path, &[&core]) {
-            componentize(&core, &built.path)?;
+            let module =
+                std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
+            let encoded = componentize::component(&module)
+                .with_context(|| format!("can't encode {}", core.display()))?;
+            built.write(&encoded, &WITH_HTTP)?;
         }
         Ok(built)
     };
@@ -133,28 +154,29 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
     Ok(Some(built))
 }
 
-/// Builds the example in Go.
-pub(crate) fn build_go() -> Result<Built> {
-    require(&[GO])?;
-    say("building greeter-go");
-    let core = guests_folder().join("go/greeter-go.wasm");
-    let built = component("greeter-go");
-    let mut go = command("go");
-    go.current_dir(workspace().join("examples/greeter-go"))
-        .env("GOOS", "wasip1")
-        .env("GOARCH", "wasm");
-    go.args([
-        "build",
-        "-buildmode=c-shared",
-        "-trimpath",
-        "-ldflags=-s -w",
-        "-o",
-    ])
-    .arg(&core)
-    .arg(".");
-    run(&mut go)?;
-    if !is_fresh(&built.path, &[&core, &workspace().join("wit")]) {
-        componentize_wasi(&core, &built.path)?;
+/// Builds the greeters of these languages as `flyball build` does.
+pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built>> {
+    let wanted = GREETERS
+        .iter()
+        .filter(|(language, ..)| languages.is_empty() || languages.contains(language));
+    wanted.map(|greeter| build_greeter(greeter)).collect()
+}
+
+fn build_greeter((_, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
+    let built = component(name);
+    let example = workspace().join("examples").join(name);
+    let sources = [
+        example.as_path(),
+        &workspace().join(sdk),
+        &workspace().join("wit"),
+        // The builders and templates are part of this program.
+        &std::env::current_exe()?,
+    ];
+    if !is_fresh(&built.path, &sources) {
+        say(&format!("building {name}"));
+        let project = author::Project::open(&example)?;
+        let encoded = project.build(&guests_folder().join(name))?;
+        built.write(&encoded, &WORLD_ALONE)?;
     }
     Ok(built)
 }
@@ -170,7 +192,7 @@ pub(crate) fn build_python() -> Result<Built> {
     ) {
         return Ok(built);
     }
-    require(&[PYTHON])?;
+    require(&[python()])?;
     let tool = prepare_componentize_py()?;
     say("building greeter-python (10 s)");
     std::fs::create_dir_all(components_folder())?;

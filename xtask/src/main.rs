@@ -4,7 +4,6 @@
 mod architecture;
 mod bench;
 mod build;
-mod componentize;
 mod demo;
 mod differential;
 mod failures;

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use flyball_author::tools::require;
 use flyball_cluster_tests::FULL;
 use flyball_controlplane::{Assets, SKIPPED_FILE};
 
 use crate::failures::Failures;
-use crate::prerequisites::{C_COMPILER, GO, PYTHON, require};
+use crate::prerequisites::{c_compiler, go, python};
 use crate::run::{command, run_and_read, say, workspace};
 use crate::{build, guests};
 
@@ -28,10 +29,10 @@ pub(crate) struct Arguments {
 
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
-    require(&[C_COMPILER, GO, PYTHON])?;
+    require(&[c_compiler(), go(), python()])?;
     let built = build::all()?;
     guests::build_stock()?;
-    guests::build_go()?;
+    guests::build_greeters(&[])?;
     guests::build_python()?;
     Assets::find_or_build()?;
 

@@ -7,7 +7,6 @@ mod completion;
 mod grant;
 mod inspect;
 mod load;
-mod new;
 mod output;
 mod package;
 mod plural;
@@ -19,6 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use flyball_author::{Language, New};
 
 use crate::admin;
 
@@ -86,15 +86,15 @@ pub(crate) enum Tool {
         /// Folder to create; by default the plugin's name
         #[arg(long)]
         dir: Option<PathBuf>,
-        /// Flyball's SDK: the folder `guests/sdk` of a checkout, or the URL of a git repository; by
-        /// default the checkout that this binary was built from
+        /// Flyball's SDK for the language: a folder of a checkout or, for Rust, the URL of a git
+        /// repository; by default a copy in the project
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
     /// Build a plugin's project into a WebAssembly component
     ///
-    /// Runs cargo for an installed WebAssembly target, turns the module into a component and
-    /// validates it.
+    /// Runs the ordinary tools of the project's language, turns the result into a component and
+    /// validates it. Names the missing tools with how to get them.
     Build {
         /// The project's folder
         #[arg(default_value = ".")]
@@ -102,7 +102,7 @@ pub(crate) enum Tool {
         /// Output file; by default `NAME.wasm` in the project's folder
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The rustup toolchain to build with; by default the active one
+        /// The rustup toolchain to build a project in Rust with; by default the active one
         #[arg(long, value_name = "NAME")]
         toolchain: Option<String>,
     },
@@ -160,14 +160,6 @@ pub(crate) enum Manifests {
     Yaml,
     /// A list, in JSON
     Json,
-}
-
-/// Programming language of a new project.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Language {
-    /// Rust
-    #[default]
-    Rust,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -229,16 +221,23 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         }
         Tool::New {
             name,
-            lang: Language::Rust,
+            lang,
             dir,
             sdk,
-        } => new::run(&name, dir, sdk.as_deref()).map(Done::from),
+        } => New {
+            name,
+            language: lang,
+            dir,
+            sdk,
+        }
+        .create()
+        .map(Done::from),
         Tool::Build {
             dir,
             output,
             toolchain,
         } => runtime
-            .block_on(build::run(&dir, output, toolchain.as_deref()))
+            .block_on(build::run(&dir, output, toolchain))
             .map(Done::from),
         Tool::Push {
             file,

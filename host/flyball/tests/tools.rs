@@ -266,8 +266,38 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
         "{}",
         String::from_utf8_lossy(&built.stderr)
     );
+    assert_is_a_plugin(&project, &String::from_utf8_lossy(&built.stdout));
+}
+
+#[test]
+fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().join("project");
+    let dir = project.display().to_string();
+    printed(&["new", "my-greeter", "--lang", "go", "--dir", &dir]);
+    // Nothing is downloaded: the project has all that it needs but Go.
+    let go = |command: &mut Command| {
+        let output = command
+            .current_dir(&project)
+            .env("GOPROXY", "off")
+            .env("GOFLAGS", "-mod=readonly")
+            .output()
+            .expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}{errors}");
+        text
+    };
+    let tested = go(Command::new("go").args(["test", "-v", "./..."]));
+    assert_eq!(tested.matches("--- PASS").count(), 3, "{tested}");
+    let built = go(Command::new(env!("CARGO_BIN_EXE_flyball")).args(["build", &dir]));
+    assert_is_a_plugin(&project, &built);
+}
+
+/// Checks what `flyball build` wrote for the project `my-greeter`, and what it printed.
+fn assert_is_a_plugin(project: &Path, said: &str) {
     let wasm = project.join("my-greeter.wasm").display().to_string();
-    assert!(String::from_utf8_lossy(&built.stdout).contains(&wasm));
+    assert!(said.contains(&wasm), "{said}");
     let shown = json(&["inspect", "-o", "json", &wasm]);
     assert_eq!(shown["description"]["name"], "my-greeter");
     // It does not import WASI.

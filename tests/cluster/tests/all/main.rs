@@ -5,6 +5,7 @@ mod bad_input;
 mod deployments;
 mod faults;
 mod garbage;
+mod greeters;
 mod hostile;
 mod leader_migration;
 mod leaders;

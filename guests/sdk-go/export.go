@@ -1,0 +1,73 @@
+package flyball
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// Ended is the result of a call of a controller, as the host gets it.
+type Ended struct {
+	Outcome Outcome
+	Err     error
+}
+
+// Call reconciles a request. A panic becomes an error with the place where it happened.
+func Call(controller Controller, host *Host, request Request) (ended Ended) {
+	defer func() {
+		if err := recovered(recover()); err != nil {
+			ended = Ended{Err: err}
+		}
+	}()
+	outcome, err := controller.Reconcile(host, request)
+	return Ended{outcome, err}
+}
+
+// CallRoute routes deltas. A panic becomes an error with the place where it happened.
+func CallRoute(controller Controller, host *Host, deltas []Delta) (keys []RoutedKey, err error) {
+	defer func() {
+		if panicked := recovered(recover()); panicked != nil {
+			keys, err = nil, panicked
+		}
+	}()
+	router, routes := controller.(Router)
+	if !routes {
+		return nil, errors.New("a watch maps to route, and the controller has no function Route")
+	}
+	return router.Route(host, deltas)
+}
+
+// recovered turns the reason of a panic into an error; nil if there was none.
+func recovered(reason any) error {
+	if reason == nil {
+		return nil
+	}
+	return fmt.Errorf("panic: %v%s", reason, trace(string(debug.Stack())))
+}
+
+// trace returns the functions and lines below the panic in a stack, down to the SDK's own.
+func trace(stack string) string {
+	_, below, found := strings.Cut(stack, "\npanic(")
+	if !found {
+		below = stack
+	}
+	var text strings.Builder
+	lines := strings.Split(below, "\n")
+	// The rest of the line of `panic`, and its file. Then each function has two lines: its call and its file.
+	for i := 2; i+1 < len(lines); i += 2 {
+		function, place := lines[i], strings.TrimSpace(lines[i+1])
+		if strings.HasPrefix(function, "flyball.dev/sdk.Call") {
+			break
+		}
+		if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "panic(") {
+			continue
+		}
+		if at := strings.LastIndexByte(function, '('); at > 0 {
+			function = function[:at]
+		}
+		place, _, _ = strings.Cut(place, " +0x")
+		fmt.Fprintf(&text, "\n    at %s (%s)", function, place)
+	}
+	return text.String()
+}

@@ -1,0 +1,65 @@
+package flyball
+
+import (
+	"log/slog"
+	"time"
+
+	bindings "flyball.dev/sdk/internal/bindings/flyball_controller_guest"
+	_ "flyball.dev/sdk/internal/bindings/wit_exports"
+	"flyball.dev/sdk/internal/guest"
+	"flyball.dev/sdk/internal/wit/types"
+)
+
+// Export makes the controller the one of this plugin. Call it in an init function of the main package, because the host
+// does not run main. Natively it does nothing.
+func Export(controller Controller) {
+	host := NewHost(sandbox{})
+	slog.SetDefault(host.Log())
+	guest.Describe = func() []uint8 { return controller.Describe(host).JSON() }
+	guest.Reconcile = func(queue, key string, attempt uint32) bindings.Outcome {
+		ended := Call(controller, host, Request{ParseKey(key), queue, int(attempt)})
+		switch {
+		case IsTerminal(ended.Err):
+			return bindings.MakeOutcomeTerminal(ended.Err.Error())
+		case ended.Err != nil:
+			return bindings.MakeOutcomeFailed(ended.Err.Error())
+		case ended.Outcome.RequeueAfter > 0:
+			return bindings.MakeOutcomeRequeueAfter(millis(ended.Outcome.RequeueAfter))
+		}
+		return bindings.MakeOutcomeDone()
+	}
+	guest.Route = func(bound []bindings.Delta) types.Result[[]bindings.RoutedKey, string] {
+		keys, err := CallRoute(controller, host, deltas(bound))
+		if err != nil {
+			return types.Err[[]bindings.RoutedKey](err.Error())
+		}
+		routed := make([]bindings.RoutedKey, len(keys))
+		for i, key := range keys {
+			routed[i] = bindings.RoutedKey{Queue: key.Queue, Key: key.Key.String(), DelayMs: millis(key.Delay)}
+		}
+		return types.Ok[[]bindings.RoutedKey, string](routed)
+	}
+}
+
+var deltaTypes = map[uint8]DeltaType{
+	bindings.DeltaTypeAdded:    Added,
+	bindings.DeltaTypeModified: Modified,
+	bindings.DeltaTypeDeleted:  Deleted,
+}
+
+func deltas(bound []bindings.Delta) []Delta {
+	all := make([]Delta, len(bound))
+	for i, delta := range bound {
+		all[i] = Delta{Watch: delta.Watch, Type: deltaTypes[delta.DeltaType], Initial: delta.Initial}
+		if delta.Old.IsSome() {
+			all[i].Old = delta.Old.Some()
+		}
+		if delta.New.IsSome() {
+			all[i].New = delta.New.Some()
+		}
+	}
+	return all
+}
+
+// The time zone of a guest is UTC: there are no files of zones.
+func init() { time.Local = time.UTC }

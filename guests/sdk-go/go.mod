@@ -1,0 +1,3 @@
+module flyball.dev/sdk
+
+go 1.25

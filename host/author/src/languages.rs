@@ -1,0 +1,111 @@
+//! The languages of projects, and what each provides.
+
+mod go;
+mod rust;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::Project;
+use crate::embedded::File;
+use crate::tools::Tool;
+
+/// Programming language of a project.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    #[default]
+    Rust,
+    Go,
+}
+
+/// The SDK that a new project uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sdk<'a> {
+    /// The copy in the project's folder [`VENDORED`].
+    Vendored,
+    /// A folder, or what else the language can refer to, such as a URL.
+    At(&'a str),
+}
+
+/// The project's folder of the vendored SDK.
+pub(crate) const VENDORED: &str = "flyball-sdk";
+
+/// What differs between languages.
+pub(crate) trait Support: Sync {
+    /// The file that every project in this language has.
+    fn manifest(&self) -> &'static str;
+
+    /// Whether the folder holds a project in this language.
+    fn is_project(&self, dir: &Path) -> bool {
+        dir.join(self.manifest()).is_file()
+    }
+
+    /// The project's name, from its manifest.
+    fn name(&self, dir: &Path) -> Result<String>;
+
+    /// The scratch folder of builds, in the project's folder.
+    fn work(&self) -> &'static str {
+        "build"
+    }
+
+    /// The tools that builds need.
+    fn required_tools(&self, project: &Project) -> Vec<Tool>;
+
+    /// Builds the project, and returns the component. `wit` is a folder with the world; `work` is the scratch folder.
+    fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>>;
+
+    /// The files of a new project, named as in the project with `.in` appended. `{{NAME}}`, `{{IDENTIFIER}}` (the name
+    /// with underscores) and `{{SDK}}` are replaced.
+    fn template(&self) -> &'static [File];
+
+    /// The files of the SDK that are vendored.
+    fn sdk(&self) -> &'static [File];
+
+    /// The content of a vendored file, from that in the repository.
+    fn vendored(&self, _path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
+        Ok(Cow::Borrowed(content))
+    }
+
+    /// The text for `{{SDK}}`. Fails if the place holds no SDK.
+    fn sdk_reference(&self, sdk: Sdk) -> Result<String>;
+
+    /// Returns why a valid name of a plugin can't be the name of a project; none if it can.
+    fn refuses_name(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// The command that runs the project's tests.
+    fn test_command(&self) -> &'static str;
+}
+
+impl Language {
+    /// All languages, in the order in which a project's language is looked for.
+    pub const ALL: [Self; 2] = [Self::Rust, Self::Go];
+
+    /// Finds the language of a project by its files.
+    pub fn detect(dir: &Path) -> Result<Self> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|language| language.support().is_project(dir));
+        found.with_context(|| {
+            let manifests: Vec<&str> = Self::ALL
+                .iter()
+                .map(|language| language.support().manifest())
+                .collect();
+            format!(
+                "{} is not a project: it has no {}; name another folder, or create a project with `flyball new`",
+                dir.display(),
+                manifests.join(" or ")
+            )
+        })
+    }
+
+    pub(crate) fn support(self) -> &'static dyn Support {
+        match self {
+            Self::Rust => &rust::Rust,
+            Self::Go => &go::Go,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Projects in Go. The Go toolchain compiles them for WASI preview 1, with bindings that are generated into the SDK.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use wit_bindgen_core::Files;
+use wit_bindgen_core::wit_parser::Resolve;
+
+use super::{Sdk, Support, VENDORED};
+use crate::componentize::{self, WORLD, WORLD_ALONE};
+use crate::embedded::{self, File, GO_SDK, GO_TEMPLATE};
+use crate::tools::Tool;
+use crate::{Project, new};
+
+/// The module of the SDK.
+const MODULE: &str = "flyball.dev/sdk";
+/// The folder of the generated bindings in the SDK.
+const BINDINGS: &str = "internal/bindings";
+/// What the generated bindings import, and what they import instead: a runtime of our own, whose comments say why, and the
+/// SDK's functions behind the exports.
+const REPLACED_IMPORTS: [(&str, &str); 2] = [
+    (
+        "\"go.bytecodealliance.org/pkg/wit/",
+        "\"flyball.dev/sdk/internal/wit/",
+    ),
+    (
+        "\"flyball.dev/sdk/internal/bindings/export_flyball_controller_guest\"",
+        "export_flyball_controller_guest \"flyball.dev/sdk/internal/guest\"",
+    ),
+];
+
+pub(super) struct Go;
+
+impl Support for Go {
+    fn manifest(&self) -> &'static str {
+        "go.mod"
+    }
+
+    fn name(&self, dir: &Path) -> Result<String> {
+        let path = dir.join("go.mod");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("can't read {}", path.display()))?;
+        let module = text
+            .lines()
+            .find_map(|line| line.strip_prefix("module "))
+            .with_context(|| format!("{} names no module", path.display()))?;
+        let module = module.split("//").next().unwrap_or_default();
+        let name = module.trim().trim_matches('"');
+        Ok(name.rsplit('/').next().unwrap_or(name).to_owned())
+    }
+
+    fn required_tools(&self, _project: &Project) -> Vec<Tool> {
+        let advice =
+            "compiles Go; see https://go.dev/dl, or install `golang` from your distribution";
+        vec![Tool::new(&["go", "version"], advice).at_least(1, 25)]
+    }
+
+    fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>> {
+        let dir = &project.dir;
+        if let Some(sdk) = replaced_sdk(dir)? {
+            generate(wit, &sdk.join(BINDINGS))
+                .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
+        }
+        let module = std::path::absolute(work.join(format!("{}.core.wasm", project.name)))?;
+        let built = go(
+            dir,
+            [
+                "build",
+                "-buildmode=c-shared",
+                "-trimpath",
+                "-ldflags=-s -w",
+                "-o",
+            ],
+        )
+        .arg(&module)
+        .arg(".")
+        .env("GOOS", "wasip1")
+        .env("GOARCH", "wasm")
+        .stdout(Stdio::inherit())
+        .status()
+        .context("can't run `go`")?;
+        ensure!(
+            built.success(),
+            "can't build {}: go failed with the errors above",
+            dir.display()
+        );
+        let bytes =
+            std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
+        let component = componentize::component_of_wasi(bytes, wit).with_context(|| {
+            format!(
+                "can't encode {} as a component: does the main package call `flyball.Export` in an init function?",
+                module.display()
+            )
+        })?;
+        componentize::check(&component, &WORLD_ALONE)?;
+        Ok(component)
+    }
+
+    fn template(&self) -> &'static [File] {
+        GO_TEMPLATE
+    }
+
+    fn sdk(&self) -> &'static [File] {
+        GO_SDK
+    }
+
+    fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        let given = match sdk {
+            Sdk::Vendored => return Ok(format!("./{VENDORED}")),
+            Sdk::At(path) => path,
+        };
+        new::sdk_folder(given, "go.mod", MODULE, "guests/sdk-go")
+    }
+
+    fn refuses_name(&self, name: &str) -> Option<&'static str> {
+        let is_version = name
+            .strip_prefix('v')
+            .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()));
+        is_version.then_some("Go takes it for the major version of a module")
+    }
+
+    fn test_command(&self) -> &'static str {
+        "go test ./..."
+    }
+}
+
+fn go<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new("go");
+    command
+        .current_dir(dir)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    command
+}
+
+/// Returns the folder of the SDK if the project replaces the module by a folder. A published module has its bindings.
+fn replaced_sdk(dir: &Path) -> Result<Option<PathBuf>> {
+    let format = "{{if .Replace}}{{.Dir}}{{end}}";
+    let output = go(dir, ["list", "-m", "-f", format, MODULE])
+        .output()
+        .context("can't run `go`")?;
+    ensure!(
+        output.status.success(),
+        "{} does not use the SDK: its go.mod needs `require {MODULE}`; `flyball new --lang go` creates a project that has it",
+        dir.display()
+    );
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok((!folder.is_empty()).then(|| folder.into()))
+}
+
+/// Generates the bindings of the world.
+fn generate(wit: &Path, folder: &Path) -> Result<()> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit)?;
+    let world = resolve.select_world(&[package], Some(WORLD))?;
+    let options = wit_bindgen_go::Opts {
+        format: wit_bindgen_go::Format::False,
+        pkg_name: Some(format!("{MODULE}/{BINDINGS}")),
+        ..Default::default()
+    };
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files)?;
+    for (path, content) in files.iter() {
+        let is_code = matches!(
+            Path::new(path).extension().and_then(OsStr::to_str),
+            Some("go" | "s")
+        );
+        if is_code {
+            embedded::write(&folder.join(path), bindings(content)?.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a generated file with its imports replaced. It is compiled for WebAssembly alone.
+fn bindings(content: &[u8]) -> Result<String> {
+    let mut text = std::str::from_utf8(content)?.to_owned();
+    for (from, to) in REPLACED_IMPORTS {
+        text = text.replace(from, to);
+    }
+    Ok(format!("//go:build wasip1\n\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_named_after_the_last_part_of_its_module() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, name) in [
+            ("module greeter-go\n\ngo 1.25\n", "greeter-go"),
+            (
+                "// A comment.\nmodule example.com/team/quotas // ours\n",
+                "quotas",
+            ),
+        ] {
+            std::fs::write(folder.path().join("go.mod"), text).unwrap();
+            assert_eq!(Go.name(folder.path()).unwrap(), name);
+        }
+        std::fs::write(folder.path().join("go.mod"), "go 1.25\n").unwrap();
+        let error = Go.name(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("names no module"), "{error}");
+    }
+
+    #[test]
+    fn bindings_import_only_the_standard_library_and_the_sdk() {
+        let folder = tempfile::tempdir().unwrap();
+        let wit = folder.path().join("wit");
+        embedded::write_all(embedded::WIT, &wit).unwrap();
+        let out = folder.path().join("bindings");
+        generate(&wit, &out).unwrap();
+        let exports = std::fs::read_to_string(out.join("wit_exports/wit_exports.go")).unwrap();
+        assert!(exports.starts_with("//go:build wasip1\n"), "{exports}");
+        assert!(
+            exports.contains("\"flyball.dev/sdk/internal/guest\""),
+            "{exports}"
+        );
+        assert!(
+            exports.contains("\"flyball.dev/sdk/internal/wit/runtime\""),
+            "{exports}"
+        );
+        assert!(!exports.contains("go.bytecodealliance.org"), "{exports}");
+        assert!(!exports.contains("bindings/export_"), "{exports}");
+    }
+
+    #[test]
+    fn a_version_can_t_be_a_modules_name() {
+        assert!(Go.refuses_name("v2").is_some());
+        for name in ["v", "v2-of-it", "greeter"] {
+            assert_eq!(Go.refuses_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn another_sdk_is_a_folder_with_its_module() {
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-go");
+        assert!(
+            Go.sdk_reference(Sdk::At(own))
+                .unwrap()
+                .ends_with("guests/sdk-go")
+        );
+        let error = Go
+            .sdk_reference(Sdk::At("/no/such"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("--sdk /no/such is not Flyball's SDK")
+                && error.contains("guests/sdk-go"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! `flyball new`: creates a project with a working controller and a test.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::Language;
+use crate::embedded::write;
+use crate::languages::{Sdk, VENDORED};
+
+/// A project to create.
+#[derive(Clone, Debug)]
+pub struct New {
+    /// The plugin's name.
+    pub name: String,
+    pub language: Language,
+    /// The folder to create; by default the plugin's name.
+    pub dir: Option<PathBuf>,
+    /// The SDK to use: the folder of a checkout or, in some languages, a URL. By default a copy is vendored.
+    pub sdk: Option<String>,
+}
+
+impl New {
+    /// Creates the project. Returns text with the next steps.
+    pub fn create(self) -> Result<String> {
+        let name = self.name.as_str();
+        check(name, self.language)?;
+        let support = self.language.support();
+        let sdk = self.sdk.as_deref().map_or(Sdk::Vendored, Sdk::At);
+        let reference = support.sdk_reference(sdk)?;
+        let dir = self.dir.clone().unwrap_or_else(|| name.into());
+        let is_empty = |dir: &Path| dir.read_dir().is_ok_and(|mut files| files.next().is_none());
+        ensure!(
+            !dir.exists() || is_empty(&dir),
+            "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
+            dir.display()
+        );
+        for (file, template) in support.template() {
+            let template = std::str::from_utf8(template)
+                .with_context(|| format!("the template of {file} is not Unicode"))?;
+            let text = template
+                .replace("{{IDENTIFIER}}", &name.replace('-', "_"))
+                .replace("{{NAME}}", name)
+                .replace("{{SDK}}", &reference);
+            write(
+                &dir.join(file.strip_suffix(".in").unwrap_or(file)),
+                text.as_bytes(),
+            )?;
+        }
+        if let Sdk::Vendored = sdk {
+            for (file, content) in support.sdk() {
+                let content = support.vendored(file, content)?;
+                write(&dir.join(VENDORED).join(file), &content)?;
+            }
+        }
+        Ok(format!(
+            "created {dir}\n\n  cd {dir}\n  {test:24} # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \
+             flyball policy {name}.wasm\n",
+            dir = dir.display(),
+            test = support.test_command(),
+        ))
+    }
+}
+
+/// Returns the path of a folder with an SDK: one with this manifest, which contains this text. `place` is the SDK's folder in
+/// a checkout.
+pub(crate) fn sdk_folder(given: &str, manifest: &str, text: &str, place: &str) -> Result<String> {
+    let path = Path::new(given);
+    let is_sdk =
+        std::fs::read_to_string(path.join(manifest)).is_ok_and(|found| found.contains(text));
+    ensure!(
+        is_sdk,
+        "--sdk {given} is not Flyball's SDK for this language: name the folder `{place}` of a checkout"
+    );
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("can't find {}", path.display()))?;
+    let path = path
+        .to_str()
+        .with_context(|| format!("the path {} is not Unicode", path.display()))?;
+    Ok(path.to_owned())
+}
+
+fn check(name: &str, language: Language) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_name = (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && !name.contains("--");
+    ensure!(
+        is_name,
+        "`{name}` can't be a plugin's name: use lower-case letters, digits and dashes, a letter first"
+    );
+    if let Some(reason) = language.support().refuses_name(name) {
+        bail!("`{name}` can't be the project's name, because {reason}: choose another name");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(language: Language, dir: &Path) -> New {
+        New {
+            name: "a".into(),
+            language,
+            dir: Some(dir.into()),
+            sdk: None,
+        }
+    }
+
+    #[test]
+    fn invalid_names_of_plugins_and_crates_are_errors() {
+        for name in ["", "A", "1a", "a_b", "a-", "a--b", "match", "test", "../x"] {
+            assert!(check(name, Language::Rust).is_err(), "{name}");
+        }
+        for name in ["a", "greeter", "my-plugin-2"] {
+            assert!(check(name, Language::Rust).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_template_is_a_project_of_its_language_with_the_sdk_and_without_placeholders() {
+        for language in Language::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("project");
+            let said = new(language, &dir).create().unwrap();
+            assert!(said.contains("flyball build"), "{said}");
+            let project = crate::Project::open(&dir).unwrap();
+            assert_eq!((project.language, &*project.name), (language, "a"));
+            for (file, _) in language.support().template() {
+                let file = file.strip_suffix(".in").expect("templates end in .in");
+                let text = std::fs::read_to_string(dir.join(file)).unwrap();
+                assert!(!text.contains("{{"), "{file} has a placeholder");
+            }
+            assert!(dir.join(VENDORED).is_dir(), "{language:?} has no SDK");
+            let ignored = std::fs::read_to_string(dir.join(".gitignore")).unwrap();
+            assert!(ignored.contains("*.wasm"), "{language:?}: {ignored}");
+        }
+    }
+
+    #[test]
+    fn existing_files_are_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("Cargo.toml");
+        std::fs::write(&file, "mine").unwrap();
+        let error = new(Language::Rust, folder.path())
+            .create()
+            .expect_err("the folder is not empty")
+            .to_string();
+        assert!(error.contains("not empty"), "{error}");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_folder_without_a_project_is_an_error_that_names_the_manifests() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = crate::Project::open(folder.path())
+            .expect_err("the folder is empty")
+            .to_string();
+        assert!(
+            error.contains("has no Cargo.toml") && error.contains("flyball new"),
+            "{error}"
+        );
+    }
+}

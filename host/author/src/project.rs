@@ -1,0 +1,48 @@
+//! `flyball build`: a project, and its way to a component.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::{Language, embedded, tools};
+
+/// The project of a controller.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub dir: PathBuf,
+    /// The name in the project's manifest. The component's file is named after it.
+    pub name: String,
+    pub language: Language,
+    /// The rustup toolchain of a project in Rust; none is the active one.
+    pub toolchain: Option<String>,
+}
+
+impl Project {
+    /// Finds the project's language and name. Fails if the folder has no project.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let language = Language::detect(dir)?;
+        let name = language.support().name(dir)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            name,
+            language,
+            toolchain: None,
+        })
+    }
+
+    /// The scratch folder of builds, which the templates keep out of git.
+    pub fn work(&self) -> PathBuf {
+        self.dir.join(self.language.support().work())
+    }
+
+    /// Builds the project, and returns the component. `work` is a scratch folder that keeps what makes the next build
+    /// quicker. Fails with a list of the missing tools before anything is built.
+    pub fn build(&self, work: &Path) -> Result<Vec<u8>> {
+        let support = self.language.support();
+        tools::require(&support.required_tools(self))
+            .with_context(|| format!("can't build {}", self.dir.display()))?;
+        let wit = work.join("wit");
+        embedded::write_all(embedded::WIT, &wit)?;
+        support.compile(self, &wit, work)
+    }
+}
