@@ -1,28 +1,36 @@
-//! Builds the guests: the workspace's crates of type `cdylib`, the examples in Go and Python, and an
+//! Builds the guests: the workspace's crates of type `cdylib`, the examples in other languages, and an
 //! example in Rust for the target of a stock toolchain.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_author as author;
+use flyball_author::COMPONENTIZE_PY;
 use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
 use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::prerequisites::python;
+use crate::prerequisites::{is_ci, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
-use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
+use crate::toolchain::{
+    STOCK_TARGET, TARGET, prepare_c, prepare_stock_toolchain, prepare_toolchain,
+};
 
-/// The version of componentize-py, which builds guests in Python.
-const COMPONENTIZE_PY: &str = "0.25.1";
 /// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 /// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
 /// the folder of the SDK.
-const GREETERS: [(author::Language, &str, &str); 1] =
-    [(author::Language::Go, "greeter-go", "guests/sdk-go")];
+const GREETERS: [(author::Language, &str, &str); 3] = [
+    (author::Language::Go, "greeter-go", "guests/sdk-go"),
+    (
+        author::Language::Python,
+        "greeter-python",
+        "guests/sdk-python",
+    ),
+    (author::Language::C, "greeter-c", "guests/sdk-c"),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
@@ -57,6 +65,7 @@ pub(crate) enum Language {
     Stock,
     Go,
     Python,
+    C,
 }
 
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
@@ -70,11 +79,14 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
     if wants(Language::Stock) {
         built.extend(build_stock()?);
     }
-    if wants(Language::Go) {
-        built.extend(build_greeters(&[author::Language::Go])?);
-    }
-    if wants(Language::Python) {
-        built.push(build_python()?);
+    for (language, of_greeter) in [
+        (Language::Go, author::Language::Go),
+        (Language::Python, author::Language::Python),
+        (Language::C, author::Language::C),
+    ] {
+        if wants(language) {
+            built.extend(build_greeters(&[of_greeter])?);
+        }
     }
     for Built { name, path } in built {
         println!(
@@ -174,50 +186,43 @@ fn build_greeter((_, name, sdk): &(author::Language, &str, &str)) -> Result<Buil
     ];
     if !is_fresh(&built.path, &sources) {
         say(&format!("building {name}"));
-        let project = author::Project::open(&example)?;
+        let project = prepare(&example)?;
         let encoded = project.build(&guests_folder().join(name))?;
         built.write(&encoded, &WORLD_ALONE)?;
     }
     Ok(built)
 }
 
-/// Builds the example in Python.
-pub(crate) fn build_python() -> Result<Built> {
-    let source = workspace().join("examples/greeter-python");
-    let wit = workspace().join("wit");
-    let built = component("greeter-python");
-    if is_fresh(
-        &built.path,
-        &[&source.join("app.py"), &source.join("flyball.py"), &wit],
-    ) {
-        return Ok(built);
+/// Opens an example, and prepares the tools that it needs and that may be installed here.
+fn prepare(example: &Path) -> Result<author::Project> {
+    let mut project = author::Project::open(example)?;
+    match project.language {
+        author::Language::Python => project.environment = Some(prepare_componentize_py()?),
+        author::Language::C if project.check_tools().is_err() && is_ci() => prepare_c()?,
+        _ => {}
     }
-    require(&[python()])?;
-    let tool = prepare_componentize_py()?;
-    say("building greeter-python (10 s)");
-    std::fs::create_dir_all(components_folder())?;
-    let mut python = command(tool);
-    python.current_dir(source).arg("-d").arg(wit).args([
-        "-w",
-        "controller",
-        "componentize",
-        "--stub-wasi",
-        "app",
-        "-o",
-    ]);
-    run(python.arg(&built.path))?;
-    let checked = check(&std::fs::read(&built.path)?, &WORLD_ALONE);
-    if checked.is_err() {
-        std::fs::remove_file(&built.path)?;
-    }
-    checked.map(|()| built)
+    Ok(project)
 }
 
-/// Returns the path of componentize-py, which is installed into the target folder if it is missing.
+/// Builds the greeters whose tools are installed. In continuous integration, that is all of them.
+pub(crate) fn build_available_greeters() -> Result<()> {
+    for greeter in &GREETERS {
+        let (_, name, _) = greeter;
+        let project = prepare(&workspace().join("examples").join(name))?;
+        match project.check_tools() {
+            Err(missing) if !is_ci() => say(&format!("skipping {name}: {missing:#}")),
+            _ => drop(build_greeter(greeter)?),
+        }
+    }
+    Ok(())
+}
+
+/// Returns a virtual environment with componentize-py, which is created in the target folder if it is missing.
 fn prepare_componentize_py() -> Result<PathBuf> {
     let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
     let tool = environment.join("bin/componentize-py");
     if output(command(&tool).arg("--version")).is_none() {
+        require(&[python()])?;
         say(&format!(
             "installing componentize-py {COMPONENTIZE_PY} into {}",
             environment.display()
@@ -226,7 +231,7 @@ fn prepare_componentize_py() -> Result<PathBuf> {
         let package = format!("componentize-py=={COMPONENTIZE_PY}");
         run(command(environment.join("bin/pip")).args(["install", "--quiet", &package]))?;
     }
-    Ok(tool)
+    Ok(environment)
 }
 
 /// The packages of the workspace that are guests: those with a library of type `cdylib`.

@@ -32,8 +32,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
     let built = build::all()?;
     guests::build_stock()?;
-    guests::build_greeters(&[])?;
-    guests::build_python()?;
+    guests::build_available_greeters()?;
     Assets::find_or_build()?;
 
     say("testing");

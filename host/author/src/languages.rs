@@ -1,7 +1,11 @@
 //! The languages of projects, and what each provides.
 
+mod c;
 mod go;
+mod python;
 mod rust;
+
+pub use python::COMPONENTIZE_PY;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -18,6 +22,8 @@ pub enum Language {
     #[default]
     Rust,
     Go,
+    Python,
+    C,
 }
 
 /// The SDK that a new project uses.
@@ -82,7 +88,7 @@ pub(crate) trait Support: Sync {
 
 impl Language {
     /// All languages, in the order in which a project's language is looked for.
-    pub const ALL: [Self; 2] = [Self::Rust, Self::Go];
+    pub const ALL: [Self; 4] = [Self::Rust, Self::Go, Self::Python, Self::C];
 
     /// Finds the language of a project by its files.
     pub fn detect(dir: &Path) -> Result<Self> {
@@ -106,6 +112,8 @@ impl Language {
         match self {
             Self::Rust => &rust::Rust,
             Self::Go => &go::Go,
+            Self::Python => &python::Python,
+            Self::C => &c::C,
         }
     }
 }

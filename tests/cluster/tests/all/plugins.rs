@@ -14,10 +14,9 @@ use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 
 /// The file and the name of each greeter. The second is the first one, built by a stock toolchain.
-const GREETERS: [(&str, &str); 3] = [
+const GREETERS: [(&str, &str); 2] = [
     ("greeter", "greeter"),
     ("greeter-wasm32-wasip2", "greeter"),
-    ("greeter-python", "greeter-python"),
 ];
 
 #[tokio::test]
