@@ -7,24 +7,17 @@ import (
 	"strings"
 )
 
-// Ended is the result of a call of a controller, as the host gets it.
-type Ended struct {
-	Outcome Outcome
-	Err     error
-}
-
-// Call reconciles a request. A panic becomes an error with the place where it happened.
-func Call(controller Controller, host *Host, request Request) (ended Ended) {
+// Call reconciles a request, as the host and flyballtest do. A panic becomes an error with the place where it happened.
+func Call(controller Controller, host *Host, request Request) (outcome Outcome, err error) {
 	defer func() {
-		if err := recovered(recover()); err != nil {
-			ended = Ended{Err: err}
+		if panicked := recovered(recover()); panicked != nil {
+			outcome, err = Done, panicked
 		}
 	}()
-	outcome, err := controller.Reconcile(host, request)
-	return Ended{outcome, err}
+	return controller.Reconcile(host, request)
 }
 
-// CallRoute routes deltas. A panic becomes an error with the place where it happened.
+// CallRoute routes deltas, as Call reconciles. A panic becomes an error with the place where it happened.
 func CallRoute(controller Controller, host *Host, deltas []Delta) (keys []RoutedKey, err error) {
 	defer func() {
 		if panicked := recovered(recover()); panicked != nil {
@@ -57,7 +50,7 @@ func trace(stack string) string {
 	// The rest of the line of `panic`, and its file. Then each function has two lines: its call and its file.
 	for i := 2; i+1 < len(lines); i += 2 {
 		function, place := lines[i], strings.TrimSpace(lines[i+1])
-		if strings.HasPrefix(function, "flyball.dev/sdk.Call") {
+		if strings.HasPrefix(function, "flyball.dev/sdk.Call") || strings.HasPrefix(function, "flyball.dev/sdk.Export") {
 			break
 		}
 		if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "panic(") {

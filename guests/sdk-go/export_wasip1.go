@@ -2,6 +2,7 @@ package flyball
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	bindings "flyball.dev/sdk/internal/bindings/flyball_controller_guest"
@@ -15,16 +16,25 @@ import (
 func Export(controller Controller) {
 	host := NewHost(sandbox{})
 	slog.SetDefault(host.Log())
-	guest.Describe = func() []uint8 { return controller.Describe(host).JSON() }
+	guest.Describe = func() []uint8 {
+		// The call has no place for an error, and the host shows the last one in the log.
+		defer func() {
+			if err := recovered(recover()); err != nil {
+				host.Log().Error("Describe failed: " + err.Error())
+				os.Exit(2)
+			}
+		}()
+		return controller.Describe(host).JSON()
+	}
 	guest.Reconcile = func(queue, key string, attempt uint32) bindings.Outcome {
-		ended := Call(controller, host, Request{ParseKey(key), queue, int(attempt)})
+		outcome, err := Call(controller, host, Request{ParseKey(key), queue, int(attempt)})
 		switch {
-		case IsTerminal(ended.Err):
-			return bindings.MakeOutcomeTerminal(ended.Err.Error())
-		case ended.Err != nil:
-			return bindings.MakeOutcomeFailed(ended.Err.Error())
-		case ended.Outcome.RequeueAfter > 0:
-			return bindings.MakeOutcomeRequeueAfter(millis(ended.Outcome.RequeueAfter))
+		case IsTerminal(err):
+			return bindings.MakeOutcomeTerminal(err.Error())
+		case err != nil:
+			return bindings.MakeOutcomeFailed(err.Error())
+		case outcome.RequeueAfter > 0:
+			return bindings.MakeOutcomeRequeueAfter(millis(outcome.RequeueAfter))
 		}
 		return bindings.MakeOutcomeDone()
 	}

@@ -22,7 +22,7 @@ type Kind[T any] struct {
 func KindOf[T any](name string, fields ...string) Kind[T] {
 	splitKind(name)
 	if len(fields) == 0 {
-		fields = fieldsOf(reflect.TypeFor[T](), "")
+		fields = fieldsOf(reflect.TypeFor[T](), "", nil)
 	}
 	return Kind[T]{name, fields}
 }
@@ -120,32 +120,34 @@ func drop(page Page) {
 	}
 }
 
-// fieldsOf returns the paths of the fields of a struct, by their JSON tags. What parses itself, and what is not a struct, is
-// one field.
-func fieldsOf(of reflect.Type, path string) []string {
-	isWhole := of.Kind() != reflect.Struct || of == reflect.TypeFor[Meta]() ||
+// fieldsOf returns the paths of the fields of a struct, by their JSON tags. The metadata, what parses itself, what is not a
+// struct, and a struct within itself are one field each. `above` are the structs around this one.
+func fieldsOf(of reflect.Type, path string, above []reflect.Type) []string {
+	if of.Kind() == reflect.Pointer {
+		return fieldsOf(of.Elem(), path, above)
+	}
+	isWhole := of.Kind() != reflect.Struct || path == "metadata" || slices.Contains(above, of) ||
 		reflect.PointerTo(of).Implements(reflect.TypeFor[json.Unmarshaler]())
 	switch {
-	case of.Kind() == reflect.Pointer:
-		return fieldsOf(of.Elem(), path)
 	case isWhole && path == "":
 		return []string{"."}
 	case isWhole:
 		return []string{path}
 	}
+	above = append(slices.Clip(above), of)
 	var fields []string
 	for i := range of.NumField() {
 		field := of.Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !field.IsExported() && !field.Anonymous:
-		case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
-			fields = append(fields, fieldsOf(field.Type, path)...)
+		case name == "" && field.Anonymous:
+			fields = append(fields, fieldsOf(field.Type, path, above)...)
 		default:
 			if name == "" {
 				name = field.Name
 			}
-			fields = append(fields, fieldsOf(field.Type, join(path, name))...)
+			fields = append(fields, fieldsOf(field.Type, join(path, name), above)...)
 		}
 	}
 	// The API server writes both with each object; they are no fields of a watch.

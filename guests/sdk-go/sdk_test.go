@@ -24,6 +24,7 @@ type widget struct {
 		Inner *struct {
 			At time.Time `json:"at"`
 		} `json:"inner"`
+		Next   *widget `json:"next"`
 		hidden int
 	} `json:"spec"`
 	APIVersion string `json:"apiVersion"`
@@ -32,7 +33,7 @@ type widget struct {
 var widgets = flyball.KindOf[widget]("example.com/v1/Widget")
 
 func TestFieldsOfAKindAreThoseOfItsStruct(t *testing.T) {
-	want := []string{"metadata", "spec.size", "spec.parts", "spec['notes-x']", "spec.inner.at"}
+	want := []string{"metadata", "spec.size", "spec.parts", "spec['notes-x']", "spec.inner.at", "spec.next"}
 	if !slices.Equal(widgets.Fields, want) {
 		t.Errorf("fields are %q, not %q", widgets.Fields, want)
 	}

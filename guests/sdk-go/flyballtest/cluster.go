@@ -184,8 +184,7 @@ func (cluster *Cluster) Reconcile(controller flyball.Controller, key string) (fl
 // ReconcileRequest reconciles a request, under the controller's description.
 func (cluster *Cluster) ReconcileRequest(controller flyball.Controller, request flyball.Request) (flyball.Outcome, error) {
 	cluster.describe(controller)
-	ended := flyball.Call(controller, flyball.NewHost(world{cluster}), request)
-	return ended.Outcome, ended.Err
+	return flyball.Call(controller, flyball.NewHost(world{cluster}), request)
 }
 
 // Route routes deltas, under the controller's description.

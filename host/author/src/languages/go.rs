@@ -1,6 +1,7 @@
 //! Projects in Go. The Go toolchain compiles them for WASI preview 1, with bindings that are generated into the SDK.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -30,6 +31,10 @@ const REPLACED_IMPORTS: [(&str, &str); 2] = [
         "export_flyball_controller_guest \"flyball.dev/sdk/internal/guest\"",
     ),
 ];
+
+/// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the page of nil
+/// pointers (`wasmMinDataAddr` in cmd/link).
+const UNUSED: Range<u32> = 4096..4096 + 8192;
 
 pub(super) struct Go;
 
@@ -88,7 +93,7 @@ impl Support for Go {
         );
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
-        let component = componentize::component_of_wasi(bytes, wit).with_context(|| {
+        let component = componentize::component_of_wasi(bytes, wit, Some(UNUSED)).with_context(|| {
             format!(
                 "can't encode {} as a component: does the main package call `flyball.Export` in an init function?",
                 module.display()
