@@ -8,7 +8,7 @@ use flyball_cluster_tests::FULL;
 use flyball_controlplane::{Assets, SKIPPED_FILE};
 
 use crate::failures::Failures;
-use crate::prerequisites::{c_compiler, go, python};
+use crate::prerequisites::{c_compiler, go, make, python};
 use crate::run::{command, run_and_read, say, workspace};
 use crate::{build, guests};
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
-    require(&[c_compiler(), go(), python()])?;
+    require(&[c_compiler(), go(), make(), python()])?;
     let built = build::all()?;
     guests::build_stock()?;
     guests::build_available_greeters()?;

@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 4] = [
+const CHECKS: [(&str, &[&str]); 8] = [
     ("guests/sdk-go", &["go", "vet", "./..."]),
     ("guests/sdk-go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "test", "./..."]),
+    ("guests/sdk-python", &["python3", "-m", "unittest"]),
+    ("examples/greeter-python", &["python3", "-m", "unittest"]),
+    ("guests/sdk-c", &["make", "test"]),
+    ("examples/greeter-c", &["make", "test"]),
 ];
 
 fn root() -> PathBuf {

@@ -42,13 +42,16 @@ const COMPILE: [&str; 6] = [
     "-fsanitize=null,alignment,array-bounds,integer-divide-by-zero,shift,unreachable,return,vla-bound",
     "-fno-sanitize-recover=all",
 ];
-/// The stack is part of an instance's memory.
-const LINK: [&str; 4] = [
+/// The stack, which is part of an instance's memory, is at address 0, so that an overflow traps. [`OUTPUT`] follows, and then the data.
+const LINK: [&str; 5] = [
     "-mexec-model=reactor",
     "-O2",
     "-Wl,--strip-debug",
     "-Wl,-z,stack-size=131072",
+    "-Wl,--global-base=135168",
 ];
+/// Memory that the module leaves alone: what it prints is collected there.
+const OUTPUT: std::ops::Range<u32> = 131_072..135_168;
 
 pub(super) struct C;
 
@@ -129,7 +132,9 @@ impl Support for C {
             let object = work.join(format!("{position}.o"));
             let mut command = compiler.command();
             command.args(COMPILE).args(&includes);
-            command.args(prefix_map(&dir, "")).args(prefix_map(&sdk, "flyball-sdk/"));
+            command
+                .args(prefix_map(&dir, ""))
+                .args(prefix_map(&sdk, "flyball-sdk/"));
             if is_own {
                 command.args(["-Wall", "-Wextra"]).args(&flags);
             } else {
@@ -140,10 +145,11 @@ impl Support for C {
         }
         let module = work.join(format!("{}.core.wasm", project.name));
         let mut link = compiler.command();
-        run(link.args(LINK).args(&objects).arg("-o").arg(&module), &module)?;
+        link.args(LINK).args(compiler.linker);
+        run(link.args(&objects).arg("-o").arg(&module), &module)?;
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
-        let component = componentize::component_of_wasi(bytes, wit)
+        let component = componentize::component_of_wasi(bytes, wit, Some(OUTPUT))
             .with_context(|| format!("can't encode {} as a component", module.display()))?;
         componentize::check(&component, &WORLD_ALONE)?;
         Ok(component)
@@ -169,9 +175,14 @@ impl Support for C {
     }
 }
 
-/// A compiler, with the arguments by which it compiles for WASI.
+/// A compiler for WASI.
 #[derive(Clone, Debug)]
-struct Compiler(Vec<OsString>);
+struct Compiler {
+    program: PathBuf,
+    arguments: Vec<&'static str>,
+    /// Further arguments for the linker.
+    linker: &'static [&'static str],
+}
 
 impl Compiler {
     /// Finds a compiler that builds a small program.
@@ -182,7 +193,8 @@ impl Compiler {
         let works = |compiler: &Self| {
             let built = compiler
                 .command()
-                .args(["-mexec-model=reactor", "-O2"])
+                .args(LINK)
+                .args(compiler.linker)
                 .arg(&source)
                 .arg("-o")
                 .arg(folder.join("probe.wasm"))
@@ -195,37 +207,38 @@ impl Compiler {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.0[0]);
-        command.args(&self.0[1..]).stdin(Stdio::null());
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
         command
     }
 }
 
 /// The compilers to try, in order: the wasi-sdk that the user names, clang, and Zig in the project's environment or the path.
 fn candidates(dir: &Path) -> Vec<Compiler> {
-    let compiler = |program: &Path, arguments: &[&str]| {
-        let arguments = arguments.iter().map(OsString::from);
-        Compiler([program.into()].into_iter().chain(arguments).collect())
+    const CLANG: &str = "--target=wasm32-wasip1";
+    const ZIG: [&str; 5] = ["-m", "ziglang", "cc", "-target", "wasm32-wasi"];
+    let clang = |program: PathBuf, library: &[&'static str]| Compiler {
+        program,
+        arguments: [&[CLANG], library].concat(),
+        linker: &["-Wl,--stack-first"],
+    };
+    // Zig's stack comes first anyway, and it does not know the option.
+    let zig = |program: PathBuf, arguments: &[&'static str]| Compiler {
+        program,
+        arguments: arguments.to_vec(),
+        linker: &[],
     };
     let mut all = Vec::new();
     if let Some(sdk) = std::env::var_os("WASI_SDK_PATH").filter(|folder| !folder.is_empty()) {
-        all.push(compiler(
-            &Path::new(&sdk).join("bin/clang"),
-            &["--target=wasm32-wasip1"],
-        ));
+        all.push(clang(Path::new(&sdk).join("bin/clang"), &[]));
     }
     let versions = CLANGS.rev().map(|version| format!("clang-{version}"));
     for program in versions.chain(["clang".into()]) {
-        for library in LIBRARIES {
-            let arguments = [&["--target=wasm32-wasip1"], library].concat();
-            all.push(compiler(Path::new(&program), &arguments));
-        }
+        all.extend(LIBRARIES.map(|library| clang(PathBuf::from(&program), library)));
     }
-    let zig = ["-m", "ziglang", "cc", "-target", "wasm32-wasi"];
-    for python in [dir.join(".venv/bin/python"), "python3".into()] {
-        all.push(compiler(&python, &zig));
-    }
-    all.push(compiler(Path::new("zig"), &zig[2..]));
+    all.push(zig(dir.join(".venv/bin/python"), &ZIG));
+    all.push(zig("python3".into(), &ZIG));
+    all.push(zig("zig".into(), &ZIG[2..]));
     all
 }
 
@@ -254,7 +267,9 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = folder
         .read_dir()
         .with_context(|| format!("can't read {}", folder.display()))?;
-    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "c");
     let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_source).collect();
     paths.sort();
@@ -313,8 +328,15 @@ mod tests {
     #[test]
     fn another_sdk_is_a_folder_with_its_header() {
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-c");
-        assert!(C.sdk_reference(Sdk::At(own)).unwrap().ends_with("guests/sdk-c"));
-        let error = C.sdk_reference(Sdk::At("/no/such")).unwrap_err().to_string();
+        assert!(
+            C.sdk_reference(Sdk::At(own))
+                .unwrap()
+                .ends_with("guests/sdk-c")
+        );
+        let error = C
+            .sdk_reference(Sdk::At("/no/such"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("guests/sdk-c"), "{error}");
     }
 }

@@ -82,10 +82,14 @@ impl Support for Python {
         let output = std::path::absolute(work.join(format!("{}.wasm", project.name)))?;
         let mut command = Command::new(program);
         command.current_dir(dir).stdin(Stdio::null());
-        command
-            .arg("-d")
-            .arg(std::path::absolute(wit)?)
-            .args(["-w", WORLD, "componentize", "--stub-wasi", "-p", "."]);
+        command.arg("-d").arg(std::path::absolute(wit)?).args([
+            "-w",
+            WORLD,
+            "componentize",
+            "--stub-wasi",
+            "-p",
+            ".",
+        ]);
         for folder in &settings.path {
             ensure!(
                 dir.join(folder).is_dir(),
@@ -175,7 +179,11 @@ mod tests {
     fn a_manifest_has_a_name_and_may_have_settings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pyproject.toml");
-        std::fs::write(&path, "[project]\nname = \"a\"\n[tool.ruff]\nline-length = 100").unwrap();
+        std::fs::write(
+            &path,
+            "[project]\nname = \"a\"\n[tool.ruff]\nline-length = 100",
+        )
+        .unwrap();
         let found = manifest(folder.path()).unwrap();
         assert_eq!(found.project.name, "a");
         assert_eq!(found.tool.flyball.module, "app");
@@ -192,7 +200,11 @@ mod tests {
     #[test]
     fn a_missing_componentizer_is_named_with_how_to_get_it() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("pyproject.toml"), "[project]\nname = \"a\"").unwrap();
+        std::fs::write(
+            folder.path().join("pyproject.toml"),
+            "[project]\nname = \"a\"",
+        )
+        .unwrap();
         let mut project = Project::open(folder.path()).unwrap();
         project.environment = Some(folder.path().into());
         let tool = Python.required_tools(&project).remove(0);
@@ -210,7 +222,10 @@ mod tests {
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-python");
         let found = Python.sdk_reference(Sdk::At(own)).unwrap();
         assert!(found.ends_with("guests/sdk-python"), "{found}");
-        let error = Python.sdk_reference(Sdk::At("/no/such")).unwrap_err().to_string();
+        let error = Python
+            .sdk_reference(Sdk::At("/no/such"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("guests/sdk-python"), "{error}");
     }
 }

@@ -40,7 +40,9 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
     for name in GREETERS {
         let Ok(component) = guest(name) else {
             skip(
-                &format!("the_greeter_of_each_language_keeps_its_config_map_and_cleans_up ({name})"),
+                &format!(
+                    "the_greeter_of_each_language_keeps_its_config_map_and_cleans_up ({name})"
+                ),
                 "a tool that builds it is missing",
             )?;
             continue;
