@@ -5,7 +5,7 @@ tells how it went. A finalizer keeps a Greeting until its ConfigMap is deleted."
 
 import logging
 
-from flyball import Controller, Key, Mapping, NotFoundError, conditions, describe, finalizers, owners, watch
+from flyball import ConflictError, Controller, Key, Mapping, NotFoundError, conditions, describe, finalizers, owners, watch
 
 GREETING = "greeter.flyball.dev/v1/Greeting"
 CONFIG_MAP = "v1/ConfigMap"
@@ -34,8 +34,9 @@ class Greeter(Controller):
             self.clean_up(host, greeting)
             return
         if finalizers.is_missing(greeting, FINALIZER):
-            added = host.write(finalizers.add(GREETING, greeting, FINALIZER).returning("metadata"))
-            greeting["metadata"] = added["metadata"]
+            # The update enqueues the key again.
+            host.write(finalizers.add(GREETING, greeting, FINALIZER))
+            return
         ready = self.keep_config_map(host, greeting)
         self.report(host, greeting, ready)
 
@@ -44,17 +45,16 @@ class Greeter(Controller):
         meta, text = greeting["metadata"], greeting["spec"]["text"]
         found = host.get(CONFIG_MAP, meta["namespace"], meta["name"])
         if found is not None and not owners.is_controlled_by(found, greeting):
-            message = f"ConfigMap {meta['name']} exists and belongs to somebody else"
+            message = f"ConfigMap {meta['name']} exists and this Greeting does not control it"
             return conditions.condition("Ready", False, "NameTaken", message, meta["generation"])
-        message = f"wrote ConfigMap {meta['name']}"
         if found is None or found.get("data", {}).get("text") != text:
             if found is None:
                 host.create(CONFIG_MAP, meta["namespace"], config_map(greeting))
             else:
                 host.update(CONFIG_MAP, found, {"data": {"text": text}})
-            host.event(GREETING, greeting, "Normal", "Greeted", message)
-            log.info("%s for %s", message, Key(meta["namespace"], meta["name"]))
-        return conditions.condition("Ready", True, "Greeted", message, meta["generation"])
+            log.info("wrote the ConfigMap %s", Key(meta["namespace"], meta["name"]))
+            host.event(GREETING, greeting, "Normal", "Greeted", f"wrote ConfigMap {meta['name']}")
+        return conditions.condition("Ready", True, "Greeted", observed_generation=meta["generation"])
 
     def report(self, host, greeting, ready):
         """Writes the status if it has changed."""
@@ -77,7 +77,7 @@ class Greeter(Controller):
         if found is not None and owners.is_controlled_by(found, greeting):
             try:
                 host.delete(CONFIG_MAP, found)
-            except NotFoundError:
+            except (ConflictError, NotFoundError):
                 pass
         host.write(finalizers.remove(GREETING, greeting, FINALIZER))
 

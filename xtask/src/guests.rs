@@ -229,7 +229,14 @@ fn prepare_componentize_py() -> Result<PathBuf> {
         ));
         run(command("python3").args(["-m", "venv"]).arg(&environment))?;
         let package = format!("componentize-py=={COMPONENTIZE_PY}");
-        run(command(environment.join("bin/pip")).args(["install", "--quiet", &package]))?;
+        // setuptools builds the wheel of the SDK in a test.
+        run(command(environment.join("bin/pip")).args([
+            "install",
+            "--quiet",
+            &package,
+            "setuptools>=77",
+            "wheel",
+        ]))?;
     }
     Ok(environment)
 }

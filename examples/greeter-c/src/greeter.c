@@ -43,12 +43,11 @@ static const fb_error *keep_config_map(const cJSON *greeting, fb_condition *read
     if (found != NULL && !fb_is_controlled_by(found, greeting)) {
         ready->status = "False";
         ready->reason = "NameTaken";
-        ready->message = fb_format("ConfigMap %s exists and belongs to somebody else", key.name);
+        ready->message = fb_format("ConfigMap %s exists and this Greeting does not control it", key.name);
         return NULL;
     }
     ready->status = "True";
     ready->reason = "Greeted";
-    ready->message = fb_format("wrote ConfigMap %s", key.name);
     if (found == NULL) {
         error = fb_run(fb_create(CONFIG_MAP, key.ns, config_map(greeting)), NULL);
     } else if (strcmp(fb_text(found, "data.text"), text) != 0) {
@@ -59,8 +58,8 @@ static const fb_error *keep_config_map(const cJSON *greeting, fb_condition *read
         return NULL;
     }
     if (error == NULL) {
-        fb_event(GREETING, greeting, "Normal", "Greeted", ready->message, NULL);
-        fb_info("%s for %s", ready->message, fb_key_text(key));
+        fb_info("wrote the ConfigMap %s", fb_key_text(key));
+        fb_event(GREETING, greeting, "Normal", "Greeted", fb_format("wrote ConfigMap %s", key.name), NULL);
     }
     return error;
 }
@@ -96,7 +95,7 @@ static const fb_error *clean_up(const cJSON *greeting) {
     const fb_error *error = fb_get(CONFIG_MAP, key.ns, key.name, &found);
     if (error == NULL && found != NULL && fb_is_controlled_by(found, greeting))
         error = fb_run(fb_delete(CONFIG_MAP, found), NULL);
-    if (error != NULL && !fb_is_not_found(error))
+    if (error != NULL && !fb_is_not_found(error) && !fb_is_conflict(error))
         return error;
     return fb_run(fb_remove_finalizer(GREETING, greeting, FINALIZER), NULL);
 }
@@ -111,11 +110,9 @@ static fb_outcome reconcile(const fb_request *request) {
         return fb_done();
     }
     if (!fb_has_finalizer(greeting, FINALIZER)) {
-        fb_write add = fb_add_finalizer(GREETING, greeting, FINALIZER);
-        add.returns = (const char *const[]){"metadata", NULL};
-        cJSON *added;
-        FB_TRY(fb_run(add, &added));
-        fb_set(greeting, "metadata", fb_at(added, "metadata"));
+        /* The update enqueues the key again. */
+        FB_TRY(fb_run(fb_add_finalizer(GREETING, greeting, FINALIZER), NULL));
+        return fb_done();
     }
     fb_condition ready = {0};
     FB_TRY(keep_config_map(greeting, &ready));

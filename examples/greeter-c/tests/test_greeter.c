@@ -13,8 +13,17 @@ static void start(void) {
     fbt_put(HELLO);
 }
 
-static fb_outcome reconcile(void) {
-    return fbt_reconcile("a/hello");
+/* What the last call of `reconcile` wrote. */
+static const char *written;
+
+/* Reconciles as often as the greeter's own writes enqueue the key. */
+static void reconcile(void) {
+    written = "";
+    for (const char *lines = "more"; *lines;) {
+        FBT_CHECK(fbt_reconcile("a/hello").kind == FB_DONE);
+        lines = fbt_written();
+        written = fb_format("%s%s%s", written, lines, *lines ? "\n" : "");
+    }
 }
 
 static cJSON *greeting(void) {
@@ -31,10 +40,10 @@ static cJSON *ready(void) {
 
 static void a_greeting_gets_a_config_map_a_finalizer_a_status_and_an_event(void) {
     start();
-    FBT_CHECK(reconcile().kind == FB_DONE);
-    FBT_CHECK_TEXT(fbt_written(), "update greeter.flyball.dev/v1/Greeting a/hello\n"
-                                  "create v1/ConfigMap a/hello\n"
-                                  "update greeter.flyball.dev/v1/Greeting/status a/hello");
+    reconcile();
+    FBT_CHECK_TEXT(written, "update greeter.flyball.dev/v1/Greeting a/hello\n"
+                            "create v1/ConfigMap a/hello\n"
+                            "update greeter.flyball.dev/v1/Greeting/status a/hello\n");
     FBT_CHECK(fb_has_finalizer(greeting(), FINALIZER));
     FBT_CHECK(fb_number(greeting(), "status.observedGeneration") == 1);
     FBT_CHECK_TEXT(fb_text(ready(), "status"), "True");
@@ -47,21 +56,19 @@ static void a_greeting_gets_a_config_map_a_finalizer_a_status_and_an_event(void)
 static void nothing_is_written_twice(void) {
     start();
     reconcile();
-    fbt_written();
     fbt_events();
-    FBT_CHECK(reconcile().kind == FB_DONE);
-    FBT_CHECK_TEXT(fbt_written(), "");
+    reconcile();
+    FBT_CHECK_TEXT(written, "");
     FBT_CHECK_TEXT(fbt_events(), "");
 }
 
 static void changed_data_is_corrected(void) {
     start();
     reconcile();
-    fbt_written();
     fbt_events();
     fbt_edit(CONFIG_MAP, "a", "hello", "{\"data\": {\"text\": \"Bye\"}}");
     reconcile();
-    FBT_CHECK_TEXT(fbt_written(), "update v1/ConfigMap a/hello");
+    FBT_CHECK_TEXT(written, "update v1/ConfigMap a/hello\n");
     FBT_CHECK_TEXT(text(), "Hello, world");
     FBT_CHECK_TEXT(fbt_events(), "Normal Greeted wrote ConfigMap hello");
 }
@@ -82,7 +89,7 @@ static void a_name_that_is_taken_is_reported_once_and_left_alone(void) {
     reconcile();
     FBT_CHECK_TEXT(fb_text(ready(), "status"), "False");
     FBT_CHECK_TEXT(fb_text(ready(), "reason"), "NameTaken");
-    FBT_CHECK_TEXT(fbt_events(), "Warning NameTaken ConfigMap hello exists and belongs to somebody else");
+    FBT_CHECK_TEXT(fbt_events(), "Warning NameTaken ConfigMap hello exists and this Greeting does not control it");
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "");
     FBT_CHECK_TEXT(fb_text(fbt_object(CONFIG_MAP, "a", "hello"), "data.b"), "c");
@@ -94,10 +101,9 @@ static void a_name_that_is_taken_is_reported_once_and_left_alone(void) {
 static void a_deleted_greeting_takes_its_config_map_with_it(void) {
     start();
     reconcile();
-    fbt_written();
     fbt_delete(GREETING, "a", "hello");
-    FBT_CHECK(reconcile().kind == FB_DONE);
-    FBT_CHECK_TEXT(fbt_written(), "delete v1/ConfigMap a/hello\nupdate greeter.flyball.dev/v1/Greeting a/hello");
+    reconcile();
+    FBT_CHECK_TEXT(written, "delete v1/ConfigMap a/hello\nupdate greeter.flyball.dev/v1/Greeting a/hello\n");
     FBT_CHECK(fbt_object(CONFIG_MAP, "a", "hello") == NULL);
     FBT_CHECK(greeting() == NULL);
 }
@@ -115,10 +121,11 @@ static void a_deleted_greeting_leaves_a_config_map_of_another_owner(void) {
 static void a_conflict_fails_the_reconcile_and_the_next_one_succeeds(void) {
     start();
     fbt_fail("update", GREETING, 409, "Conflict");
-    fb_outcome outcome = reconcile();
+    fb_outcome outcome = fbt_reconcile("a/hello");
+    fbt_written();
     FBT_CHECK(outcome.kind == FB_FAILED);
     FBT_CHECK_TEXT(outcome.message, "the test refuses this: Conflict (409 Conflict)");
-    FBT_CHECK(reconcile().kind == FB_DONE);
+    reconcile();
     FBT_CHECK_TEXT(fb_text(ready(), "status"), "True");
 }
 
