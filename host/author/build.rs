@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Each constant, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
-const EMBEDDED: [(&str, &str, &[&str]); 8] = [
+const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     ("WIT", "../../wit", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
     (
@@ -21,6 +21,14 @@ const EMBEDDED: [(&str, &str, &[&str]); 8] = [
     ),
     ("GO_TEMPLATE", "templates/go", &["."]),
     ("GO_SDK", "../../guests/sdk-go", &["."]),
+    ("PYTHON_TEMPLATE", "templates/python", &["."]),
+    (
+        "PYTHON_SDK",
+        "../../guests/sdk-python",
+        &["README.md", "pyproject.toml", "flyball"],
+    ),
+    ("C_TEMPLATE", "templates/c", &["."]),
+    ("C_SDK", "../../guests/sdk-c", &["."]),
 ];
 
 /// Build outputs and caches of the languages' tools: files and folders that are not embedded.

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_author as author;
+use flyball_author::COMPONENTIZE_PY;
 use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
 use flyball_author::tools::require;
 use serde_json::Value;
 
-use crate::prerequisites::{node, python};
+use crate::prerequisites::{is_ci, node, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
-use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
+use crate::toolchain::{
+    STOCK_TARGET, TARGET, prepare_c, prepare_stock_toolchain, prepare_toolchain,
+};
 
-/// The version of componentize-py, which builds guests in Python.
-const COMPONENTIZE_PY: &str = "0.25.1";
 /// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 /// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
 /// the folder of the SDK.
-const GREETERS: [(author::Language, &str, &str); 3] = [
+const GREETERS: [(author::Language, &str, &str); 5] = [
     (author::Language::Go, "greeter-go", "guests/sdk-go"),
     (
         author::Language::TypeScript,
@@ -33,6 +34,12 @@ const GREETERS: [(author::Language, &str, &str); 3] = [
         "greeter-javascript",
         "guests/sdk-js",
     ),
+    (
+        author::Language::Python,
+        "greeter-python",
+        "guests/sdk-python",
+    ),
+    (author::Language::C, "greeter-c", "guests/sdk-c"),
 ];
 /// What builds and tests write into the folders of examples and SDKs.
 const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
@@ -74,6 +81,7 @@ pub(crate) enum Language {
     TypeScript,
     #[value(name = "javascript")]
     JavaScript,
+    C,
 }
 
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
@@ -87,18 +95,15 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
     if wants(Language::Stock) {
         built.extend(build_stock()?);
     }
-    if wants(Language::Go) {
-        built.extend(build_greeters(&[author::Language::Go])?);
-    }
-    if wants(Language::Python) {
-        built.push(build_python()?);
-    }
-    for (language, of_author) in [
+    for (language, of_greeter) in [
+        (Language::Go, author::Language::Go),
         (Language::TypeScript, author::Language::TypeScript),
         (Language::JavaScript, author::Language::JavaScript),
+        (Language::Python, author::Language::Python),
+        (Language::C, author::Language::C),
     ] {
         if wants(language) {
-            built.extend(build_greeters(&[of_author])?);
+            built.extend(build_greeters(&[of_greeter])?);
         }
     }
     for Built { name, path } in built {
@@ -187,7 +192,7 @@ pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built
     wanted.map(|greeter| build_greeter(greeter)).collect()
 }
 
-fn build_greeter((language, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
+fn build_greeter((_, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
     let built = component(name);
     let example = workspace().join("examples").join(name);
     let mut sources = vec![
@@ -207,10 +212,7 @@ fn build_greeter((language, name, sdk): &(author::Language, &str, &str)) -> Resu
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     if !is_fresh(&built.path, &sources) {
         say(&format!("building {name}"));
-        if [author::Language::TypeScript, author::Language::JavaScript].contains(language) {
-            install_packages(&example)?;
-        }
-        let project = author::Project::open(&example)?;
+        let project = prepare(&example)?;
         let encoded = project.build(&guests_folder().join(name))?;
         built.write(&encoded, &WORLD_ALONE)?;
     }
@@ -235,52 +237,53 @@ fn install_packages(example: &Path) -> Result<()> {
     run(&mut npm)
 }
 
-/// Builds the example in Python.
-pub(crate) fn build_python() -> Result<Built> {
-    let source = workspace().join("examples/greeter-python");
-    let wit = workspace().join("wit");
-    let built = component("greeter-python");
-    if is_fresh(
-        &built.path,
-        &[&source.join("app.py"), &source.join("flyball.py"), &wit],
-    ) {
-        return Ok(built);
+/// Opens an example, and prepares the tools that it needs and that may be installed here.
+fn prepare(example: &Path) -> Result<author::Project> {
+    let mut project = author::Project::open(example)?;
+    match project.language {
+        author::Language::TypeScript | author::Language::JavaScript => install_packages(example)?,
+        author::Language::Python => project.environment = Some(prepare_componentize_py()?),
+        author::Language::C if project.check_tools().is_err() && is_ci() => prepare_c()?,
+        _ => {}
     }
-    require(&[python()])?;
-    let tool = prepare_componentize_py()?;
-    say("building greeter-python (10 s)");
-    std::fs::create_dir_all(components_folder())?;
-    let mut python = command(tool);
-    python.current_dir(source).arg("-d").arg(wit).args([
-        "-w",
-        "controller",
-        "componentize",
-        "--stub-wasi",
-        "app",
-        "-o",
-    ]);
-    run(python.arg(&built.path))?;
-    let checked = check(&std::fs::read(&built.path)?, &WORLD_ALONE);
-    if checked.is_err() {
-        std::fs::remove_file(&built.path)?;
-    }
-    checked.map(|()| built)
+    Ok(project)
 }
 
-/// Returns the path of componentize-py, which is installed into the target folder if it is missing.
+/// Builds the greeters whose tools are installed. In continuous integration, that is all of them.
+pub(crate) fn build_available_greeters() -> Result<()> {
+    for greeter in &GREETERS {
+        let (_, name, _) = greeter;
+        let project = prepare(&workspace().join("examples").join(name))?;
+        match project.check_tools() {
+            Err(missing) if !is_ci() => say(&format!("skipping {name}: {missing:#}")),
+            _ => drop(build_greeter(greeter)?),
+        }
+    }
+    Ok(())
+}
+
+/// Returns a virtual environment with componentize-py, which is created in the target folder if it is missing.
 fn prepare_componentize_py() -> Result<PathBuf> {
     let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
     let tool = environment.join("bin/componentize-py");
     if output(command(&tool).arg("--version")).is_none() {
+        require(&[python()])?;
         say(&format!(
             "installing componentize-py {COMPONENTIZE_PY} into {}",
             environment.display()
         ));
         run(command("python3").args(["-m", "venv"]).arg(&environment))?;
         let package = format!("componentize-py=={COMPONENTIZE_PY}");
-        run(command(environment.join("bin/pip")).args(["install", "--quiet", &package]))?;
+        // setuptools builds the wheel of the SDK in a test.
+        run(command(environment.join("bin/pip")).args([
+            "install",
+            "--quiet",
+            &package,
+            "setuptools>=77",
+            "wheel",
+        ]))?;
     }
-    Ok(tool)
+    Ok(environment)
 }
 
 /// The packages of the workspace that are guests: those with a library of type `cdylib`.

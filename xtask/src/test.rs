@@ -8,7 +8,7 @@ use flyball_cluster_tests::FULL;
 use flyball_controlplane::{Assets, SKIPPED_FILE};
 
 use crate::failures::Failures;
-use crate::prerequisites::{c_compiler, go, node, python};
+use crate::prerequisites::{c_compiler, go, python};
 use crate::run::{command, run_and_read, say, workspace};
 use crate::{build, guests};
 
@@ -29,12 +29,10 @@ pub(crate) struct Arguments {
 
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
-    let [node, npm] = node();
-    require(&[c_compiler(), go(), python(), node, npm])?;
+    require(&[c_compiler(), go(), python()])?;
     let built = build::all(build::Profile::Release)?;
     guests::build_stock()?;
-    guests::build_greeters(&[])?;
-    guests::build_python()?;
+    guests::build_available_greeters()?;
     Assets::find_or_build()?;
 
     say("testing");

@@ -29,6 +29,13 @@ const PACKAGES: [&str; 5] = [
     "rust-web-src",
     "lld-22",
 ];
+/// Debian's packages that compile C for WASI.
+const C_PACKAGES: [&str; 4] = [
+    "clang-22",
+    "lld-22",
+    "libclang-rt-22-dev-wasm32",
+    "wasi-libc",
+];
 /// Time limit, in seconds, for rustup to reach its server and download 20 MB.
 const RUSTUP_LIMIT: u32 = 120;
 
@@ -77,6 +84,11 @@ pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
 /// guest for tests needs this target.
 pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
+}
+
+/// Installs a compiler for guests in C, in continuous integration.
+pub(crate) fn prepare_c() -> Result<()> {
+    install(&missing(&C_PACKAGES))
 }
 
 /// Adds a target to the toolchain in use with rustup. Returns whether it succeeded.
@@ -142,30 +154,40 @@ fn build_toolchain() -> Result<()> {
 /// Installs the missing packages in continuous integration. Elsewhere, fails with the command that
 /// installs them.
 fn install_packages() -> Result<()> {
-    let is_installed = |package: &&str| {
+    let missing = missing(&PACKAGES);
+    ensure!(
+        missing.is_empty() || is_ci(),
+        "the target {TARGET} is missing. Either run `rustup target add {TARGET}` where rustup can reach its server, or, on \
+         Debian, run `sudo apt-get install --no-install-recommends {}` and this command again",
+        missing.join(" ")
+    );
+    install(&missing)
+}
+
+/// Returns the packages that are not installed.
+fn missing(packages: &[&'static str]) -> Vec<&'static str> {
+    let is_installed = |package: &&&str| {
         let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
         status.is_some_and(|status| status.starts_with("ii"))
     };
-    let missing: Vec<&str> = PACKAGES
-        .into_iter()
+    let packages = packages.iter();
+    packages
         .filter(|package| !is_installed(package))
-        .collect();
-    if missing.is_empty() {
+        .copied()
+        .collect()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
         return Ok(());
     }
-    let missing = missing.join(" ");
-    ensure!(
-        is_ci(),
-        "the target {TARGET} is missing. Either run `rustup target add {TARGET}` where rustup can reach its server, or, on \
-         Debian, run `sudo apt-get install --no-install-recommends {missing}` and this command again"
-    );
-    say(&format!("installing {missing}"));
+    say(&format!("installing {}", packages.join(" ")));
     run(as_root("apt-get").args(["-q", "update"]))?;
     let mut install = as_root("apt-get");
     run(install
         .args(["-q", "-y", "install", "--no-install-recommends"])
-        .args(missing.split(' ')))
-    .with_context(|| format!("can't install Debian's packages {missing}"))
+        .args(packages))
+    .with_context(|| format!("can't install Debian's packages {}", packages.join(" ")))
 }
 
 /// A command that runs as root, for continuous integration.

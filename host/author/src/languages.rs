@@ -1,8 +1,12 @@
 //! The languages of projects, and what each provides.
 
+mod c;
 mod go;
 mod javascript;
+mod python;
 mod rust;
+
+pub use python::COMPONENTIZE_PY;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -23,6 +27,8 @@ pub enum Language {
     TypeScript,
     #[value(name = "javascript")]
     JavaScript,
+    Python,
+    C,
 }
 
 /// The SDK that a new project uses.
@@ -87,7 +93,14 @@ pub(crate) trait Support: Sync {
 
 impl Language {
     /// All languages, in the order in which a project's language is looked for.
-    pub const ALL: [Self; 4] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript];
+    pub const ALL: [Self; 6] = [
+        Self::Rust,
+        Self::Go,
+        Self::TypeScript,
+        Self::JavaScript,
+        Self::Python,
+        Self::C,
+    ];
 
     /// Finds the language of a project by its files.
     pub fn detect(dir: &Path) -> Result<Self> {
@@ -113,6 +126,8 @@ impl Language {
             Self::Go => &go::Go,
             Self::TypeScript => &javascript::TYPESCRIPT,
             Self::JavaScript => &javascript::JAVASCRIPT,
+            Self::Python => &python::Python,
+            Self::C => &c::C,
         }
     }
 }

@@ -11,6 +11,6 @@ mod new;
 mod project;
 pub mod tools;
 
-pub use languages::Language;
+pub use languages::{COMPONENTIZE_PY, Language};
 pub use new::New;
 pub use project::Project;

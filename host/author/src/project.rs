@@ -15,6 +15,8 @@ pub struct Project {
     pub language: Language,
     /// The rustup toolchain of a project in Rust; none is the active one.
     pub toolchain: Option<String>,
+    /// A virtual environment with componentize-py, for a project in Python. Without it, that of the user or the project.
+    pub environment: Option<PathBuf>,
 }
 
 impl Project {
@@ -27,6 +29,7 @@ impl Project {
             name,
             language,
             toolchain: None,
+            environment: None,
         })
     }
 
@@ -35,12 +38,17 @@ impl Project {
         self.dir.join(self.language.support().work())
     }
 
+    /// Fails with a list of the missing tools that a build needs.
+    pub fn check_tools(&self) -> Result<()> {
+        tools::require(&self.language.support().required_tools(self))
+            .with_context(|| format!("can't build {}", self.dir.display()))
+    }
+
     /// Builds the project, and returns the component. `work` is a scratch folder that keeps what makes the next build
     /// quicker. Fails with a list of the missing tools before anything is built.
     pub fn build(&self, work: &Path) -> Result<Vec<u8>> {
         let support = self.language.support();
-        tools::require(&support.required_tools(self))
-            .with_context(|| format!("can't build {}", self.dir.display()))?;
+        self.check_tools()?;
         let wit = work.join("wit");
         embedded::write_all(embedded::WIT, &wit)?;
         support.compile(self, &wit, work)

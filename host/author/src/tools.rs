@@ -15,6 +15,8 @@ pub struct Tool {
     pub version: Option<(u32, u32)>,
     /// What the program is needed for, and how to get it.
     pub advice: String,
+    /// Why the program can't be used, if that is known without the probe.
+    unusable: Option<String>,
 }
 
 impl Tool {
@@ -25,7 +27,22 @@ impl Tool {
             probe: probe.iter().map(|&part| part.to_owned()).collect(),
             version: None,
             advice: advice.to_owned(),
+            unusable: None,
         }
+    }
+
+    /// Creates a tool that is known to be unusable, such as one of which no alternative was found.
+    pub fn unusable(name: &str, problem: &str, advice: &str) -> Self {
+        Self {
+            unusable: Some(problem.to_owned()),
+            ..Self::new(&[name], advice)
+        }
+    }
+
+    /// Shows another name than that of the probe's program.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.to_owned();
+        self
     }
 
     /// Requires at least this version.
@@ -36,6 +53,9 @@ impl Tool {
 
     /// Returns why the tool can't be used; none if it can.
     pub fn problem(&self) -> Option<String> {
+        if self.unusable.is_some() {
+            return self.unusable.clone();
+        }
         let output = Command::new(&self.probe[0])
             .args(&self.probe[1..])
             .stdin(Stdio::null())

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flyball_author::COMPONENTIZE_PY;
+
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 12] = [
+const CHECKS: [(&str, &[&str]); 16] = [
     ("guests/sdk-go", &["go", "vet", "./..."]),
     ("guests/sdk-go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
@@ -17,6 +19,10 @@ const CHECKS: [(&str, &[&str]); 12] = [
     ("examples/greeter-typescript", &["npm", "test"]),
     ("examples/greeter-javascript", INSTALL),
     ("examples/greeter-javascript", &["npm", "test"]),
+    ("guests/sdk-python", &["python3", "-m", "unittest"]),
+    ("examples/greeter-python", &["python3", "-m", "unittest"]),
+    ("guests/sdk-c", &["make", "test"]),
+    ("examples/greeter-c", &["make", "test"]),
 ];
 
 /// Installs the packages of a folder. Their scripts aren't needed.
@@ -66,4 +72,38 @@ fn the_code_in_go_is_formatted() {
             .collect();
         assert!(ours.is_empty(), "{folder}: {ours:?}");
     }
+}
+
+#[test]
+fn the_sdk_for_python_is_a_wheel_that_can_be_installed() {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let environment = format!("guests/componentize-py-{COMPONENTIZE_PY}/bin");
+    let bin = root().join(target).join(environment);
+    let [python, pip] = ["python", "pip"].map(|program| bin.join(program).display().to_string());
+    assert!(
+        Path::new(&pip).is_file(),
+        "{pip} is missing: create it with `cargo xtask guests python`"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    // setuptools writes into the folder of the sources.
+    let sources = folder.path().join("sdk").display().to_string();
+    succeeds(".", &["cp", "-r", "guests/sdk-python", &sources]);
+    let wheels = folder.path().join("wheels").display().to_string();
+    let build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir"];
+    succeeds(
+        ".",
+        &[&[&pip as &str], &build[..], &[&wheels, &sources]].concat(),
+    );
+    let wheel = format!("{wheels}/flyball_sdk-0.1.0-py3-none-any.whl");
+    let installed = folder.path().join("installed").display().to_string();
+    let install = ["install", "--no-deps", "--no-index", "--target"];
+    succeeds(
+        ".",
+        &[&[&pip as &str], &install[..], &[&installed, &wheel]].concat(),
+    );
+    let code = format!(
+        "import sys; sys.path.insert(0, {installed:?}); import flyball, flyball.testing; print(flyball.__file__)"
+    );
+    let found = succeeds(".", &[&python, "-c", &code]);
+    assert!(found.starts_with(&installed), "{found}");
 }

@@ -14,11 +14,7 @@ use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 
 /// The file and the name of each greeter. The second is the first one, built by a stock toolchain.
-const GREETERS: [(&str, &str); 3] = [
-    ("greeter", "greeter"),
-    ("greeter-wasm32-wasip2", "greeter"),
-    ("greeter-python", "greeter-python"),
-];
+const GREETERS: [(&str, &str); 2] = [("greeter", "greeter"), ("greeter-wasm32-wasip2", "greeter")];
 
 #[tokio::test]
 async fn greeters_in_each_language_work_with_separate_accounts() -> Result<()> {

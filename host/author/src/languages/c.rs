@@ -1,0 +1,342 @@
+//! Projects in C. A compiler with a C library for WASI compiles the project, the SDK and the generated bindings into one module,
+//! which is then encoded as a component.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use wit_bindgen_core::Files;
+use wit_bindgen_core::wit_parser::Resolve;
+
+use super::{Sdk, Support, VENDORED};
+use crate::componentize::{self, WORLD, WORLD_ALONE};
+use crate::embedded::{self, C_SDK, C_TEMPLATE, File};
+use crate::tools::Tool;
+use crate::{Project, new};
+
+/// The versions of clang that are looked for by name. Debian installs each under its own.
+const CLANGS: std::ops::RangeInclusive<u32> = 16..=24;
+/// Where distributions put the C library: the arguments that each needs. The first is Debian's place.
+const LIBRARIES: [&[&str]; 4] = [
+    &[
+        "--sysroot=/",
+        "-isystem",
+        "/usr/include/wasm32-wasi",
+        "-L/usr/lib/wasm32-wasi",
+        "-B/usr/lib/wasm32-wasi",
+    ],
+    &["--sysroot=/usr/share/wasi-sysroot"],
+    &["--sysroot=/usr/wasm32-wasi"],
+    &["--sysroot=/opt/homebrew/share/wasi-sysroot"],
+];
+/// A program that only a complete toolchain can build.
+const PROBE: &str = "#include <stdlib.h>\n__attribute__((export_name(\"probe\"))) int probe(void) { return malloc(1) == 0; }\n";
+/// Optimises, and keeps assertions. The checks log faults with file and line: see `sandbox/exports.c` in the SDK.
+const COMPILE: [&str; 6] = [
+    "-c",
+    "-std=gnu17",
+    "-O2",
+    "-UNDEBUG",
+    "-fsanitize=null,alignment,array-bounds,integer-divide-by-zero,shift,unreachable,return,vla-bound",
+    "-fno-sanitize-recover=all",
+];
+/// The stack, which is part of an instance's memory, is at address 0, so that an overflow traps. [`OUTPUT`] follows, and then the data.
+const LINK: [&str; 5] = [
+    "-mexec-model=reactor",
+    "-O2",
+    "-Wl,--strip-debug",
+    "-Wl,-z,stack-size=131072",
+    "-Wl,--global-base=135168",
+];
+/// Memory that the module leaves alone: what it prints is collected there.
+const OUTPUT: std::ops::Range<u32> = 131_072..135_168;
+
+pub(super) struct C;
+
+/// The content of `flyball.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    name: String,
+    /// The folder of the SDK.
+    #[serde(default = "vendored")]
+    sdk: PathBuf,
+    /// Further arguments of the compiler for the project's own files.
+    #[serde(default)]
+    flags: Vec<String>,
+}
+
+fn vendored() -> PathBuf {
+    VENDORED.into()
+}
+
+impl Support for C {
+    fn manifest(&self) -> &'static str {
+        "flyball.toml"
+    }
+
+    fn name(&self, dir: &Path) -> Result<String> {
+        Ok(manifest(dir)?.name)
+    }
+
+    fn required_tools(&self, project: &Project) -> Vec<Tool> {
+        match Compiler::find(project) {
+            Some(_) => Vec::new(),
+            None => vec![Tool::unusable(
+                "a C compiler for WASI",
+                "none of clang, the wasi-sdk and Zig builds a small program",
+                "compiles C; set WASI_SDK_PATH to the folder of a wasi-sdk, or on Debian run `sudo apt-get install \
+                 --no-install-recommends clang-22 lld-22 libclang-rt-22-dev-wasm32 wasi-libc`, or in the project's folder run \
+                 `python3 -m venv .venv && .venv/bin/pip install ziglang`",
+            )],
+        }
+    }
+
+    fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>> {
+        let Manifest { sdk, flags, .. } = manifest(&project.dir)?;
+        let dir = std::path::absolute(&project.dir)?;
+        let work = std::path::absolute(work)?;
+        let sdk = dir.join(sdk);
+        ensure!(
+            sdk.join("flyball.h").is_file(),
+            "{} is not the SDK: name its folder as `sdk` in {}",
+            sdk.display(),
+            dir.join(self.manifest()).display()
+        );
+        let bindings = work.join("bindings");
+        let object = generate(wit, &bindings).context("can't generate bindings")?;
+        let Some(compiler) = Compiler::find(project) else {
+            bail!("the C compiler is gone");
+        };
+        let includes = [&sdk, &bindings, &dir.join("src")].map(|folder| {
+            let mut option = OsString::from("-I");
+            option.push(folder);
+            option
+        });
+        let own = sources(&dir.join("src"))?;
+        ensure!(
+            !own.is_empty(),
+            "{} has no C files",
+            dir.join("src").display()
+        );
+        let mut others = sources(&sdk)?;
+        others.extend(sources(&sdk.join("sandbox"))?);
+        others.push(sdk.join("vendor/cJSON.c"));
+        others.push(bindings.join("controller.c"));
+        let mut objects = vec![object];
+        let own = own.into_iter().map(|source| (source, true));
+        let others = others.into_iter().map(|source| (source, false));
+        for (position, (source, is_own)) in own.chain(others).enumerate() {
+            let object = work.join(format!("{position}.o"));
+            let mut command = compiler.command();
+            command.args(COMPILE).args(&includes);
+            command
+                .args(prefix_map(&dir, ""))
+                .args(prefix_map(&sdk, "flyball-sdk/"));
+            if is_own {
+                command.args(["-Wall", "-Wextra"]).args(&flags);
+            } else {
+                command.arg("-w");
+            }
+            run(command.arg(&source).arg("-o").arg(&object), &source)?;
+            objects.push(object);
+        }
+        let module = work.join(format!("{}.core.wasm", project.name));
+        let mut link = compiler.command();
+        link.args(LINK).args(compiler.linker);
+        run(link.args(&objects).arg("-o").arg(&module), &module)?;
+        let bytes =
+            std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
+        let component = componentize::component_of_wasi(bytes, wit, Some(OUTPUT))
+            .with_context(|| format!("can't encode {} as a component", module.display()))?;
+        componentize::check(&component, &WORLD_ALONE)?;
+        Ok(component)
+    }
+
+    fn template(&self) -> &'static [File] {
+        C_TEMPLATE
+    }
+
+    fn sdk(&self) -> &'static [File] {
+        C_SDK
+    }
+
+    fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        match sdk {
+            Sdk::Vendored => Ok(VENDORED.into()),
+            Sdk::At(given) => new::sdk_folder(given, "flyball.h", "SDK for C", "guests/sdk-c"),
+        }
+    }
+
+    fn test_command(&self) -> &'static str {
+        "make test"
+    }
+}
+
+/// A compiler for WASI.
+#[derive(Clone, Debug)]
+struct Compiler {
+    program: PathBuf,
+    arguments: Vec<&'static str>,
+    /// Further arguments for the linker.
+    linker: &'static [&'static str],
+}
+
+impl Compiler {
+    /// Finds a compiler that builds a small program.
+    fn find(project: &Project) -> Option<Self> {
+        let folder = project.work();
+        let source = folder.join("probe.c");
+        embedded::write(&source, PROBE.as_bytes()).ok()?;
+        let works = |compiler: &Self| {
+            let built = compiler
+                .command()
+                .args(LINK)
+                .args(compiler.linker)
+                .arg(&source)
+                .arg("-o")
+                .arg(folder.join("probe.wasm"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            built.is_ok_and(|status| status.success())
+        };
+        candidates(&project.dir).into_iter().find(works)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        command
+    }
+}
+
+/// The compilers to try, in order: the wasi-sdk that the user names, clang, and Zig in the project's environment or the path.
+fn candidates(dir: &Path) -> Vec<Compiler> {
+    const CLANG: &str = "--target=wasm32-wasip1";
+    const ZIG: [&str; 5] = ["-m", "ziglang", "cc", "-target", "wasm32-wasi"];
+    let clang = |program: PathBuf, library: &[&'static str]| Compiler {
+        program,
+        arguments: [&[CLANG], library].concat(),
+        linker: &["-Wl,--stack-first"],
+    };
+    // Zig's stack comes first anyway, and it does not know the option.
+    let zig = |program: PathBuf, arguments: &[&'static str]| Compiler {
+        program,
+        arguments: arguments.to_vec(),
+        linker: &[],
+    };
+    let mut all = Vec::new();
+    if let Some(sdk) = std::env::var_os("WASI_SDK_PATH").filter(|folder| !folder.is_empty()) {
+        all.push(clang(Path::new(&sdk).join("bin/clang"), &[]));
+    }
+    let versions = CLANGS.rev().map(|version| format!("clang-{version}"));
+    for program in versions.chain(["clang".into()]) {
+        all.extend(LIBRARIES.map(|library| clang(PathBuf::from(&program), library)));
+    }
+    all.push(zig(dir.join(".venv/bin/python"), &ZIG));
+    all.push(zig("python3".into(), &ZIG));
+    all.push(zig("zig".into(), &ZIG[2..]));
+    all
+}
+
+/// Shows the files of a folder with this prefix in what the program says. It also makes builds reproducible.
+fn prefix_map(folder: &Path, prefix: &str) -> [OsString; 1] {
+    let mut option = OsString::from("-ffile-prefix-map=");
+    option.push(folder);
+    option.push(format!("/={prefix}"));
+    [option]
+}
+
+fn run(command: &mut Command, made: &Path) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("can't run {}", command.get_program().display()))?;
+    ensure!(
+        status.success(),
+        "can't build {}: the compiler failed with the errors above",
+        made.display()
+    );
+    Ok(())
+}
+
+/// The C files of a folder, sorted.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = folder
+        .read_dir()
+        .with_context(|| format!("can't read {}", folder.display()))?;
+    let paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "c");
+    let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_source).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn manifest(dir: &Path) -> Result<Manifest> {
+    let path = dir.join("flyball.toml");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} is not a project's", path.display()))
+}
+
+/// Generates the bindings of the world. Returns the object that belongs to them.
+fn generate(wit: &Path, folder: &Path) -> Result<PathBuf> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit)?;
+    let world = resolve.select_world(&[package], Some(WORLD))?;
+    let mut files = Files::default();
+    let mut generator = wit_bindgen_c::Opts::default().build();
+    generator.generate(&mut resolve, world, &mut files)?;
+    for (path, content) in files.iter() {
+        embedded::write(&folder.join(path), content)?;
+    }
+    Ok(folder.join(format!("{WORLD}_component_type.o")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_has_a_name_and_may_name_another_sdk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flyball.toml");
+        std::fs::write(&path, "name = \"a\"").unwrap();
+        let found = manifest(folder.path()).unwrap();
+        assert_eq!((found.name.as_str(), found.sdk), ("a", vendored()));
+        std::fs::write(&path, "name = \"a\"\nsdk = \"../x\"\nflags = [\"-DX\"]").unwrap();
+        assert_eq!(manifest(folder.path()).unwrap().sdk, Path::new("../x"));
+        std::fs::write(&path, "name = \"a\"\ncolour = \"red\"").unwrap();
+        assert!(manifest(folder.path()).is_err());
+    }
+
+    #[test]
+    fn the_bindings_are_those_that_the_sdk_includes() {
+        let folder = tempfile::tempdir().unwrap();
+        let wit = folder.path().join("wit");
+        embedded::write_all(embedded::WIT, &wit).unwrap();
+        let object = generate(&wit, folder.path()).unwrap();
+        assert!(object.is_file());
+        let header = std::fs::read_to_string(folder.path().join("controller.h")).unwrap();
+        assert!(header.contains("flyball_controller_lister_get"), "{header}");
+    }
+
+    #[test]
+    fn another_sdk_is_a_folder_with_its_header() {
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-c");
+        assert!(
+            C.sdk_reference(Sdk::At(own))
+                .unwrap()
+                .ends_with("guests/sdk-c")
+        );
+        let error = C
+            .sdk_reference(Sdk::At("/no/such"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("guests/sdk-c"), "{error}");
+    }
+}
