@@ -253,8 +253,8 @@ fn prepare(example: &Path) -> Result<author::Project> {
 pub(crate) fn build_available_greeters() -> Result<()> {
     for greeter in &GREETERS {
         let (_, name, _) = greeter;
-        let project = prepare(&workspace().join("examples").join(name))?;
-        match project.check_tools() {
+        let example = workspace().join("examples").join(name);
+        match prepare(&example).and_then(|project| project.check_tools()) {
             Err(missing) if !is_ci() => say(&format!("skipping {name}: {missing:#}")),
             _ => drop(build_greeter(greeter)?),
         }
