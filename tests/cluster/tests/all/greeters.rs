@@ -200,8 +200,8 @@ impl Greetings {
 
     async fn until_event(&self, event_type: &str, reason: &str, message: &str) -> Result<()> {
         until(&format!("there is an event {reason}"), async || {
-            let events = self.space.api::<Event>().list(&ListParams::default());
-            let events = events.await?.items;
+            let api = self.space.api::<Event>();
+            let events = api.list(&ListParams::default()).await?.items;
             let is_it = |event: &Event| {
                 event.type_.as_deref() == Some(event_type)
                     && event.reason.as_deref() == Some(reason)
