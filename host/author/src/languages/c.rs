@@ -34,11 +34,13 @@ const LIBRARIES: [&[&str]; 4] = [
 /// A program that only a complete toolchain can build.
 const PROBE: &str = "#include <stdlib.h>\n__attribute__((export_name(\"probe\"))) int probe(void) { return malloc(1) == 0; }\n";
 /// Optimises, and keeps assertions. The checks log faults with file and line: see `sandbox/exports.c` in the SDK.
-const COMPILE: [&str; 6] = [
+const COMPILE: [&str; 7] = [
     "-c",
     "-std=gnu17",
     "-O2",
     "-UNDEBUG",
+    // The arguments for libraries are the linker's.
+    "-Wno-unused-command-line-argument",
     "-fsanitize=null,alignment,array-bounds,integer-divide-by-zero,shift,unreachable,return,vla-bound",
     "-fno-sanitize-recover=all",
 ];
