@@ -57,6 +57,8 @@ fn common() -> Config {
         .guard_before_linear_memory(false)
         // Floating point must be deterministic, so that a recorded call can be replayed on any machine.
         .cranelift_nan_canonicalization(true)
+        // Backtraces show the names of functions, and no positions in the code: their map is an eighth of the compiled code.
+        .generate_address_map(false)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES))
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(CALL_STACK);
