@@ -111,7 +111,9 @@ def _frames(traceback: TracebackType | None) -> list[str]:
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if traceback.tb_frame.f_globals.get("__name__") != __name__:
-            frames.append(f"{_file(code.co_filename)}:{traceback.tb_lineno} in {code.co_qualname}")
+            # Python 3.10 has no qualified names.
+            name = getattr(code, "co_qualname", code.co_name)
+            frames.append(f"{_file(code.co_filename)}:{traceback.tb_lineno} in {name}")
         traceback = traceback.tb_next
     return frames
 
