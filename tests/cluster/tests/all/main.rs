@@ -8,6 +8,7 @@ mod garbage;
 mod hostile;
 mod leader_migration;
 mod leaders;
+mod messages;
 mod plugins;
 mod reloads;
 mod replicasets;
