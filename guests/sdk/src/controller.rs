@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::describe::Description;
 use crate::error::Error;
 use crate::host::Host;
+use crate::malformed;
 
 /// A controller. [`export!`](crate::export) makes a guest of it.
 ///
@@ -156,9 +157,9 @@ impl Delta {
     }
 
     fn parse<T: DeserializeOwned>(&self, object: Option<&[u8]>) -> Result<Option<T>, Error> {
-        let parse = |object| {
+        let parse = |object: &[u8]| {
             flyball_types::read(object)
-                .map_err(|error| Error::Malformed(format!("a delta of {}", self.watch), error))
+                .map_err(|error| malformed::object(&self.watch, None, object, error))
         };
         object.map(parse).transpose()
     }

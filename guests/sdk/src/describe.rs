@@ -240,6 +240,16 @@ impl Description {
         self
     }
 
+    /// Asks for an event about each object that does not fit a view, once.
+    ///
+    /// The event has the type `Warning` and the reason `MalformedObject`. It names the field, what it has and what was
+    /// expected.
+    #[must_use]
+    pub fn malformed_events(mut self) -> Self {
+        self.0.malformed_events = true;
+        self
+    }
+
     /// Sets the schema of the memo. A reload with another schema empties the memo.
     #[must_use]
     pub fn memo_schema(mut self, schema: u32) -> Self {

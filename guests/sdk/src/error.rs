@@ -4,19 +4,34 @@ use std::fmt;
 
 use flyball_types::ApiError;
 
+use crate::imports::ObjectReference;
+
 /// The error of a reconcile or of a step of it.
 #[derive(Debug)]
 pub enum Error {
     /// The API server or the host refused a call.
     Api(ApiError),
-    /// An object does not fit a view: what was read, and the parser's error.
-    Malformed(String, serde_json::Error),
+    /// What was read does not fit its type.
+    Malformed(Box<Malformed>),
     /// Another error that a retry may resolve.
     Failed(String),
     /// An error that no retry can resolve. The host reports it and does not retry until something changes.
     Terminal(String),
     /// An error with the step in which it occurred.
     Doing(String, Box<Error>),
+    /// Errors of several steps. A retry may help unless none of them can be resolved.
+    Several(Vec<Error>),
+}
+
+/// Something that does not fit the type as which it is read, such as an object that does not fit a view.
+#[derive(Debug)]
+pub struct Malformed {
+    /// What was read, as in `apps/v1/Deployment demo/web`.
+    pub what: String,
+    /// The object, if one was read.
+    pub object: Option<ObjectReference>,
+    /// The parser's error: the field, what it has and what was expected.
+    pub error: serde_json::Error,
 }
 
 impl Error {
@@ -28,6 +43,16 @@ impl Error {
     /// An error that no retry can resolve.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self::Terminal(message.into())
+    }
+
+    /// What was read does not fit its type: what it is, and the parser's error.
+    pub fn malformed(what: impl Into<String>, error: serde_json::Error) -> Self {
+        let (what, object) = (what.into(), None);
+        Self::Malformed(Box::new(Malformed {
+            what,
+            object,
+            error,
+        }))
     }
 
     /// A value of the configuration is invalid. No retry can resolve that.
@@ -49,7 +74,21 @@ impl Error {
         match self {
             Self::Terminal(_) => true,
             Self::Doing(_, error) => error.is_terminal(),
+            Self::Several(errors) => errors.iter().all(Error::is_terminal),
             _ => false,
+        }
+    }
+
+    /// Calls `visit` for each object that does not fit a view.
+    pub fn each_malformed(&self, visit: &mut dyn FnMut(&ObjectReference, &Malformed)) {
+        match self {
+            Self::Malformed(malformed) => {
+                let object = malformed.object.iter();
+                object.for_each(|object| visit(object, malformed));
+            }
+            Self::Doing(_, error) => error.each_malformed(visit),
+            Self::Several(errors) => errors.iter().for_each(|error| error.each_malformed(visit)),
+            _ => {}
         }
     }
 
@@ -59,17 +98,7 @@ impl Error {
         if errors.len() < 2 {
             return errors.pop();
         }
-        let terminal = errors.iter().all(Error::is_terminal);
-        let text = errors
-            .iter()
-            .map(Error::to_string)
-            .collect::<Vec<_>>()
-            .join("; ");
-        Some(if terminal {
-            Self::Terminal(text)
-        } else {
-            Self::Failed(text)
-        })
+        Some(Self::Several(errors))
     }
 }
 
@@ -77,21 +106,34 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Api(error) => write!(f, "{error}"),
-            Self::Malformed(what, error) => {
-                let error = error.to_string();
-                write!(f, "{what} is malformed: {}", without_position(&error))
-            }
+            Self::Malformed(malformed) => write!(f, "{malformed}"),
             Self::Failed(message) | Self::Terminal(message) => write!(f, "{message}"),
             Self::Doing(what, error) => write!(f, "{what}: {error}"),
+            Self::Several(errors) => {
+                for (at, error) in errors.iter().enumerate() {
+                    let separator = if at > 0 { "; " } else { "" };
+                    write!(f, "{separator}{error}")?;
+                }
+                Ok(())
+            }
         }
     }
 }
 
-/// An error of the JSON parser without its position, which means nothing to somebody who does not see the text.
-fn without_position(error: &str) -> &str {
-    error
-        .rsplit_once(" at line ")
-        .map_or(error, |(error, _)| error)
+impl Malformed {
+    /// What does not fit, as in `spec.replicas: invalid type: string "two", expected i32`. The parser's position is left out: it
+    /// means nothing to somebody who does not see the text.
+    pub fn problem(&self) -> String {
+        let error = self.error.to_string();
+        let end = error.rfind(" at line ").unwrap_or(error.len());
+        error[..end].to_owned()
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is malformed: {}", self.what, self.problem())
+    }
 }
 
 impl std::error::Error for Error {}

@@ -68,6 +68,12 @@ impl<'a> Event<'a> {
         self
     }
 
+    /// Emits the event only if the plugin has not emitted the same one within the last hour.
+    pub fn once(mut self) -> Self {
+        self.options.once = true;
+        self
+    }
+
     /// Adds an annotation to the event.
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
         self.options.annotations.insert(name.into(), value.into());

@@ -13,6 +13,7 @@ use crate::error::{Context, Error};
 use crate::event::Event;
 use crate::imports::{Imports, ObjectReference};
 use crate::list::List;
+use crate::malformed;
 use crate::meta::Meta;
 use crate::reader::Reader;
 use crate::services::{Memo, Metrics, Queue};
@@ -290,7 +291,7 @@ impl Host<'_> {
     pub fn verify_jwt<T: DeserializeOwned>(&self, key: &str, token: &str) -> Result<T, Error> {
         let claims = self.imports.signer_verify_jwt(key, token)?;
         flyball_types::read(&claims)
-            .map_err(|error| Error::Malformed("the claims of a token".into(), error))
+            .map_err(|error| Error::malformed("the claims of a token", error))
     }
 }
 
@@ -333,8 +334,10 @@ pub(crate) fn parse<T: DeserializeOwned>(
     namespace: &str,
     name: &str,
 ) -> Result<T, Error> {
-    flyball_types::read(bytes)
-        .map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
+    flyball_types::read(bytes).map_err(|error| {
+        let key = Key::new(namespace, name);
+        malformed::object(kind, Some(key), bytes, error)
+    })
 }
 
 #[cfg(test)]

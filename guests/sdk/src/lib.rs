@@ -104,6 +104,7 @@ pub mod imports;
 mod int_or_percent;
 pub mod list;
 pub mod log;
+mod malformed;
 pub mod meta;
 pub mod pod;
 pub mod quantity;
@@ -123,7 +124,7 @@ pub mod write;
 
 pub use condition::Condition;
 pub use controller::{Controller, Delta, Key, Outcome, Request, RoutedKey};
-pub use error::{ApiResult, Context, Error};
+pub use error::{ApiResult, Context, Error, Malformed};
 pub use event::Event;
 pub use flyball_types::{
     ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Operator, Reference,

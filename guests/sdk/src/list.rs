@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use flyball_types::{Projection, Query};
 
 use crate::error::Error;
-use crate::imports::Imports;
+use crate::imports::{Imports, Page};
+use crate::malformed::{self, Misfit};
 use crate::view::View;
 
 /// A cached list of objects as views. An object must satisfy all conditions.
@@ -90,10 +91,24 @@ impl<'a, T: View> List<'a, T> {
     /// # Errors
     /// As [`all`](Self::all), or an error of `visit`, which ends the iteration.
     pub fn each(self, mut visit: impl FnMut(T) -> Result<(), Error>) -> Result<(), Error> {
-        let mut page = self.imports.lister_list(self.query, projection::<T>(), 0)?;
+        let query = self.query.clone();
+        let mut page = self.imports.lister_list(query, projection::<T>(), 0)?;
         loop {
-            let objects: Vec<T> = flyball_types::read(&page.items)
-                .map_err(|error| Error::Malformed(format!("a list of {}", T::KIND), error))?;
+            let objects: Vec<T> = match flyball_types::read(&page.items) {
+                Ok(objects) => objects,
+                Err(error) => {
+                    let misfit = malformed::misfit::<T>;
+                    let again = (!T::COLUMNS.is_empty()).then_some((self.query, T::FIELDS));
+                    return Err(find(
+                        self.imports,
+                        T::KIND,
+                        &page.items,
+                        again,
+                        misfit,
+                        error,
+                    ));
+                }
+            };
             objects.into_iter().try_for_each(&mut visit)?;
             match page.rest {
                 Some(rest) => page = rest.next(0)?,
@@ -111,12 +126,41 @@ impl<'a, T: View> List<'a, T> {
     }
 }
 
+/// Finds the object that does not fit. A row does not name its object, so the objects are listed `again`.
+#[cold]
+fn find(
+    imports: &dyn Imports,
+    kind: &str,
+    items: &[u8],
+    again: Option<(Query, &[&str])>,
+    misfit: Misfit,
+    error: serde_json::Error,
+) -> Error {
+    let Some((query, fields)) = again else {
+        return malformed::list(kind, items, misfit, error);
+    };
+    let mut page = imports.lister_list(query, Projection::Fields(owned(fields)), 0);
+    while let Ok(Page { items, rest }) = page {
+        if let Some(error) = malformed::first_of(kind, &items, misfit) {
+            return error;
+        }
+        match rest {
+            Some(rest) => page = rest.next(0),
+            None => break,
+        }
+    }
+    malformed::of_list(kind, error)
+}
+
 /// The fields that a view reads of each object.
 fn projection<T: View>() -> Projection {
-    let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
     match (T::COLUMNS, T::FIELDS) {
         ([], []) => Projection::All,
         ([], fields) => Projection::Fields(owned(fields)),
         (columns, _) => Projection::Columns(owned(columns)),
     }
+}
+
+fn owned(paths: &[&str]) -> Vec<String> {
+    paths.iter().map(|&path| path.to_owned()).collect()
 }

@@ -33,7 +33,7 @@ impl Raw {
     /// The JSON is not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         serde_json::from_str(self.text())
-            .map_err(|error| Error::Malformed(std::any::type_name::<T>().to_owned(), error))
+            .map_err(|error| Error::malformed(std::any::type_name::<T>(), error))
     }
 
     /// Parses it as a JSON value.

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::host::parse;
 use crate::imports::{Imports, Read};
+use crate::malformed;
 use crate::view::View;
 
 /// Objects per page of [`Reader::each`]; the same as client-go's page size.
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
             fields: owned(fields),
         })?;
         flyball_types::read(&bytes)
-            .map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
+            .map_err(|error| malformed::list(kind, &bytes, malformed::misfit::<T>, error))
     }
 
     /// Returns the response to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Needs the import `raw`.
@@ -120,7 +121,7 @@ impl<'a> Reader<'a> {
     pub fn raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let bytes = self.one(Read::Raw { path: path.into() })?;
         flyball_types::read(&bytes)
-            .map_err(|error| Error::Malformed(format!("the response to {path}"), error))
+            .map_err(|error| Error::malformed(format!("the response to {path}"), error))
     }
 
     /// A batch of reads that the host runs concurrently.
@@ -187,7 +188,7 @@ impl ReadResult {
     /// The result is not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         flyball_types::read(&self.0)
-            .map_err(|error| Error::Malformed("the result of a read".into(), error))
+            .map_err(|error| Error::malformed("the result of a read", error))
     }
 }
 

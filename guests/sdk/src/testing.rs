@@ -57,7 +57,7 @@ mod store;
 mod writes;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use flyball_types::{ApiError, Catalogue, Kind, Projection, Query};
 use serde_json::Value;
@@ -69,9 +69,11 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::imports::{MetricOperation, ObjectReference, Page};
 use crate::log::Level;
+use crate::malformed;
 
 use memo::Memo;
 use rate::RateLimit;
+use records::EventIdentity;
 pub use records::{Enqueued, Event, Signed, Written};
 use store::{Id, Store};
 
@@ -94,6 +96,8 @@ struct State {
     writes: Vec<Written>,
     live_reads: Vec<String>,
     events: Vec<Event>,
+    /// The events that are emitted once.
+    once: HashSet<EventIdentity>,
     enqueued: Vec<Enqueued>,
     logs: Vec<(Level, String)>,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
@@ -162,6 +166,7 @@ impl Default for Cluster {
             writes: Vec::new(),
             live_reads: Vec::new(),
             events: Vec::new(),
+            once: HashSet::new(),
             enqueued: Vec::new(),
             logs: Vec::new(),
             metrics: Vec::new(),
@@ -204,7 +209,8 @@ impl Cluster {
     /// The error of the controller.
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
         self.describe::<C>();
-        C::reconcile(&Host::new(self), request)
+        let host = Host::new(self);
+        C::reconcile(&host, request).inspect_err(|error| malformed::report::<C>(&host, error))
     }
 
     /// Routes deltas, under the plugin's description for the cluster's configuration.
@@ -213,7 +219,8 @@ impl Cluster {
     /// The error of the controller.
     pub fn route<C: Controller>(&self, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         self.describe::<C>();
-        C::route(&Host::new(self), deltas)
+        let host = Host::new(self);
+        C::route(&host, deltas).inspect_err(|error| malformed::report::<C>(&host, error))
     }
 
     /// Restricts the host to what the controller describes.

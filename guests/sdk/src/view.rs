@@ -29,6 +29,8 @@ use derive::{Node, Slots};
 /// - `#[view(path = "metadata", fields("labels"))]` reads only these fields below the path. Without
 ///   `fields`, everything below the path is read. `metadata` with `fields()` reads only the fields
 ///   that are always read: name, namespace, UID and resource version.
+/// - `#[view(path = "spec.containers[*].image")]` reads the value of each element, or of each value of a map, into a `Vec`
+///   or a `BTreeSet`. Elements without the value are left out.
 ///
 /// Paths are checked at compile time. No path may be below another one.
 ///
@@ -48,20 +50,24 @@ use derive::{Node, Slots};
 ///     /// Copied into pods as it is.
 ///     #[view(path = "spec.template")]
 ///     template: Raw,
+///     #[view(path = "status.conditions[*].type")]
+///     conditions: Vec<String>,
 /// }
 ///
 /// assert_eq!(
 ///     ReplicaSet::FIELDS,
-///     ["metadata.generation", "metadata.labels", "spec.replicas", "spec.template"],
+///     ["metadata.generation", "metadata.labels", "spec.replicas", "spec.template", "status.conditions[*].type"],
 /// );
 /// let object = r#"{
 ///     "metadata": {"name": "web"},
-///     "spec": {"replicas": 3, "minReadySeconds": 10, "template": {"a": 1}}
+///     "spec": {"replicas": 3, "minReadySeconds": 10, "template": {"a": 1}},
+///     "status": {"conditions": [{"type": "ReplicaFailure"}]}
 /// }"#;
 /// let web: ReplicaSet = serde_json::from_str(object).unwrap();
 /// assert_eq!(web.meta.name, "web");
 /// assert_eq!(web.replicas, Some(3));
 /// assert_eq!(web.template.text(), r#"{"a": 1}"#);
+/// assert_eq!(web.conditions, ["ReplicaFailure"]);
 /// ```
 ///
 /// A misspelt path does not compile:
@@ -73,6 +79,18 @@ use derive::{Node, Slots};
 /// struct ReplicaSet {
 ///     #[view(path = "spec..replicas")]
 ///     replicas: Option<i32>,
+/// }
+/// ```
+///
+/// Neither does a path with many values for a field that holds one:
+///
+/// ```compile_fail
+/// # use flyball_sdk::prelude::*;
+/// #[derive(View, Default)]
+/// #[view(kind = "v1/Pod")]
+/// struct Pod {
+///     #[view(path = "spec.containers[*].image")]
+///     image: String,
 /// }
 /// ```
 pub trait View: DeserializeOwned {
@@ -88,6 +106,8 @@ pub trait View: DeserializeOwned {
 /// Items used by the derive macro's code.
 #[doc(hidden)]
 pub mod derive {
+    use std::collections::BTreeSet;
+
     pub use serde::{Deserialize, Deserializer};
 
     pub use super::collect;
@@ -100,6 +120,8 @@ pub mod derive {
         const PATHS: &'static [&'static str];
         /// Whether the tree has a [`Node::List`]. Views without one don't include the code for it.
         const HAS_FILTERS: bool;
+        /// Whether the tree has a [`Node::Each`]. Views without one don't include the code for it.
+        const HAS_MANY: bool;
         /// The positions of the fields' values in an object.
         const TREE: Node;
         /// Fills a field.
@@ -108,6 +130,15 @@ pub mod derive {
             slot: usize,
             value: D,
         ) -> Result<(), D::Error>;
+        /// Adds a value to a field whose path has a `[*]`.
+        fn push<'de, D: Deserializer<'de>>(
+            &mut self,
+            slot: usize,
+            value: D,
+        ) -> Result<(), D::Error> {
+            drop(value);
+            unreachable!("no path of slot {slot} has a `[*]`")
+        }
     }
 
     /// How a value in an object is read.
@@ -120,6 +151,58 @@ pub mod derive {
         /// The value is a list. Each entry has a field name and a value; it reads the first element
         /// whose field has that value.
         List(&'static [(&'static str, &'static str, Node)]),
+        /// The value is a list or a map. Each element, or each value of the map, is read.
+        Each(&'static Node),
+        /// The value is added to the field with this index.
+        Element(usize),
+    }
+
+    /// The type of a field whose path has a `[*]`.
+    #[diagnostic::on_unimplemented(
+        message = "a path with `[*]` has many values, and `{Self}` holds one",
+        label = "use a `Vec` or a `BTreeSet`"
+    )]
+    pub trait Many: Default {
+        type Value;
+
+        fn add(&mut self, value: Self::Value);
+    }
+
+    impl<T> Many for Vec<T> {
+        type Value = T;
+
+        fn add(&mut self, value: T) {
+            self.push(value);
+        }
+    }
+
+    impl<T: Ord> Many for BTreeSet<T> {
+        type Value = T;
+
+        fn add(&mut self, value: T) {
+            self.insert(value);
+        }
+    }
+
+    /// Adds a value, unless it is null.
+    pub fn push<'de, M: Many<Value: Deserialize<'de>>, D: Deserializer<'de>>(
+        many: &mut M,
+        value: D,
+    ) -> Result<(), D::Error> {
+        let value = Option::<M::Value>::deserialize(value)?;
+        value.into_iter().for_each(|value| many.add(value));
+        Ok(())
+    }
+
+    /// Reads the values of a row, without nulls.
+    pub fn values<'de, M: Many<Value: Deserialize<'de>>, D: Deserializer<'de>>(
+        value: D,
+    ) -> Result<M, D::Error> {
+        let values = Option::<Vec<Option<M::Value>>>::deserialize(value)?;
+        let mut many = M::default();
+        let present = values.into_iter().flatten().flatten();
+        present.for_each(|value| many.add(value));
+        Ok(many)
     }
 
     pub fn value_or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
@@ -195,6 +278,10 @@ impl<'de, S: Slots> DeserializeSeed<'de> for Below<'_, S> {
                 let filled = self.view.fill(slot, deserializer);
                 filled.map_err(|error| at(S::PATHS[slot], error))
             }
+            Node::Element(slot) if const { S::HAS_MANY } => {
+                let added = self.view.push(slot, deserializer);
+                added.map_err(|error| at(S::PATHS[slot], error))
+            }
             _ => deserializer.deserialize_any(self),
         }
     }
@@ -212,6 +299,15 @@ impl<'de, S: Slots> Visitor<'de> for Below<'_, S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        if let (Node::Each(&node), true) = (self.node, const { S::HAS_MANY }) {
+            while map.next_key::<IgnoredAny>()?.is_some() {
+                map.next_value_seed(Below {
+                    view: self.view,
+                    node,
+                })?;
+            }
+            return Ok(());
+        }
         let Node::Object(fields) = self.node else {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(());
@@ -231,8 +327,16 @@ impl<'de, S: Slots> Visitor<'de> for Below<'_, S> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         match self.node {
+            Node::Each(&node) if const { S::HAS_MANY } => {
+                let mut next = || {
+                    let view = &mut *self.view;
+                    list.next_element_seed(Below { view, node })
+                };
+                while next()?.is_some() {}
+                Ok(())
+            }
             Node::List(elements) if const { S::HAS_FILTERS } => self.view_elements(elements, list),
             _ => Err(A::Error::invalid_type(Unexpected::Seq, &self)),
         }
@@ -445,6 +549,65 @@ mod tests {
         ] {
             assert_eq!(read(text), Conditions::default(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_to_each_element_reads_all_values_from_rows_and_objects() {
+        #[derive(View, Debug, Default, PartialEq)]
+        #[view(kind = "v1/Pod")]
+        struct Pod {
+            #[view(path = "metadata.name")]
+            name: String,
+            #[view(path = "spec.containers[*].image")]
+            images: Vec<String>,
+            #[view(path = "spec.containers[*].ports[*].containerPort")]
+            ports: std::collections::BTreeSet<i32>,
+            #[view(path = "metadata.labels[*]")]
+            labels: Vec<String>,
+        }
+        let object = r#"{"metadata": {"name": "web", "labels": {"app": "web", "tier": null}}, "spec": {"containers": [
+            {"image": "a", "ports": [{"containerPort": 2}, {"containerPort": 1}]}, {"image": null},
+            {"name": "none", "ports": null}, {"image": "b", "ports": [{"containerPort": 2}]}]}}"#;
+        let web = Pod {
+            name: "web".into(),
+            images: vec!["a".into(), "b".into()],
+            ports: [1, 2].into(),
+            labels: vec!["web".into()],
+        };
+        assert_eq!(serde_json::from_str::<Pod>(object).unwrap(), web);
+        let columns = flyball_types::Columns::parse(Pod::COLUMNS).unwrap();
+        let mut row = Vec::new();
+        columns.row(object.as_bytes(), &mut row, 1000).unwrap();
+        assert_eq!(serde_json::from_slice::<Pod>(&row).unwrap(), web);
+        for none in [
+            "{}",
+            r#"{"spec": {"containers": null}}"#,
+            "[null, [], [], []]",
+        ] {
+            assert_eq!(serde_json::from_str::<Pod>(none).unwrap(), Pod::default());
+        }
+        let error = serde_json::from_str::<Pod>(r#"{"spec": {"containers": [{"image": 1}]}}"#);
+        let error = error.unwrap_err().to_string();
+        let expected = "spec.containers[*].image: invalid type: integer `1`, expected a string";
+        assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn a_path_to_each_element_can_be_narrowed() {
+        #[derive(serde::Deserialize, Debug, Default, PartialEq)]
+        struct Container {
+            image: String,
+        }
+        #[derive(View, Debug, Default, PartialEq)]
+        #[view(kind = "v1/Pod")]
+        struct Pod {
+            #[view(path = "spec.containers[*]", fields("image"))]
+            containers: Vec<Container>,
+        }
+        assert_eq!(Pod::FIELDS, ["spec.containers[*].image"]);
+        let pod: Pod =
+            serde_json::from_str(r#"{"spec": {"containers": [{"image": "a"}]}}"#).unwrap();
+        assert_eq!(pod.containers[0].image, "a");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::controller::{Controller, Delta, DeltaType, Key, Outcome, Request, Rou
 use crate::host::{Host, millis};
 use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
 use crate::log::Level;
+use crate::malformed;
 use crate::time::Time;
 use crate::write::{Action, Batch, Write};
 
@@ -47,7 +48,9 @@ impl<C: Controller> guest::Guest for Exported<C> {
             key: Key::parse(&key),
             attempt,
         };
-        match C::reconcile(&Host::new(&Sandbox), &request) {
+        let host = Host::new(&Sandbox);
+        let result = C::reconcile(&host, &request);
+        match result.inspect_err(|error| malformed::report::<C>(&host, error)) {
             Ok(Outcome::Done) => guest::Outcome::Done,
             Ok(Outcome::RequeueAfter(delay)) => guest::Outcome::RequeueAfter(millis(delay)),
             Err(error) if error.is_terminal() => guest::Outcome::Terminal(error.to_string()),
@@ -58,7 +61,10 @@ impl<C: Controller> guest::Guest for Exported<C> {
     fn route(deltas: Vec<guest::Delta>) -> Result<Vec<guest::RoutedKey>, String> {
         log_panics();
         let deltas: Vec<Delta> = deltas.into_iter().map(lift_delta).collect();
-        let routed = C::route(&Host::new(&Sandbox), &deltas).map_err(|error| error.to_string())?;
+        let host = Host::new(&Sandbox);
+        let routed = C::route(&host, &deltas);
+        let routed = routed.inspect_err(|error| malformed::report::<C>(&host, error));
+        let routed = routed.map_err(|error| error.to_string())?;
         let lower = |one: RoutedKey| guest::RoutedKey {
             queue: one.queue,
             key: one.key.to_string(),

@@ -342,7 +342,7 @@ impl Answer {
     /// The fields are not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         flyball_types::read(&self.0)
-            .map_err(|error| Error::Malformed("the response to a write".into(), error))
+            .map_err(|error| Error::malformed("the response to a write", error))
     }
 }
 

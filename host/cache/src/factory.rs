@@ -50,10 +50,15 @@ pub(crate) struct Registration {
 
 impl InformerFactory {
     pub fn new(source: Arc<dyn Source>) -> Self {
+        Self::sharing(source, Arc::default())
+    }
+
+    /// A factory whose reflectors share what is known of the server's reachability with others.
+    pub fn sharing(source: Arc<dyn Source>, reachability: Arc<Reachability>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 source,
-                reachability: Arc::default(),
+                reachability,
                 registry: Mutex::default(),
             }),
         }

@@ -52,6 +52,7 @@ pub use lister::{Lister, ListerError, Projection, View};
 pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
 pub use query::ListQuery;
+pub use reachability::Reachability;
 pub use resource::{ApiResource, PathSegmentError, Scope, Subresource};
 pub use response::ApiResponse;
 pub use source::{Get, KubeSource, Source, SourceError};

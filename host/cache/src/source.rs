@@ -35,6 +35,9 @@ pub const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=Part
 pub(crate) const PROTOBUF_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
+/// The verbs that reflectors need on what they watch.
+pub const VERBS: [&str; 2] = ["list", "watch"];
+
 /// A GET request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {

@@ -248,6 +248,67 @@ mod tests {
         matches.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
+    /// The page of the docs with all flags.
+    fn page() -> String {
+        let rows = |flags: &mut dyn Iterator<Item = &Flag>| -> String {
+            let row = |flag: &Flag| match flag.effect {
+                Effect::Yes(help) => {
+                    let default = match flag.default {
+                        "" | "[]" => String::new(),
+                        default => format!("`{default}`"),
+                    };
+                    let (name, help) = (flag.name, help.replace('<', "\\<").replace('|', "\\|"));
+                    Some(format!("| `--{name}` | {default} | {help} |\n"))
+                }
+                Effect::NotYet | Effect::Already(_) => None,
+            };
+            let rows = flags.filter_map(row);
+            format!(
+                "| flag | default | effect |\n|---|---|---|\n{}",
+                rows.collect::<String>()
+            )
+        };
+        let idle = kcm::flags::FLAGS
+            .iter()
+            .filter_map(|flag| match flag.effect {
+                Effect::Yes(_) => None,
+                Effect::NotYet => Some(format!("- `--{}`\n", flag.name)),
+                Effect::Already(values) => {
+                    let values = values.iter().map(|value| format!("`{value:?}`"));
+                    let values = values.collect::<Vec<_>>().join(" and ");
+                    Some(format!(
+                        "- `--{}`, which Flyball does as with {values}\n",
+                        flag.name
+                    ))
+                }
+            });
+        format!(
+            "# Flags of `flyball run`\n\n\
+             Write flags as `--flag=value` or `--flag value`. `flyball run --help` prints the same. This page is generated from the\n\
+             flags: `BLESS=1 cargo test --release --workspace --bin flyball flags_in_the_docs` writes it.\n\n\
+             ## Flyball's own\n\n{}\n## Those of kube-controller-manager\n\n{}\n\
+             ## Without effect yet\n\n\
+             These are accepted. One warning at the start names those that are set.\n\n{}",
+            rows(&mut OWN.iter()),
+            rows(&mut kcm::flags::FLAGS.iter()),
+            idle.collect::<String>()
+        )
+    }
+
+    #[test]
+    fn the_flags_in_the_docs_are_those_of_the_command() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flags.md");
+        let page = page();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, &page).expect("the page is written");
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == page,
+            "docs/flags.md is out of date: BLESS=1 writes it"
+        );
+    }
+
     #[test]
     fn every_flag_of_kube_controller_manager_parses_with_its_default() {
         let golden = include_str!("../testdata/kcm-1.36-flags.txt");

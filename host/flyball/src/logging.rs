@@ -1,9 +1,11 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them.
+//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them, and `logging/repeats.rs` counts repeated
+//! ones.
 
 mod filter;
 mod line;
 mod recent;
+mod repeats;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use self::filter::Filter;
 pub(crate) use self::filter::{Module, modules};
-use self::line::{Format, SpanFields};
+use self::line::{Format, Formatter, SpanFields};
 pub(crate) use self::recent::Recent;
 use crate::config::LogOptions;
 
@@ -59,7 +61,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     tracing_subscriber::fmt::layer()
-        .event_format(format)
+        .event_format(Formatter::new(format))
         .fmt_fields(SpanFields)
         .with_ansi(is_colored)
         .with_writer(writer)

@@ -25,7 +25,7 @@ use crate::logging::Recent;
 /// then doesn't run at the same time.
 const KCM_LEASE: &str = "kube-controller-manager";
 /// Default name of the Lease of a process that runs only plugins.
-const OWN_LEASE: &str = "flyball";
+pub(crate) const OWN_LEASE: &str = "flyball";
 
 /// The controller whose objects have a period of their own.
 const NAMESPACES: &str = "namespace-controller";

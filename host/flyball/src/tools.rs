@@ -63,10 +63,14 @@ pub(crate) enum Tool {
     /// Print the service account and the RBAC roles of a plugin, for `kubectl apply -f -`
     ///
     /// Without a policy, the roles cover all that the plugin asks for; with one, the granted part
-    /// of it.
+    /// of it. With --host, they are those of the host itself.
     Rbac {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
-        plugin: PathBuf,
+        #[arg(required_unless_present = "of_host", conflicts_with = "of_host")]
+        plugin: Option<PathBuf>,
+        /// Print the roles that the host itself needs to run the plugins of the policy
+        #[arg(long = "host")]
+        of_host: bool,
         #[command(flatten)]
         host: admin::RunningHost,
         /// Policy: a TOML file or a folder of them
@@ -209,16 +213,23 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             .block_on(load::describe(&plugin, &host))
             .map(|described| grant::policy(&described.description).into()),
         Tool::Rbac {
-            plugin,
+            plugin: Some(plugin),
             host,
             policy,
             output,
+            ..
         } => {
             let described = runtime.block_on(load::describe(&plugin, &host));
             described
                 .and_then(|described| rbac::run(described, policy.as_deref(), output))
                 .map(Done::from)
         }
+        Tool::Rbac {
+            plugin: None,
+            policy,
+            output,
+            ..
+        } => rbac::of_host(policy.as_deref(), output).map(Done::from),
         Tool::New {
             name,
             lang,

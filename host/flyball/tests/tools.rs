@@ -228,6 +228,53 @@ fn a_plugin_needs_roles_only_if_the_policy_mentions_it_and_has_a_default_account
 }
 
 #[test]
+fn a_plugin_s_name_is_that_of_the_running_host_although_a_folder_has_it_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("hello")).expect("it is created");
+    for command in ["policy", "rbac"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_flyball"))
+            .args([command, "hello", "--admin-socket", "none.sock"])
+            .current_dir(&folder)
+            .output()
+            .expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("can't connect to a running host at none.sock"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_roles_of_the_host_need_no_plugin() {
+    let roles = json(&["rbac", "--host", "-o", "json"]);
+    let kinds: Vec<&Value> = roles["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|item| &item["kind"])
+        .collect();
+    let expected = [
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Role",
+        "RoleBinding",
+    ];
+    assert_eq!(kinds, expected);
+    let yaml = printed(&["rbac", "--host"]);
+    assert!(
+        yaml.starts_with("# The roles of a host as flyball-system/flyball"),
+        "{yaml}"
+    );
+    let said = String::from_utf8(flyball(&["rbac"]).stderr).expect("text");
+    assert!(said.contains("<PLUGIN>"), "{said}");
+}
+
+#[test]
 fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().join("project");

@@ -11,5 +11,20 @@ pub(crate) mod fence;
 pub(crate) mod incidents;
 pub(crate) mod lease;
 pub(crate) mod review;
+pub(crate) mod rights;
 pub(crate) mod service_account;
 pub(crate) mod user_agent;
+
+use self::rights::HostRight;
+
+/// The rights that the host needs beside listing and watching what plugins watch.
+pub fn host_rights() -> impl Iterator<Item = HostRight> {
+    [
+        lease::RIGHTS.as_slice(),
+        events::RIGHTS.as_slice(),
+        service_account::RIGHTS.as_slice(),
+        review::RIGHTS.as_slice(),
+    ]
+    .concat()
+    .into_iter()
+}

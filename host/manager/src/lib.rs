@@ -29,7 +29,9 @@ mod signer;
 mod writer;
 
 pub use admin::AdminHandle;
+pub use api::host_rights;
 pub use api::lease::{LeaderElection, LeaseLost};
+pub use api::rights::{HostRight, HostScope, HostVerb};
 pub use manager::{Manager, ManagerError, Migration, Options};
 pub use plugins::inspect::{Inspection, inspect};
 pub use plugins::load::{BuiltIn, PluginError};
@@ -41,3 +43,6 @@ pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Failure, Performance, Reconciled};
 pub use runtime::object_name::usual_plural;
 pub use signer::{AuthorityError, KeyError, Signer};
+
+/// The verbs that the host needs on what plugins watch.
+pub use flyball_cache::source::VERBS as WATCH_VERBS;

@@ -17,6 +17,41 @@ use tokio::time::{Duration, timeout};
 
 use crate::User;
 
+/// A right that a [`KubeReviewer`] needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReviewRight {
+    pub verb: &'static str,
+    pub group: &'static str,
+    pub resource: &'static str,
+    /// The namespace and the name of the only object; none if it is cluster-scoped.
+    pub object: Option<(&'static str, &'static str)>,
+}
+
+/// The rights that a [`KubeReviewer`] needs.
+pub const RIGHTS: [ReviewRight; 3] = [
+    ReviewRight {
+        verb: "create",
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        object: None,
+    },
+    ReviewRight {
+        verb: "create",
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        object: None,
+    },
+    ReviewRight {
+        verb: "get",
+        group: "",
+        resource: "configmaps",
+        object: Some(TRUST),
+    },
+];
+
+/// The namespace and the name of the ConfigMap with the trusted authorities.
+const TRUST: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
+
 /// The timeout of a request to the API server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent requests. Clients without credentials cause them, and each may need a connection of its own.
@@ -84,8 +119,8 @@ pub struct KubeReviewer {
 }
 
 impl KubeReviewer {
-    /// The client's user needs the role `system:auth-delegator`, and for the trusted authorities
-    /// the role `extension-apiserver-authentication-reader` in `kube-system`.
+    /// The client's user needs [`RIGHTS`], which the roles `system:auth-delegator`, and
+    /// `extension-apiserver-authentication-reader` in `kube-system`, contain.
     pub fn new(client: kube::Client) -> Self {
         let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
         Self { client, requests }
@@ -153,14 +188,12 @@ impl AccessReviewer for KubeReviewer {
 impl TrustLookup for KubeReviewer {
     fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
         Box::pin(async move {
-            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-            Ok(with_limits(
-                &self.requests,
-                api.get("extension-apiserver-authentication"),
-            )
-            .await?
-            .data
-            .unwrap_or_default())
+            let (namespace, name) = TRUST;
+            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+            Ok(with_limits(&self.requests, api.get(name))
+                .await?
+                .data
+                .unwrap_or_default())
         })
     }
 }

@@ -91,6 +91,9 @@ pub struct Description {
     /// always have the plugin's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event_source: String,
+    /// Asks for an event about each object that does not fit what the plugin reads. The plugin's SDK emits it, once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub malformed_events: bool,
     /// Version of the memo's schema. A reload with another version empties the memo.
     #[serde(default)]
     pub memo_schema: u32,

@@ -249,6 +249,11 @@ impl ApiError {
         self.reason == "AlreadyExists"
     }
 
+    /// True if the API server could not be reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.reason == HostReason::Unreachable.as_str()
+    }
+
     /// True if the host did not start the write because an earlier write of the batch failed.
     pub fn is_skipped(&self) -> bool {
         self.reason == HostReason::Skipped.as_str()

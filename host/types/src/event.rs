@@ -22,6 +22,9 @@ pub struct EventOptions {
     /// The resource version of the object that the event is about, as it was read; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
+    /// Drops the event if the plugin has emitted the same one, about the same object, within the last hour.
+    #[serde(skip_serializing_if = "is_false")]
+    pub once: bool,
 }
 
 /// Identifies an object.
@@ -64,6 +67,10 @@ impl EventOptions {
     }
 }
 
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +87,7 @@ mod tests {
             related: Some(related),
             annotations: BTreeMap::from([("a".into(), "b".into())]),
             resource_version: "7".into(),
+            once: true,
         };
         assert_eq!(
             EventOptions::parse(&options.to_document()).unwrap(),

@@ -21,9 +21,10 @@ pub(crate) fn expand(view: &View) -> TokenStream {
         Some(below) => below,
     });
     let count = fields.len();
-    let has_filters = view.tree.has_filters();
-    let tree = node(&view.tree);
+    let (has_filters, has_many) = (view.tree.has_filters(), view.tree.has_many());
+    let tree = node(&view.tree, false);
     let arms = fields.iter().enumerate().map(fill);
+    let push = has_many.then(|| push(fields));
     quote! {
         #[automatically_derived]
         const _: () = {
@@ -39,6 +40,7 @@ pub(crate) fn expand(view: &View) -> TokenStream {
                 const COUNT: usize = #count;
                 const PATHS: &'static [&'static str] = &[#(#paths),*];
                 const HAS_FILTERS: bool = #has_filters;
+                const HAS_MANY: bool = #has_many;
                 const TREE: derive::Node = #tree;
 
                 fn fill<'de, D: derive::Deserializer<'de>>(
@@ -52,6 +54,8 @@ pub(crate) fn expand(view: &View) -> TokenStream {
                     }
                     ::core::result::Result::Ok(())
                 }
+
+                #push
             }
 
             impl<'de> derive::Deserialize<'de> for #name {
@@ -67,29 +71,66 @@ pub(crate) fn expand(view: &View) -> TokenStream {
 
 /// The match arm that fills a field. It has the span of the field's type, so that errors about the
 /// type point there.
-fn fill((slot, Field { name, ty, .. }): (usize, &Field)) -> TokenStream {
+fn fill((slot, field): (usize, &Field)) -> TokenStream {
+    let Field {
+        name, ty, is_many, ..
+    } = field;
     let span = Span::call_site().located_at(ty.span());
-    quote_spanned! {span=>
-        #slot => self.#name = derive::value_or_default::<#ty, D>(value)?,
+    match is_many {
+        false => quote_spanned! {span=>
+            #slot => self.#name = derive::value_or_default::<#ty, D>(value)?,
+        },
+        true => quote_spanned! {span=>
+            #slot => self.#name = derive::values::<#ty, D>(value)?,
+        },
     }
 }
 
-fn node(tree: &Tree) -> TokenStream {
+/// The function that adds a value to a field whose path has a `[*]`.
+fn push(fields: &[Field]) -> TokenStream {
+    let many = fields.iter().enumerate().filter(|(_, field)| field.is_many);
+    let arms = many.map(|(slot, Field { name, ty, .. })| {
+        let span = Span::call_site().located_at(ty.span());
+        quote_spanned! {span=>
+            #slot => derive::push::<#ty, D>(&mut self.#name, value),
+        }
+    });
+    quote! {
+        fn push<'de, D: derive::Deserializer<'de>>(
+            &mut self,
+            slot: usize,
+            value: D,
+        ) -> ::core::result::Result<(), D::Error> {
+            match slot {
+                #(#arms)*
+                _ => ::core::unreachable!(),
+            }
+        }
+    }
+}
+
+/// `is_many` is whether the tree is below a `[*]`.
+fn node(tree: &Tree, is_many: bool) -> TokenStream {
     match tree {
+        Tree::Slot { slot, .. } if is_many => quote!(derive::Node::Element(#slot)),
         Tree::Slot { slot, .. } => quote!(derive::Node::Slot(#slot)),
         Tree::Object(fields) => {
             let fields = fields.iter().map(|(name, below)| {
-                let below = node(below);
+                let below = node(below, is_many);
                 quote!((#name, #below))
             });
             quote!(derive::Node::Object(&[#(#fields),*]))
         }
         Tree::List(elements) => {
             let elements = elements.iter().map(|(Filter { field, value }, below)| {
-                let below = node(below);
+                let below = node(below, is_many);
                 quote!((#field, #value, #below))
             });
             quote!(derive::Node::List(&[#(#elements),*]))
+        }
+        Tree::Each(below) => {
+            let below = node(below, true);
+            quote!(derive::Node::Each(&#below))
         }
     }
 }

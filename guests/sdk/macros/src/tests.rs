@@ -73,7 +73,6 @@ fn a_misspelt_path_is_rejected() {
         ("spec..replicas", "`spec..replicas` is not a field path"),
         ("spec.containers[0]", "is not a field path"),
         (".", "no field for the whole object"),
-        ("spec.containers[*].name", "`[*]` stands for many values"),
     ] {
         let error = error(&view(&format!(r#"#[view(path = "{path}")] a: i32"#)));
         assert!(error.contains(message), "{path}: {error}");
@@ -106,6 +105,17 @@ fn two_fields_that_read_the_same_part_of_an_object_are_rejected() {
             "a.c",
             "`a[x=y].b` reads a list where this path reads an object",
         ),
+        (
+            "a[*].b",
+            "a[x=y].c",
+            "`a[*].b` reads each element where this path reads one",
+        ),
+        (
+            "a.b",
+            "a[*]",
+            "`a.b` reads one element where this path reads each",
+        ),
+        ("a[*]", "a[*].b", "this path lies below `a[*]`"),
     ] {
         let error = error(&view(&format!(
             r#"#[view(path = "{one}")] a: i32, #[view(path = "{other}")] b: i32"#
@@ -124,10 +134,14 @@ fn disjoint_paths_are_accepted() {
            #[view(path = "spec.a['c']")] e: i32,
            #[view(path = "list[x=y].a")] f: i32,
            #[view(path = "list[x=y].b")] g: i32,
-           #[view(path = "list[x=z]")] h: i32"#,
+           #[view(path = "list[x=z]")] h: i32,
+           #[view(path = "all[*].a")] i: Vec<i32>,
+           #[view(path = "all[*].b[*]")] j: Vec<i32>"#,
     );
     let input: DeriveInput = syn::parse_str(&source).expect("the source is a struct");
     let view = View::parse(&input).expect("the paths are disjoint");
-    assert_eq!(view.fields.len(), 8);
-    assert!(view.tree.has_filters());
+    assert_eq!(view.fields.len(), 10);
+    assert!(view.tree.has_filters() && view.tree.has_many());
+    let many = view.fields.iter().filter(|field| field.is_many);
+    assert_eq!(many.count(), 2);
 }

@@ -12,6 +12,8 @@ pub(crate) enum Tree {
     Object(Vec<(Box<str>, Tree)>),
     /// The value is a list. Each filter reads the first element that it matches.
     List(Vec<(Filter, Tree)>),
+    /// The value is a list or a map. Each element, or each value of the map, is read.
+    Each(Box<Tree>),
 }
 
 impl Default for Tree {
@@ -45,31 +47,38 @@ impl Tree {
                 "this path lies below `{path}`, which another field reads"
             ));
         }
-        if matches!((&*self, first), (Self::Object(fields), Step::Where(_)) if fields.is_empty()) {
-            *self = Self::List(Vec::new());
+        if matches!(&*self, Self::Object(fields) if fields.is_empty()) {
+            match first {
+                Step::Field(_) => {}
+                Step::Where(_) => *self = Self::List(Vec::new()),
+                Step::Each => *self = Self::Each(Box::default()),
+            }
         }
+        let other = self.any_path().unwrap_or_default();
         let below = match (self, first) {
             (Self::Object(fields), Step::Field(name)) => child(fields, name),
             (Self::List(elements), Step::Where(filter)) => child(elements, filter),
-            (_, Step::Each) => {
-                return fail(
-                    "`[*]` stands for many values, and the field holds one: end the path before \
-                     it, and name what is read of each element in `fields(\"[*].name\")`"
-                        .into(),
-                );
-            }
-            (Self::List(elements), Step::Field(_)) => {
-                let other = elements.first().and_then(|(_, below)| below.any_path());
+            (Self::Each(below), Step::Each) => below,
+            (Self::List(_), Step::Field(_)) => {
                 return fail(format!(
-                    "`{}` reads a list where this path reads an object",
-                    other.unwrap_or_default()
+                    "`{other}` reads a list where this path reads an object"
                 ));
             }
-            (Self::Object(fields), Step::Where(_)) => {
-                let other = fields.first().and_then(|(_, below)| below.any_path());
+            (Self::Object(_), Step::Where(_)) => {
                 return fail(format!(
-                    "`{}` reads an object where this path reads a list",
-                    other.unwrap_or_default()
+                    "`{other}` reads an object where this path reads a list"
+                ));
+            }
+            (Self::Each(_), _) => {
+                return fail(format!(
+                    "`{other}` reads each element where this path reads one: read all in one field, with \
+                     `fields(...)` for what is read of each"
+                ));
+            }
+            (_, Step::Each) => {
+                return fail(format!(
+                    "`{other}` reads one element where this path reads each: read all in one field, with \
+                     `fields(...)` for what is read of each"
                 ));
             }
             (Self::Slot { .. }, _) => unreachable!("a slot was rejected above"),
@@ -83,6 +92,7 @@ impl Tree {
             Self::Slot { path, .. } => Some(path.clone()),
             Self::Object(fields) => fields.first()?.1.any_path(),
             Self::List(elements) => elements.first()?.1.any_path(),
+            Self::Each(below) => below.any_path(),
         }
     }
 
@@ -91,6 +101,17 @@ impl Tree {
             Self::Slot { .. } => false,
             Self::Object(fields) => fields.iter().any(|(_, tree)| tree.has_filters()),
             Self::List(_) => true,
+            Self::Each(below) => below.has_filters(),
+        }
+    }
+
+    /// Whether a path has a `[*]`.
+    pub(crate) fn has_many(&self) -> bool {
+        match self {
+            Self::Slot { .. } => false,
+            Self::Object(fields) => fields.iter().any(|(_, tree)| tree.has_many()),
+            Self::List(elements) => elements.iter().any(|(_, tree)| tree.has_many()),
+            Self::Each(_) => true,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parses a struct and its `#[view(...)]` attributes, and checks its paths.
 
-use flyball_types::{FieldPath, Kind};
+use flyball_types::{FieldPath, Kind, Step};
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Type};
 
@@ -20,6 +20,8 @@ pub(crate) struct Field<'a> {
     pub(crate) name: &'a Ident,
     pub(crate) ty: &'a Type,
     pub(crate) path: String,
+    /// Whether the path has a `[*]`, so that the field holds many values.
+    pub(crate) is_many: bool,
     /// The full paths below `path` that are read, if the attribute has `fields`.
     pub(crate) narrowed: Option<Vec<String>>,
 }
@@ -48,6 +50,7 @@ impl<'a> View<'a> {
                 name,
                 ty: &field.ty,
                 path: path.value(),
+                is_many: steps.steps().contains(&Step::Each),
                 narrowed,
             });
         }

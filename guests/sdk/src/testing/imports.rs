@@ -122,7 +122,11 @@ impl Imports for Cluster {
             message: message.into(),
             options: options.clone(),
         };
-        self.state.borrow_mut().events.push(event);
+        let mut state = self.state.borrow_mut();
+        if event.options.once && !state.once.insert(event.identity()) {
+            return;
+        }
+        state.events.push(event);
     }
 
     fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {

@@ -58,6 +58,20 @@ pub struct Event {
     pub options: EventOptions,
 }
 
+/// What makes two events the same one: the object's kind, namespace, name and UID, and the event's type, reason and message.
+pub(super) type EventIdentity = [String; 7];
+
+impl Event {
+    pub(super) fn identity(&self) -> EventIdentity {
+        let about = &self.about;
+        let object = [&about.kind, &about.namespace, &about.name, &about.uid];
+        let [kind, namespace, name, uid] = object.map(String::clone);
+        let [event_type, reason, message] =
+            [&self.event_type, &self.reason, &self.message].map(String::clone);
+        [kind, namespace, name, uid, event_type, reason, message]
+    }
+}
+
 /// `Normal SuccessfulCreate Created pod: web-1`
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,15 +7,19 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Write};
+use std::time::Instant;
 
 use flyball_types::{error_chain, quoted};
 use jiff::Timestamp;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use super::repeats::Repeats;
 
 /// Bytes of a message, and of each value, that a line shows.
 const MAX_TEXT: usize = 16 * 1024;
@@ -31,11 +35,80 @@ pub(super) enum Format {
 pub(super) struct SpanFields;
 
 /// The message and the fields of an event.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Values {
     message: String,
     /// The values as they are written: quoted, a number or a boolean.
     fields: Vec<(&'static str, String)>,
+}
+
+/// A line, up to its time.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) level: Level,
+    target: &'static str,
+    values: Values,
+}
+
+impl Line {
+    fn of(event: &Event<'_>) -> Self {
+        let metadata = event.metadata();
+        Self {
+            level: *metadata.level(),
+            target: metadata.target(),
+            values: Values::of(event),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn new(level: Level, target: &'static str, message: &str) -> Self {
+        let values = Values {
+            message: message.to_owned(),
+            ..Values::default()
+        };
+        Self {
+            level,
+            target,
+            values,
+        }
+    }
+
+    /// The message and the fields.
+    #[cfg(test)]
+    pub(super) fn to_text(&self) -> String {
+        self.values.to_string()
+    }
+
+    pub(super) fn target(&self) -> &'static str {
+        self.target
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.values.message
+    }
+
+    /// The names and the values of the fields.
+    pub(super) fn fields(&self) -> &[(&'static str, String)] {
+        &self.values.fields
+    }
+
+    /// Adds a field.
+    pub(super) fn push(&mut self, name: &'static str, text: &str) {
+        self.values.fields.push((name, quoted(text)));
+    }
+}
+
+/// Writes the lines of the log, and counts those that are repeated.
+pub(super) struct Formatter {
+    format: Format,
+    repeats: Repeats,
+}
+
+impl Formatter {
+    pub(super) fn new(format: Format) -> Self {
+        let repeats = Repeats::default();
+        Self { format, repeats }
+    }
 }
 
 impl Values {
@@ -126,7 +199,7 @@ impl<'w> FormatFields<'w> for SpanFields {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Format
+impl<S, N> FormatEvent<S, N> for Formatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -134,18 +207,23 @@ where
     fn format_event(
         &self,
         context: &FmtContext<'_, S, N>,
-        writer: Writer<'_>,
+        mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (now, mut values) = (Timestamp::now(), Values::of(event));
+        let (now, mut line) = (Timestamp::now(), Line::of(event));
         let spans = spans(context);
         if !spans.is_empty() {
-            values.fields.push(("spans", quoted(&spans)));
+            line.push("spans", &spans);
         }
-        match self {
-            Self::Text => write_text(writer, now, event.metadata(), &values),
-            Self::Json => write_json(writer, now, event.metadata(), &values),
-        }
+        // Whoever debugs wants each line.
+        let lines = match LevelFilter::current() >= LevelFilter::DEBUG {
+            true => vec![line],
+            false => self.repeats.note(line, Instant::now()),
+        };
+        lines.iter().try_for_each(|line| match self.format {
+            Format::Text => write_text(&mut writer, now, line),
+            Format::Json => write_json(&mut writer, now, line),
+        })
     }
 }
 
@@ -166,18 +244,16 @@ where
     spans.join(" > ")
 }
 
-fn write_text(
-    mut writer: Writer<'_>,
-    now: Timestamp,
-    metadata: &Metadata<'_>,
-    values: &Values,
-) -> fmt::Result {
-    let level = metadata.level();
+fn write_text(writer: &mut Writer<'_>, now: Timestamp, line: &Line) -> fmt::Result {
+    let Line {
+        level,
+        target,
+        values,
+    } = line;
     let (color, reset) = match writer.has_ansi_escapes() {
         true => (color(level), "\x1b[0m"),
         false => ("", ""),
     };
-    let target = metadata.target();
     writeln!(
         writer,
         "{now:.6} {color}{level:>5}{reset} {target}: {values}"
@@ -194,13 +270,13 @@ fn color(level: &Level) -> &'static str {
     }
 }
 
-fn write_json(
-    mut writer: Writer<'_>,
-    now: Timestamp,
-    metadata: &Metadata<'_>,
-    values: &Values,
-) -> fmt::Result {
-    let (level, message) = (metadata.level(), quoted(&values.message));
+fn write_json(writer: &mut Writer<'_>, now: Timestamp, line: &Line) -> fmt::Result {
+    let Line {
+        level,
+        target,
+        values,
+    } = line;
+    let message = quoted(&values.message);
     write!(
         writer,
         r#"{{"timestamp":"{now:.6}","level":"{level}","message":{message}"#
@@ -208,7 +284,7 @@ fn write_json(
     for (name, value) in &values.fields {
         write!(writer, ",{}:{value}", quoted(name))?;
     }
-    writeln!(writer, r#","target":{}}}"#, quoted(metadata.target()))
+    writeln!(writer, r#","target":{}}}"#, quoted(target))
 }
 
 #[cfg(test)]

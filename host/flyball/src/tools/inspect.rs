@@ -101,6 +101,12 @@ fn text(file: &Path, inspection: &Inspection, interface: &Interface) -> String {
     wants(description)
         .iter()
         .for_each(|want| page.item("wants", want));
+    if description.malformed_events {
+        page.item(
+            "emits",
+            "an event about each object that does not fit what it reads",
+        );
+    }
     for (key, value) in &description.config {
         let default = value
             .default

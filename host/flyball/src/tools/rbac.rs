@@ -3,7 +3,10 @@
 //! Each permission that the plugin asks for is combined with each rule of the policy that allows
 //! it (`rbac/needs.rs`). A rule without namespaces becomes a rule of the ClusterRole; a rule with
 //! namespaces becomes a rule of a Role in each of them.
+//!
+//! `flyball rbac --host` prints the roles of the host itself (`rbac/host.rs`).
 
+mod host;
 mod needs;
 
 use std::collections::BTreeMap;
@@ -24,6 +27,8 @@ use serde_json::{Value, json};
 
 use super::{Manifests, output};
 use needs::{Needs, Rules, SIGNER_VERBS};
+
+pub(super) use host::run as of_host;
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -74,13 +79,26 @@ pub(super) fn run(
     if !has_policy {
         needs.note("No policy was given: these roles grant all that the plugin asks for.");
     }
-    let objects = needs.objects(name, account);
+    let objects = needs.objects(&format!("flyball:{name}"), account);
+    let comment = needs.comment(&of_plugin(name, account));
+    manifests(format, &comment, &objects)
+}
+
+fn manifests(format: Manifests, comment: &str, objects: &[Value]) -> anyhow::Result<String> {
     Ok(match format {
         Manifests::Json => {
             output::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
         }
-        Manifests::Yaml => needs.comment(name, account) + &output::yaml(&objects)?,
+        Manifests::Yaml => comment.to_owned() + &output::yaml(objects)?,
     })
+}
+
+/// Says what the roles of a plugin are.
+fn of_plugin(name: &str, (namespace, account): (&str, &str)) -> [String; 2] {
+    [
+        format!("The roles of the plugin {name} as {namespace}/{account}."),
+        "The host itself needs roles too: `flyball rbac --host --policy PATH` prints them.".into(),
+    ]
 }
 
 fn asks_for_all_kinds(description: &Description) -> bool {
@@ -92,8 +110,7 @@ fn asks_for_all_kinds(description: &Description) -> bool {
 
 impl Needs {
     /// The namespace of accounts if it is Flyball's own, the account, its roles and their bindings.
-    fn objects(&self, name: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
-        let role = format!("flyball:{name}");
+    fn objects(&self, role: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
         let subjects = Some(vec![Subject {
             kind: "ServiceAccount".into(),
             name: account.into(),
@@ -103,7 +120,7 @@ impl Needs {
         let role_ref = |kind: &str| RoleRef {
             api_group: Some(RBAC_GROUP.into()),
             kind: kind.into(),
-            name: role.clone(),
+            name: role.into(),
         };
         let mut objects = Vec::new();
         if namespace == ACCOUNTS_NAMESPACE {
@@ -117,22 +134,22 @@ impl Needs {
             ..ServiceAccount::default()
         }));
         objects.push(to_value(&ClusterRole {
-            metadata: metadata(&role, None),
+            metadata: metadata(role, None),
             rules: Some(policy_rules(&self.everywhere)),
             ..ClusterRole::default()
         }));
         objects.push(to_value(&ClusterRoleBinding {
-            metadata: metadata(&role, None),
+            metadata: metadata(role, None),
             role_ref: role_ref("ClusterRole"),
             subjects: subjects.clone(),
         }));
         for (place, rules) in &self.within {
             objects.push(to_value(&Role {
-                metadata: metadata(&role, Some(place)),
+                metadata: metadata(role, Some(place)),
                 rules: Some(policy_rules(rules)),
             }));
             objects.push(to_value(&RoleBinding {
-                metadata: metadata(&role, Some(place)),
+                metadata: metadata(role, Some(place)),
                 role_ref: role_ref("Role"),
                 subjects: subjects.clone(),
             }));
@@ -140,12 +157,8 @@ impl Needs {
         objects
     }
 
-    fn comment(&self, name: &str, (namespace, account): (&str, &str)) -> String {
-        let first = [
-            format!("The roles of the plugin {name} as {namespace}/{account}."),
-            "The host itself needs more: `create` of serviceaccounts/token for this account, `create` of".into(),
-            "subjectaccessreviews, and `list` and `watch` of all kinds that plugins watch.".into(),
-        ];
+    /// The sentences and the notes, as comments in YAML.
+    fn comment(&self, first: &[String]) -> String {
         first
             .iter()
             .chain(&self.notes)
@@ -431,8 +444,8 @@ mod tests {
         let description = Description::read(DOCUMENT).expect("it is valid");
         let policy = Policy::parse(Path::new("p"), &policy).expect("it is valid");
         let needs = Needs::of(&description, &policy.plugins["a"]);
-        let objects = needs.objects("a", ("flyball", namespace));
-        let text = needs.comment("a", ("flyball", namespace))
+        let objects = needs.objects("flyball:a", ("flyball", namespace));
+        let text = needs.comment(&of_plugin("a", ("flyball", namespace)))
             + &output::yaml(&objects).expect("it is written");
         let read: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
         assert_eq!(read, objects, "{text}");

@@ -18,6 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::api::credentials::Credentials;
 use crate::api::fence::{self, Fence};
+use crate::api::rights::HostRight;
 use crate::limits::stop::Stoppable;
 use crate::policy::access::{Access, MayWrite};
 
@@ -104,26 +105,20 @@ impl ApiRequest {
         Self { accept, ..self }
     }
 
-    /// A GET of the host's own. Guests' requests need the policy's decision: see [`ApiRequest::read`].
-    pub(super) fn get(path: impl Into<String>) -> Self {
-        Self::new(Method::GET, path, "application/json", Bytes::new())
-    }
-
-    pub(super) fn post(path: impl Into<String>, body: Bytes) -> Self {
-        Self::new(Method::POST, path, "application/json", body)
-    }
-
-    pub(super) fn put(path: impl Into<String>, body: Bytes) -> Self {
-        Self::new(Method::PUT, path, "application/json", body)
-    }
-
-    pub(super) fn patch(path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
-        Self::new(Method::PATCH, path, content_type, body)
+    /// A request of the host's own, which needs this right. Guests' requests need the policy's decision: see
+    /// [`ApiRequest::read`].
+    pub(super) fn own(right: HostRight, path: impl Into<String>, body: Bytes) -> Self {
+        Self::new(right.verb.method(), path, "application/json", body)
     }
 
     /// A GET for a guest.
     pub(crate) fn read(path: impl Into<String>, _: &Access) -> Self {
-        Self::get(path)
+        Self::new(Method::GET, path, "application/json", Bytes::new())
+    }
+
+    #[cfg(test)]
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, "application/json", Bytes::new())
     }
 
     /// A write for a guest. The body of a DELETE is its options.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::connection::connect;
-use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource};
+use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, Reachability};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::MetricsError;
 use tokio::sync::watch;
-use tower::Layer;
 use tower::util::BoxCloneSyncService;
+use tower::{Layer, ServiceExt as _};
 
 use crate::api::client::ApiClient;
 use crate::api::fence::Fence;
@@ -82,10 +82,19 @@ impl Cluster {
         metrics: &Metrics,
     ) -> Result<Self, ClusterError> {
         let metrics = metrics.rest_client()?;
+        let reachability = Arc::<Reachability>::default();
         let connect = |config: &kube::Config| {
             let connection =
                 connect(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
-            Ok::<_, ClusterError>(BoxCloneSyncService::new(metrics.layer().layer(connection)))
+            let reachability = reachability.clone();
+            let noted = connection.map_result(move |answer: Result<_, tower::BoxError>| {
+                match &answer {
+                    Ok(_) => reachability.restored(),
+                    Err(error) => reachability.lost(&**error),
+                }
+                answer
+            });
+            Ok::<_, ClusterError>(BoxCloneSyncService::new(metrics.layer().layer(noted)))
         };
         let mut without_credentials = config.clone();
         without_credentials.auth_info = kube::config::AuthInfo::default();
@@ -96,7 +105,10 @@ impl Cluster {
         }
         let source = Arc::new(KubeSource::new(connect(&watching)?));
         Ok(Self {
-            factory: Arc::new(InformerFactory::new(source.clone())),
+            factory: Arc::new(InformerFactory::sharing(
+                source.clone(),
+                reachability.clone(),
+            )),
             discovery: Arc::new(Discovery::new(source)),
             connection: connect(config)?,
             bare: connect(&without_credentials)?,

@@ -20,7 +20,21 @@ use tokio::time::Instant;
 
 use self::correlator::{Correlated, Correlator};
 use crate::api::client::{ApiClient, ApiRequest, Failed};
+use crate::api::rights::{HostRight, HostScope, HostVerb};
 use crate::limits::rate::RateGate;
+
+/// The host records events about its lease, and about the accounts of plugins.
+const CREATE: HostRight = HostRight {
+    verb: HostVerb::Create,
+    group: "",
+    resource: "events",
+    scope: HostScope::LeaseAndAccountNamespaces,
+};
+const PATCH: HostRight = HostRight {
+    verb: HostVerb::Patch,
+    ..CREATE
+};
+pub(super) const RIGHTS: [HostRight; 2] = [CREATE, PATCH];
 
 /// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
@@ -189,11 +203,9 @@ impl Sending {
             let path = events
                 .object(namespace, &correlated.name, "")
                 .map_err(invalid)?;
-            let call = ApiRequest::patch(
-                path,
-                "application/strategic-merge-patch+json",
-                Bytes::from(object::patch(correlated).to_string()),
-            );
+            let patch = Bytes::from(object::patch(correlated).to_string());
+            let call = ApiRequest::own(PATCH, path, patch)
+                .content_type("application/strategic-merge-patch+json");
             match self.send_request(call).await {
                 // It has expired, or was never created: it is created below, with the same name and count.
                 Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
@@ -201,7 +213,8 @@ impl Sending {
             }
         }
         let body = object::object(correlated, namespace, &self.source)?;
-        self.send_request(ApiRequest::post(collection, Bytes::from(body.to_string())))
+        let body = Bytes::from(body.to_string());
+        self.send_request(ApiRequest::own(CREATE, collection, body))
             .await
     }
 

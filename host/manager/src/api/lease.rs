@@ -20,7 +20,25 @@ use tokio_util::sync::CancellationToken;
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::api::events::{Event, Recorder};
 use crate::api::fence::{self, Fence, Term};
+use crate::api::rights::{HostRight, HostScope, HostVerb};
 use record::{Claim, Observed, claim};
+
+const GET: HostRight = HostRight {
+    verb: HostVerb::Get,
+    group: "coordination.k8s.io",
+    resource: "leases",
+    scope: HostScope::Lease,
+};
+const UPDATE: HostRight = HostRight {
+    verb: HostVerb::Update,
+    ..GET
+};
+const CREATE: HostRight = HostRight {
+    verb: HostVerb::Create,
+    scope: HostScope::LeaseNamespace,
+    ..GET
+};
+pub(super) const RIGHTS: [HostRight; 3] = [GET, UPDATE, CREATE];
 
 /// A clock that counts the time for which the machine or the process was suspended.
 type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -258,7 +276,10 @@ impl Elector {
             }
         }
         let asked = (self.clock)();
-        let lease = match self.send(ApiRequest::get(self.path())).await {
+        let lease = match self
+            .send(ApiRequest::own(GET, self.path(), Bytes::new()))
+            .await
+        {
             Ok(lease) => lease,
             Err(error) if error.is_not_found() => return self.create(asked).await.map(|()| None),
             Err(error) => return Err(error),
@@ -280,7 +301,7 @@ impl Elector {
             &self.holder_identity,
             self.election.lease_duration,
         );
-        let call = ApiRequest::put(self.path(), Bytes::from(lease.to_string()));
+        let call = ApiRequest::own(UPDATE, self.path(), Bytes::from(lease.to_string()));
         let lease = self.send(call).await?;
         self.taken(lease, asked);
         Ok(())
@@ -299,7 +320,7 @@ impl Elector {
         });
         record::take(&mut lease, &self.holder_identity, *lease_duration);
         lease["spec"]["leaseTransitions"] = 0.into();
-        let call = ApiRequest::post(self.collection(), Bytes::from(lease.to_string()));
+        let call = ApiRequest::own(CREATE, self.collection(), Bytes::from(lease.to_string()));
         let lease = self.send(call).await?;
         self.taken(lease, asked);
         Ok(())
@@ -324,7 +345,7 @@ impl Elector {
             return;
         };
         record::give_up(&mut observed.lease);
-        let call = ApiRequest::put(self.path(), Bytes::from(observed.lease.to_string()));
+        let call = ApiRequest::own(UPDATE, self.path(), Bytes::from(observed.lease.to_string()));
         if let Err(error) = self.send(call).await {
             tracing::debug!(%error, "can't give up the lease: it ends after its duration");
         }

@@ -7,6 +7,15 @@ use flyball_types::{ApiError, Effect};
 use serde_json::{Value, json};
 
 use crate::api::client::{ApiClient, ApiRequest};
+use crate::api::rights::{HostRight, HostScope, HostVerb};
+
+const REVIEW: HostRight = HostRight {
+    verb: HostVerb::Create,
+    group: "authorization.k8s.io",
+    resource: "subjectaccessreviews",
+    scope: HostScope::Cluster,
+};
+pub(super) const RIGHTS: [HostRight; 1] = [REVIEW];
 
 /// A read to review.
 pub(crate) struct Reading<'a> {
@@ -63,7 +72,8 @@ impl<'a> Reading<'a> {
 
     async fn may(&self, host: &ApiClient, verb: &str) -> Result<bool, ApiError> {
         let answer = host
-            .send(ApiRequest::post(
+            .send(ApiRequest::own(
+                REVIEW,
                 "/apis/authorization.k8s.io/v1/subjectaccessreviews",
                 self.question(verb),
             ))

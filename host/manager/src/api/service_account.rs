@@ -14,6 +14,20 @@ use tokio::time::Instant;
 
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::api::credentials::Credentials;
+use crate::api::rights::{HostRight, HostScope, HostVerb};
+
+const TOKEN: HostRight = HostRight {
+    verb: HostVerb::Create,
+    group: "",
+    resource: "serviceaccounts/token",
+    scope: HostScope::Accounts,
+};
+const CREATE: HostRight = HostRight {
+    resource: "serviceaccounts",
+    scope: HostScope::AccountNamespaces,
+    ..TOKEN
+};
+pub(super) const RIGHTS: [HostRight; 2] = [TOKEN, CREATE];
 
 /// The lifetime that the host requests, as kube-controller-manager does.
 const LIFETIME: Duration = Duration::from_secs(3600);
@@ -85,10 +99,11 @@ impl ServiceAccount {
             "spec": {"expirationSeconds": LIFETIME.as_secs()},
         });
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
-        let answer = Box::pin(
-            self.host
-                .send(ApiRequest::post(path, Bytes::from(body.to_string()))),
-        )
+        let answer = Box::pin(self.host.send(ApiRequest::own(
+            TOKEN,
+            path,
+            Bytes::from(body.to_string()),
+        )))
         .await?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let granted = answer["spec"]["expirationSeconds"]
@@ -116,7 +131,7 @@ impl ServiceAccount {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         match Box::pin(
             self.host
-                .send(ApiRequest::post(path, Bytes::from(body.to_string()))),
+                .send(ApiRequest::own(CREATE, path, Bytes::from(body.to_string()))),
         )
         .await
         {

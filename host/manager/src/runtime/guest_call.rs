@@ -63,6 +63,11 @@ impl GuestCall {
         self.journal.summary()
     }
 
+    /// Whether a write was not sent because the API server could not be reached.
+    pub(crate) fn has_lost_server(&self) -> bool {
+        self.journal.has_lost_server()
+    }
+
     /// Returns the objects that it wrote.
     pub(crate) fn take_touched(&self) -> Vec<Touched> {
         self.journal.take_touched()

@@ -212,7 +212,11 @@ impl Worker {
         result: &Result<Outcome, CallError>,
     ) {
         let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
-        if is_well && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG) {
+        // A server that can't be reached has one line for all keys of all plugins: see `Reachability`.
+        let is_shared = matches!(result, Ok(Outcome::Failed(_))) && call.has_lost_server();
+        if (is_well || is_shared)
+            && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG)
+        {
             return;
         }
         if !self.context.limits.log_lines.pass() {
@@ -229,6 +233,12 @@ impl Worker {
                 tracing::debug!(
                     target: "flyball::reconcile",
                     controller, key, why, coalesced, wrote, took_ms, queued_ms, "reconciled"
+                );
+            }
+            Ok(Outcome::Failed(message)) if is_shared => {
+                tracing::debug!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed: {message}"
                 );
             }
             Ok(Outcome::Failed(message)) => {

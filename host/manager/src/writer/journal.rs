@@ -37,6 +37,7 @@ struct State {
     done: BTreeMap<What, Names>,
     touched: Vec<Touched>,
     unknown: BTreeSet<Kind>,
+    has_lost_server: bool,
 }
 
 /// A verb, a kind's short name and a subresource.
@@ -98,8 +99,13 @@ impl Journal {
             Err(error) if error.effect == Effect::Unknown => {
                 state.unknown.insert(kind.clone());
             }
-            Err(_) => {}
+            Err(error) => state.has_lost_server |= error.is_unreachable(),
         }
+    }
+
+    /// Whether a write was not sent because the API server could not be reached.
+    pub(crate) fn has_lost_server(&self) -> bool {
+        self.state.lock().has_lost_server
     }
 
     /// Returns the kinds of the writes whose effect is unknown.
@@ -243,5 +249,24 @@ mod tests {
         assert_eq!(journal.summary(), "");
         assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
         assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+
+    #[test]
+    fn only_a_server_that_can_t_be_reached_is_lost() {
+        let pod = Kind::new("", "v1", "Pod");
+        for (error, is_lost) in [
+            (ApiError::unreachable("refused"), true),
+            (ApiError::timeout("cut"), false),
+            (
+                ApiError::of_server(503, "ServiceUnavailable", "full"),
+                false,
+            ),
+            (ApiError::fenced(), false),
+        ] {
+            let journal = Journal::default();
+            let write = write(Operation::Delete, "");
+            journal.record(&write, &pod, "a", Err(&error));
+            assert_eq!(journal.has_lost_server(), is_lost, "{error}");
+        }
     }
 }

@@ -77,9 +77,9 @@ impl Description {
             .find(|import| !IMPORTS.contains(&import.as_str()))
         {
             Some(import) => Err(format!(
-                "the import `{}` is unknown: the imports that need a grant are {}",
+                "the import `{}` is unknown: {}",
                 shown(import),
-                IMPORTS.join(", ")
+                meant(import, &IMPORTS)
             )),
             None => Ok(()),
         }
@@ -214,7 +214,7 @@ impl Description {
         if !discovered.errors.is_empty() && !is_counter {
             return Err(format!(
                 "`errors` names `{}`, which is not a counter among the metrics",
-                discovered.errors
+                shown(&discovered.errors)
             ));
         }
         if !watch.field_selector.is_empty() {
@@ -237,14 +237,11 @@ impl Description {
     fn check_indexes(&self) -> Checked {
         let watched = self.watched_kinds();
         for index in &self.indexes {
-            if !watched.contains(&index.kind) {
-                return Err(format!(
-                    "the index `{}` is over {}, which is not watched",
-                    index.name, index.kind
-                ));
-            }
+            check_watched(&index.kind, &watched).map_err(|problem| {
+                format!("the index `{}` is over {problem}", shown(&index.name))
+            })?;
             check_path(&index.path)
-                .map_err(|problem| format!("the index `{}`: {problem}", index.name))?;
+                .map_err(|problem| format!("the index `{}`: {problem}", shown(&index.name)))?;
         }
         Ok(())
     }
@@ -368,9 +365,9 @@ impl Mapping {
             To::Selecting { kind, path, whose } => {
                 check_path(path)?;
                 check_values(whose)?;
-                check_watched(kind, watched)
+                check_target(kind, watched)
             }
-            To::InNamespace { kind } | To::All { kind } => check_watched(kind, watched),
+            To::InNamespace { kind } | To::All { kind } => check_target(kind, watched),
             _ => Ok(()),
         }
     }
@@ -400,11 +397,17 @@ fn check_length(what: &str, text: &str, most: usize) -> Checked {
     Err(format!("{what} has {} bytes, more than {most}", text.len()))
 }
 
+fn check_target(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {
+    check_watched(kind, watched).map_err(|problem| format!("a mapping is to {problem}"))
+}
+
 fn check_watched(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {
     if watched.contains(kind) {
         return Ok(());
     }
-    Err(format!("a mapping is to {kind}, which is not watched"))
+    let (kind, watched) = (kind.to_string(), watched.iter().map(ToString::to_string));
+    let meant = meant(&kind, &watched.collect::<Vec<_>>());
+    Err(format!("{}, which is not watched: {meant}", shown(&kind)))
 }
 
 fn check_values(values: &[Having]) -> Checked {
@@ -421,17 +424,37 @@ fn check_queue(name: &str, queues: &BTreeSet<&str>) -> Checked {
     if name.is_empty() || queues.contains(name) {
         return Ok(());
     }
-    Err(format!("the queue `{name}` is not among the queues"))
+    Err(format!(
+        "the queue `{}` is not among the queues: {}",
+        shown(name),
+        meant(name, &queues.iter().collect::<Vec<_>>())
+    ))
 }
 
 fn check_verbs(verbs: &BTreeSet<String>, allowed: &[&str]) -> Checked {
     match verbs.iter().find(|verb| !allowed.contains(&verb.as_str())) {
         Some(verb) => Err(format!(
-            "the verb `{}` is unknown: use {}",
+            "the verb `{}` is unknown: {}",
             shown(verb),
-            allowed.join(", ")
+            meant(verb, allowed)
         )),
         None => Ok(()),
+    }
+}
+
+/// Suggests the most similar of the known names, or else lists them.
+fn meant(name: &str, known: &[impl AsRef<str>]) -> String {
+    let known = || known.iter().map(AsRef::as_ref);
+    #[cfg(feature = "host")]
+    if let Some(near) = crate::nearest::nearest(name, known()) {
+        return format!("did you mean `{}`?", shown(near));
+    }
+    #[cfg(not(feature = "host"))]
+    let _ = name;
+    let names: Vec<String> = known().map(shown).collect();
+    match names.as_slice() {
+        [] => "there is none".into(),
+        names => format!("use {}", names.join(", ")),
     }
 }
 

@@ -10,6 +10,7 @@ mod hostile;
 mod javascript;
 mod leader_migration;
 mod leaders;
+mod messages;
 mod plugins;
 mod reloads;
 mod replicasets;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_manager::policy::{PluginPolicy, Rule};
-use flyball_types::KindPattern;
 use flyball_types::description::{Description, VERBS};
+use flyball_types::{Kind, KindPattern};
 
-use crate::tools::plural;
+use crate::tools::plural::{self, Plural};
 
 /// The group of certificates and their signers.
 const CERTIFICATES: &str = "certificates.k8s.io";
@@ -157,6 +157,16 @@ impl Needs {
         }
     }
 
+    /// Notes a plural that is a guess.
+    pub(super) fn note_plural(&mut self, kind: &Kind, plural: &Plural) {
+        if plural.namespaced.is_none() {
+            self.note(format!(
+                "`{}` is the usual plural of {kind}; `kubectl api-resources` prints the actual one.",
+                plural.resource
+            ));
+        }
+    }
+
     fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy) {
         let name = ask.kind.to_string();
         let slash = if ask.subresource.is_empty() { "" } else { "/" };
@@ -185,12 +195,7 @@ impl Needs {
         let (group, mut resource, namespaced) = match kind.parse::<KindPattern>() {
             Ok(KindPattern::One(kind)) => {
                 let known = plural::of(&kind);
-                if known.namespaced.is_none() {
-                    self.note(format!(
-                        "`{}` is the usual plural of {kind}; `kubectl api-resources` prints the actual one.",
-                        known.resource
-                    ));
-                }
+                self.note_plural(&kind, &known);
                 (kind.group, known.resource, known.namespaced)
             }
             Ok(KindPattern::Group(group)) => (group, "*".into(), None),

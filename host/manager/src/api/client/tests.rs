@@ -15,7 +15,8 @@ fn client(connection: Connection, fence: Fence) -> ApiClient {
 }
 
 fn post() -> ApiRequest {
-    ApiRequest::post("/api/v1/namespaces/demo/pods", Bytes::from("{}"))
+    let path = "/api/v1/namespaces/demo/pods";
+    ApiRequest::new(Method::POST, path, "application/json", Bytes::from("{}"))
 }
 
 #[tokio::test]

@@ -35,10 +35,15 @@ pub(crate) struct Correlated {
     pub(crate) is_combined: bool,
 }
 
+/// How long an event that is emitted once is not sent again: as long as the API server keeps events by default.
+const ONCE_WITHIN: Duration = Duration::from_secs(3600);
+
 /// Remembers the events of one source.
 #[derive(Default)]
 pub(crate) struct Correlator {
     hasher: RandomState,
+    /// When events that are emitted once were sent.
+    once: Recent<Option<Instant>>,
     groups: Recent<Group>,
     observed: Recent<Observed>,
     spam: Recent<TokenBucket>,
@@ -64,7 +69,8 @@ struct Observed {
 }
 
 impl Correlator {
-    /// Returns the event as it is to be sent; none if there were too many about its object. The times are the current one.
+    /// Returns the event as it is to be sent; none if there were too many about its object, or if it is emitted once and was
+    /// sent. The times are the current one.
     pub(crate) fn correlate(
         &mut self,
         mut event: Event,
@@ -79,6 +85,16 @@ impl Correlator {
             .hasher
             .hash_one((object, &event.event_type, &event.reason));
         let message = self.hasher.hash_one(&event.message);
+
+        if event.options.once {
+            let sent = self
+                .once
+                .entry(self.hasher.hash_one((similar, message)), || None);
+            if sent.is_some_and(|sent| now.duration_since(sent) < ONCE_WITHIN) {
+                return None;
+            }
+            *sent = Some(now);
+        }
 
         let is_combined = self.groups.entry(similar, Group::default).add(message, now);
         if is_combined {
@@ -175,6 +191,22 @@ mod tests {
         let second = correlate(&mut correlator, event("a", 1)).unwrap();
         assert_eq!((second.count, second.name.as_str()), (2, "web.0"));
         assert_eq!((second.first, second.event.at), (at(0), at(1)));
+    }
+
+    #[test]
+    fn an_event_that_is_emitted_once_is_sent_again_after_an_hour() {
+        let mut correlator = Correlator::default();
+        let mut sent = |message: &str, second| {
+            let mut event = event(message, second);
+            event.options.once = true;
+            correlate(&mut correlator, event).map(|sent| sent.count)
+        };
+        assert_eq!(sent("a", 0), Some(1));
+        assert_eq!(sent("a", 1), None);
+        assert_eq!(sent("b", 1), Some(1));
+        assert_eq!(sent("a", 3599), None);
+        assert_eq!(sent("a", 3600), Some(2));
+        assert_eq!(sent("a", 3601), None);
     }
 
     #[test]

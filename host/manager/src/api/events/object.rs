@@ -23,6 +23,7 @@ pub(super) fn object(
         related,
         annotations,
         resource_version,
+        once: _,
     } = &event.options;
     let mut about = reference(&event.about)?;
     if !resource_version.is_empty() {

@@ -186,6 +186,51 @@ fn discovered_kinds_have_a_period_and_only_what_all_kinds_have() {
 }
 
 #[test]
+fn a_misspelt_name_is_refused_with_the_one_that_was_meant() {
+    let permissions = r#""permissions": [{"kind": "v1/Pod", "verbs": ["VERB"]}]"#;
+    let verb = |verb: &str| good_with(&permissions.replace("VERB", verb));
+    let mapped = |from: &str, to: &str| {
+        assert!(GOOD.contains(from), "{from}");
+        GOOD.replacen(from, to, 1)
+    };
+    for (document, expected) in [
+        (
+            verb("wach"),
+            "the verb `wach` is unknown: did you mean `watch`?",
+        ),
+        (
+            verb("x"),
+            "the verb `x` is unknown: use get, list, watch, create",
+        ),
+        (
+            good_with(r#""imports": ["signr"]"#),
+            "the import `signr` is unknown: did you mean `signer`?",
+        ),
+        (
+            mapped(
+                r#""selecting", "kind": "apps/v1/ReplicaSet""#,
+                r#""selecting", "kind": "apps/v1/Replicaset""#,
+            ),
+            "a mapping is to apps/v1/Replicaset, which is not watched: did you mean `apps/v1/ReplicaSet`?",
+        ),
+        (
+            mapped(
+                r#"{"to": "itself"}"#,
+                r#"{"to": "itself", "queue": "replicasets"}"#,
+            ),
+            "the queue `replicasets` is not among the queues: did you mean `replicaset`?",
+        ),
+        (
+            good_with(r#""indexes": [{"name": "i", "kind": "v1/Pot", "path": "spec"}]"#),
+            "the index `i` is over v1/Pot, which is not watched: did you mean `v1/Pod`?",
+        ),
+    ] {
+        let error = Description::read(&document).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_together_is_refused_with_the_place() {
     for (from, to, expected) in [
         (r#""format": 1"#, r#""format": 9"#, "format 9"),
@@ -230,7 +275,7 @@ fn what_does_not_fit_together_is_refused_with_the_place() {
 #[test]
 fn a_description_with_every_field_reads_back_as_it_was_written() {
     let full = r#"{
-        "format": 1, "name": "full", "version": "1", "concurrency": 2, "eventSource": "s", "memoSchema": 1,
+        "format": 1, "name": "full", "version": "1", "concurrency": 2, "eventSource": "s", "malformedEvents": true, "memoSchema": 1,
         "watches": [{
             "kind": "v1/Pod", "namespace": "n", "labelSelector": "a=b", "fieldSelector": "metadata.name=x",
             "metadataOnly": true, "fields": ["spec"], "changes": ["generation", {"path": "spec"}],
@@ -316,7 +361,7 @@ fn names_that_could_break_out_of_a_manifest_are_refused() {
     for (asked, expected) in [
         (
             r#""permissions": [{"kind": "v1/Pod", "verbs": ["get\n---\nkind: Secret"]}]"#,
-            r"the verb `get\n---\nkind: Secret` is unknown: use get, list,",
+            r"the verb `get\n---\nkind: Secret` is unknown: did you mean `get`?",
         ),
         (
             r#""permissions": [{"kind": "v1/Pod", "subresource": "a\nb", "verbs": ["get"]}]"#,

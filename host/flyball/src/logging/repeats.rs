@@ -1,0 +1,249 @@
+//! Counts repeated warnings and errors instead of writing each. A fault that many keys or all plugins share has one line, and
+//! later lines that say how often it was repeated, at growing intervals.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::Level;
+
+use super::line::Line;
+
+/// How long the repetitions of a line are counted before they are written, and the longest such time.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Lines whose repetitions are counted. Others are written.
+const MAX_LINES: usize = 1024;
+/// Plugins that a line about repetitions names.
+const MAX_PLUGINS: usize = 8;
+/// The fields that name a plugin.
+const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
+/// Fields of one attempt. Lines that differ only in these and in the plugin are the same.
+const ATTEMPT_FIELDS: [&str; 11] = [
+    "attempt",
+    "backtrace",
+    "coalesced",
+    "dropped",
+    "key",
+    "queued_ms",
+    "spans",
+    "tick",
+    "took_ms",
+    "why",
+    "wrote",
+];
+
+/// The lines that were written lately, by a hash of what makes them the same.
+#[derive(Default)]
+pub(super) struct Repeats {
+    hasher: RandomState,
+    lines: Mutex<HashMap<u64, Repeated>>,
+}
+
+/// A line that was written, and its repetitions since then.
+struct Repeated {
+    written: Instant,
+    pause: Duration,
+    count: u32,
+    last: Line,
+    plugins: BTreeSet<String>,
+}
+
+impl Repeats {
+    /// Returns the lines to write now: those whose repetitions were counted for long enough, and this one unless it is a
+    /// repetition.
+    pub(super) fn note(&self, line: Line, now: Instant) -> Vec<Line> {
+        let mut lines = self.lines.lock();
+        let mut written = due(&mut lines, now);
+        if line.level > Level::WARN {
+            written.push(line);
+            return written;
+        }
+        let of = self.identity(&line);
+        match lines.get_mut(&of) {
+            Some(repeated) => repeated.add(line),
+            None => {
+                if lines.len() < MAX_LINES {
+                    lines.insert(of, Repeated::new(line.clone(), now));
+                }
+                written.push(line);
+            }
+        }
+        written
+    }
+
+    fn identity(&self, line: &Line) -> u64 {
+        let is_own =
+            |name: &&'static str| !ATTEMPT_FIELDS.contains(name) && !PLUGIN_FIELDS.contains(name);
+        let fields = line.fields().iter();
+        let own: Vec<_> = fields.filter(|(name, _)| is_own(name)).collect();
+        self.hasher.hash_one((line.target(), line.message(), own))
+    }
+}
+
+/// Takes the lines whose repetitions were counted for long enough, and forgets those without repetitions.
+fn due(lines: &mut HashMap<u64, Repeated>, now: Instant) -> Vec<Line> {
+    let mut written = Vec::new();
+    lines.retain(|_, repeated| {
+        if now.duration_since(repeated.written) < repeated.pause {
+            return true;
+        }
+        let line = repeated.take(now);
+        let is_kept = line.is_some();
+        written.extend(line);
+        is_kept
+    });
+    written
+}
+
+impl Repeated {
+    fn new(line: Line, now: Instant) -> Self {
+        Self {
+            written: now,
+            pause: FIRST_PAUSE,
+            count: 0,
+            plugins: plugins(&line).collect(),
+            last: line,
+        }
+    }
+
+    fn add(&mut self, line: Line) {
+        self.count = self.count.saturating_add(1);
+        if self.plugins.len() <= MAX_PLUGINS {
+            self.plugins.extend(plugins(&line));
+        }
+        self.last = line;
+    }
+
+    /// Returns the last line with the number of repetitions; none if there were none.
+    fn take(&mut self, now: Instant) -> Option<Line> {
+        if self.count == 0 {
+            return None;
+        }
+        let mut line = self.last.clone();
+        let (times, seconds) = (self.count, now.duration_since(self.written).as_secs());
+        let plural = if times == 1 { "" } else { "s" };
+        line.push("repeated", &format!("{times} time{plural} in {seconds} s"));
+        if self.plugins.len() > 1 {
+            let mut names: Vec<&str> = self.plugins.iter().map(String::as_str).collect();
+            if names.len() > MAX_PLUGINS {
+                names.truncate(MAX_PLUGINS);
+                names.push("…");
+            }
+            line.push("plugins", &names.join(", "));
+        }
+        self.written = now;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        self.count = 0;
+        self.plugins.clear();
+        Some(line)
+    }
+}
+
+/// The plugins that a line names. The values are quoted.
+fn plugins(line: &Line) -> impl Iterator<Item = String> {
+    let fields = line.fields().iter();
+    let names = fields.filter(|(name, _)| PLUGIN_FIELDS.contains(name));
+    names.map(|(_, value)| value.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(level: Level, message: &str, fields: &[(&'static str, &str)]) -> Line {
+        let mut line = Line::new(level, "flyball", message);
+        fields.iter().for_each(|(name, text)| line.push(name, text));
+        line
+    }
+
+    /// What is written of a line at a time in seconds: the message and the fields of each line.
+    struct Log(Repeats, Instant);
+
+    impl Log {
+        fn start() -> Self {
+            Self(Repeats::default(), Instant::now())
+        }
+
+        fn at(&self, second: u64, line: Line) -> Vec<String> {
+            let written = self.0.note(line, self.1 + Duration::from_secs(second));
+            written.iter().map(Line::to_text).collect()
+        }
+
+        fn failed(&self, second: u64, controller: &str, attempt: &str) -> Vec<String> {
+            let fields = [("controller", controller), ("attempt", attempt)];
+            self.at(second, line(Level::WARN, "failed", &fields))
+        }
+
+        /// What is written when another line comes.
+        fn later(&self, second: u64) -> Vec<String> {
+            let mut written = self.at(second, line(Level::INFO, "later", &[]));
+            assert_eq!(written.pop().as_deref(), Some("\"later\""));
+            written
+        }
+    }
+
+    #[test]
+    fn a_fault_that_all_plugins_share_has_one_line_and_a_count() {
+        let log = Log::start();
+        let first = r#""failed" controller="a" attempt="0""#;
+        assert_eq!(log.failed(0, "a", "0"), [first]);
+        for attempt in 0..56 {
+            assert_eq!(log.failed(attempt / 10, "b", &attempt.to_string()), [""; 0]);
+        }
+        assert_eq!(log.failed(9, "c", "7"), [""; 0]);
+        assert_eq!(
+            log.later(10),
+            [
+                r#""failed" controller="c" attempt="7" repeated="57 times in 10 s" plugins="a, b, c""#
+            ]
+        );
+    }
+
+    #[test]
+    fn repetitions_are_written_at_growing_intervals_until_there_are_none() {
+        let log = Log::start();
+        log.failed(0, "a", "0");
+        let counted = (1..100).filter_map(|second| log.failed(second, "a", "0").pop());
+        let counted: Vec<String> = counted.collect();
+        let expected = ["9 times in 10 s", "20 times in 20 s", "40 times in 40 s"];
+        assert_eq!(counted.len(), expected.len(), "{counted:?}");
+        for (counted, expected) in counted.iter().zip(expected) {
+            assert!(
+                counted.contains(expected) && !counted.contains("plugins="),
+                "{counted}"
+            );
+        }
+        assert_eq!(log.later(150).len(), 1, "those since then");
+        assert_eq!(log.later(1000), [""; 0]);
+        // The fault is over: the next one is a new one.
+        assert_eq!(
+            log.failed(1001, "a", "0"),
+            [r#""failed" controller="a" attempt="0""#]
+        );
+    }
+
+    #[test]
+    fn lines_with_other_messages_or_fields_and_those_of_lower_levels_are_written() {
+        let log = Log::start();
+        let refused = |kind| line(Level::WARN, "refused", &[("resource", kind)]);
+        assert_eq!(log.at(0, refused("Pod")).len(), 1);
+        assert_eq!(log.at(0, refused("Secret")).len(), 1);
+        assert_eq!(log.at(0, refused("Pod")).len(), 0);
+        for _ in 0..3 {
+            assert_eq!(log.at(0, line(Level::INFO, "running", &[])).len(), 1);
+        }
+    }
+
+    #[test]
+    fn lines_beyond_the_greatest_number_are_written() {
+        let log = Log::start();
+        for number in 0..=MAX_LINES {
+            log.at(0, line(Level::ERROR, &number.to_string(), &[]));
+        }
+        assert_eq!(log.at(0, line(Level::ERROR, "0", &[])).len(), 0);
+        let last = MAX_LINES.to_string();
+        assert_eq!(log.at(0, line(Level::ERROR, &last, &[])).len(), 1);
+    }
+}
