@@ -84,7 +84,9 @@ impl Support for Python {
         command
             .current_dir(dir)
             .stdin(Stdio::null())
-            .stdout(std::io::stderr());
+            .stdout(std::io::stderr())
+            // Its own backtrace says nothing about the project.
+            .env("RUST_BACKTRACE", "0");
         command.arg("-d").arg(std::path::absolute(wit)?).args([
             "-w",
             WORLD,
