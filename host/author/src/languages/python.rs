@@ -81,7 +81,12 @@ impl Support for Python {
         let program = componentize_py(project);
         let output = std::path::absolute(work.join(format!("{}.wasm", project.name)))?;
         let mut command = Command::new(program);
-        command.current_dir(dir).stdin(Stdio::null());
+        command
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(std::io::stderr())
+            // Its own backtrace says nothing about the project.
+            .env("RUST_BACKTRACE", "0");
         command.arg("-d").arg(std::path::absolute(wit)?).args([
             "-w",
             WORLD,
@@ -107,14 +112,12 @@ impl Support for Python {
             .arg(&settings.module)
             .arg("-o")
             .arg(&output)
-            .output()
+            .status()
             .context("can't run componentize-py")?;
         ensure!(
-            built.status.success(),
-            "can't build {}: componentize-py failed:\n{}{}",
-            dir.display(),
-            String::from_utf8_lossy(&built.stdout),
-            String::from_utf8_lossy(&built.stderr)
+            built.success(),
+            "can't build {}: componentize-py failed with the errors above",
+            dir.display()
         );
         let component =
             std::fs::read(&output).with_context(|| format!("can't read {}", output.display()))?;
