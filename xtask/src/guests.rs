@@ -184,7 +184,7 @@ pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built
     let wanted = GREETERS
         .iter()
         .filter(|(language, ..)| languages.is_empty() || languages.contains(language));
-    wanted.map(|greeter| build_greeter(greeter)).collect()
+    wanted.map(build_greeter).collect()
 }
 
 fn build_greeter((language, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
