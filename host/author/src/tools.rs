@@ -63,13 +63,14 @@ pub fn require(tools: &[Tool]) -> Result<()> {
         .iter()
         .filter_map(|tool| {
             let problem = tool.problem()?;
-            Some(format!("  {} ({problem}): {}", tool.name, tool.advice))
+            Some(format!("{} ({problem}): {}", tool.name, tool.advice))
         })
         .collect();
+    // On one line: commands print no more of an error.
     ensure!(
         problems.is_empty(),
-        "these programs are missing or don't work:\n{}",
-        problems.join("\n")
+        "these programs are missing or don't work: {}",
+        problems.join(" | ")
     );
     Ok(())
 }
@@ -97,21 +98,20 @@ mod tests {
             Tool::new(&["cargo", "no-such-command"], "it fails"),
         ];
         let error = require(&tools).unwrap_err().to_string();
-        let lines: Vec<&str> = error.lines().skip(1).collect();
-        assert_eq!(lines.len(), 3, "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        let (_, error) = error.split_once("don't work: ").unwrap();
+        let parts: Vec<&str> = error.split(" | ").collect();
+        assert_eq!(parts.len(), 3, "{error}");
         assert_eq!(
-            lines[0],
-            "  flyball-has-no-such-program (not installed): for a test"
+            parts[0],
+            "flyball-has-no-such-program (not installed): for a test"
         );
         assert!(
-            lines[1].starts_with("  cargo (version 1.")
-                && lines[1].ends_with("99.0): from the future"),
+            parts[1].starts_with("cargo (version 1.")
+                && parts[1].ends_with("99.0): from the future"),
             "{error}"
         );
-        assert_eq!(
-            lines[2],
-            "  cargo (`cargo no-such-command` fails): it fails"
-        );
+        assert_eq!(parts[2], "cargo (`cargo no-such-command` fails): it fails");
         require(&tools[1..2]).unwrap();
     }
 
