@@ -1,10 +1,11 @@
 //! Projects in TypeScript and JavaScript. The TypeScript compiler checks the types, esbuild bundles the modules, and
 //! componentize-qjs makes a component of the bundle and the engine QuickJS. All three are npm packages of the project.
 
+use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{Sdk, Support, VENDORED};
@@ -55,7 +56,7 @@ impl Support for JavaScript {
             Tool::new(&["npm", "--version"], npm),
         ];
         let local = |name: &str, probe: &str, purpose: &str| {
-            let advice = format!("{purpose}; run `npm install` in {}", project.dir.display());
+            let advice = format!("{purpose}; run `npm install` in the project's folder");
             let path = local_tool(&project.dir, name);
             Tool {
                 name: name.into(),
@@ -265,14 +266,18 @@ fn componentize(dir: &Path, wit: &Path, work: &Path) -> Result<Vec<u8>> {
         .arg(&path)
         .output()
         .context("can't run `componentize-qjs`")?;
-    ensure!(
-        output.status.success(),
-        "can't build {}: componentize-qjs failed. Modules are run during the build, where the host's functions don't work yet, \
-         and neither do `console` and the clock: call them in functions only.\n{}{}",
-        dir.display(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    if !output.status.success() {
+        let mut stderr = std::io::stderr();
+        // Nothing is lost but the tool's own words if standard error is closed.
+        let _ = stderr.write_all(&output.stdout);
+        let _ = stderr.write_all(&output.stderr);
+        bail!(
+            "can't build {}: componentize-qjs failed with the errors above; the modules are run during the build, so don't call \
+             the host, `console` or the clock outside of functions (lines of {BUNDLE} are those of {})",
+            dir.display(),
+            work.join(BUNDLE).display()
+        );
+    }
     std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))
 }
 
@@ -313,7 +318,7 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["node", "npm", "tsc", "esbuild", "componentize-qjs"]);
         assert_eq!(tools[3].problem().as_deref(), Some("not installed"));
-        assert!(tools[3].advice.contains("run `npm install` in"));
+        assert!(tools[3].advice.contains("run `npm install`"));
         // The root of a workspace of npm has the packages of all projects.
         let bin = folder.path().join("node_modules/.bin");
         std::fs::create_dir_all(&bin).unwrap();

@@ -62,7 +62,7 @@ fn a_project_without_its_packages_names_each_missing_tool() -> Result<()> {
     let error = build_error(&dir)?;
     for tool in ["tsc", "esbuild", "componentize-qjs"] {
         ensure!(
-            error.contains(&format!("  {tool} (not installed)")),
+            error.contains(&format!("{tool} (not installed)")),
             "{error}"
         );
     }
