@@ -58,10 +58,7 @@ impl Support for JavaScript {
         let local = |name: &str, probe: &str, purpose: &str| {
             let advice = format!("{purpose}; run `npm install` in the project's folder");
             let path = local_tool(&project.dir, name);
-            Tool {
-                name: name.into(),
-                ..Tool::new(&[&path.to_string_lossy(), probe], &advice)
-            }
+            Tool::new(&[&path.to_string_lossy(), probe], &advice).named(name)
         };
         if self.typed {
             tools.push(local("tsc", "--version", "checks types"));
