@@ -42,14 +42,6 @@ pub(crate) fn c_compiler() -> Tool {
     )
 }
 
-/// Make, for the tests of guests in C.
-pub(crate) fn make() -> Tool {
-    Tool::new(
-        &["make", "--version"],
-        "builds tests in C: on Debian, `sudo apt-get install make`",
-    )
-}
-
 /// Whether this runs in continuous integration, where system packages may be installed: `CI` is
 /// set, and not to `false`.
 pub(crate) fn is_ci() -> bool {
