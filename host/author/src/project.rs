@@ -24,8 +24,10 @@ impl Project {
     pub fn open(dir: &Path) -> Result<Self> {
         let language = Language::detect(dir)?;
         let name = language.support().name(dir)?;
+        let absolute = std::path::absolute(dir);
         Ok(Self {
-            dir: dir.to_owned(),
+            // An error that ends in `.` would not name the folder.
+            dir: absolute.with_context(|| format!("can't find {}", dir.display()))?,
             name,
             language,
             toolchain: None,

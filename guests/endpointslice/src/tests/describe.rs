@@ -5,7 +5,10 @@ use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::EndpointSliceController;
-use crate::describe::{ADDED, CHANGED, CHANGES, REMOVED, SYNCS};
+use crate::describe::{
+    ADDED, BY_TRAFFIC_DISTRIBUTION, CHANGED, CHANGES, DESIRED_ENDPOINTS, DESIRED_SLICES, REMOVED,
+    SLICES, SYNCS,
+};
 
 #[test]
 fn the_queues_are_those_of_kube_controller_manager() {

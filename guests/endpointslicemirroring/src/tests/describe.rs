@@ -5,7 +5,9 @@ use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::EndpointSliceMirroringController;
-use crate::describe::{ADDED, CHANGES, REMOVED, SKIPPED, UPDATED};
+use crate::describe::{
+    ADDED, CHANGES, DESIRED_ENDPOINTS, DESIRED_SLICES, REMOVED, SKIPPED, SLICES, UPDATED,
+};
 
 #[test]
 fn the_queue_is_that_of_kube_controller_manager() {
