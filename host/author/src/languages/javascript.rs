@@ -310,6 +310,7 @@ mod tests {
             name: "a".into(),
             language: crate::Language::TypeScript,
             toolchain: None,
+            environment: None,
         };
         let tools = TYPESCRIPT.required_tools(&project);
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
