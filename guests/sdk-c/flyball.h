@@ -172,7 +172,8 @@ void fb_add_index(cJSON *description, const char *name, const char *kind, const 
 cJSON *fb_add_ticker(cJSON *description, const char *key, uint32_t period_ms);
 /* Declares a configuration key. The default may be NULL. */
 void fb_add_config(cJSON *description, const char *key, const char *fallback, const char *help);
-/* Declares a `counter` or `gauge` with these labels, which end with NULL. Returns it. */
+/* Declares a `counter`, a `gauge` or a `sum` (a gauge that shows the sum of what each key has set last) with these labels, which
+ * end with NULL. Returns it. */
 cJSON *fb_add_metric(cJSON *description, const char *type, const char *name, const char *help, ...) FB_SENTINEL;
 
 /* JSON. A path has names with dots between: `spec.replicas`. */

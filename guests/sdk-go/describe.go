@@ -66,7 +66,7 @@ type Metric struct {
 	Name   string   `json:"name"`
 	Help   string   `json:"help"`
 	Labels []string `json:"labels"`
-	// Type is `counter`, `gauge`, or an object with the bounds of a histogram.
+	// Type is `counter`, `gauge`, `sum`, or an object with the bounds of a histogram.
 	Type any `json:"type"`
 }
 
@@ -147,6 +147,11 @@ func (description *Description) Counter(name, help string, labels ...string) *De
 // Gauge declares a gauge with these labels.
 func (description *Description) Gauge(name, help string, labels ...string) *Description {
 	return description.metric(name, help, "gauge", labels)
+}
+
+// Sum declares a gauge that shows the sum of what each key has set last, with these labels. Setting 0 removes the key's part.
+func (description *Description) Sum(name, help string, labels ...string) *Description {
+	return description.metric(name, help, "sum", labels)
 }
 
 // Histogram declares a histogram with these upper bounds and labels.

@@ -77,6 +77,8 @@ type Event struct {
 	// Related is a second object that the event concerns; may be nil.
 	Related     *Reference
 	Annotations map[string]string
+	// Once drops the event if the plugin has emitted the same one, about the same object, within the last hour.
+	Once bool
 }
 
 // Options returns the optional fields, as in `event-options.schema.json`.
@@ -86,7 +88,8 @@ func (event Event) Options() []byte {
 		Related         *Reference        `json:"related,omitempty"`
 		Annotations     map[string]string `json:"annotations,omitempty"`
 		ResourceVersion string            `json:"resourceVersion,omitempty"`
-	}{event.Action, event.Related, event.Annotations, event.About.ResourceVersion})
+		Once            bool              `json:"once,omitempty"`
+	}{event.Action, event.Related, event.Annotations, event.About.ResourceVersion, event.Once})
 }
 
 // Queue is the plugin's workqueue of this name; the first one if it is empty.
@@ -119,7 +122,7 @@ func (host *Host) Count(metric string, value float64, labels ...string) {
 	host.world.Metric(MetricAdd, metric, labels, value)
 }
 
-// Gauge sets a gauge of the plugin.
+// Gauge sets a gauge of the plugin, or the part of the key that is being reconciled in a sum.
 func (host *Host) Gauge(metric string, value float64, labels ...string) {
 	host.world.Metric(MetricSet, metric, labels, value)
 }

@@ -63,6 +63,7 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 		OptionalSetting("name", "Whose.").
 		Counter("widgets_total", "Widgets.", "node").
 		Histogram("widgets_seconds", "Time.", []float64{0.1, 1}).
+		Sum("widgets", "Widgets.", "colour").
 		WithConcurrency(3).
 		WithMemoSchema(2)
 	want := `{
@@ -86,7 +87,8 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 		"imports": ["discovery"],
 		"config": {"period": {"default": "10s", "help": "How often."}, "name": {"help": "Whose."}},
 		"metrics": [{"name": "widgets_total", "help": "Widgets.", "labels": ["node"], "type": "counter"},
-		            {"name": "widgets_seconds", "help": "Time.", "labels": [], "type": {"histogram": [0.1, 1]}}]
+		            {"name": "widgets_seconds", "help": "Time.", "labels": [], "type": {"histogram": [0.1, 1]}},
+		            {"name": "widgets", "help": "Widgets.", "labels": ["colour"], "type": "sum"}]
 	}`
 	var got, wanted any
 	if err := errors.Join(json.Unmarshal(description.JSON(), &got), json.Unmarshal([]byte(want), &wanted)); err != nil {

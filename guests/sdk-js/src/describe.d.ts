@@ -11,7 +11,7 @@ export interface DescriptionDocument {
   tickers?: { key: string; periodMs: number; queue?: string; config?: string }[];
   imports?: Import[];
   config?: Record<string, { default?: string; help?: string }>;
-  metrics?: { name: string; help: string; labels?: string[]; type: "counter" | "gauge" | { histogram: number[] } }[];
+  metrics?: { name: string; help: string; labels?: string[]; type: "counter" | "gauge" | "sum" | { histogram: number[] } }[];
   memoSchema?: number;
 }
 
@@ -94,6 +94,8 @@ export class Description {
   featureGate(name: string, value: boolean): this;
   counter(name: string, help: string, ...labels: string[]): this;
   gauge(name: string, help: string, ...labels: string[]): this;
+  /** A gauge that shows the sum of what each key has set last. Setting 0 removes the key's part. */
+  sum(name: string, help: string, ...labels: string[]): this;
   /** `buckets` are upper bounds. */
   histogram(name: string, buckets: number[], help: string, ...labels: string[]): this;
   /** Sets how many keys are reconciled concurrently; 1 by default. */

@@ -79,6 +79,10 @@ export class Description {
     return this.#metric("gauge", name, help, labels);
   }
 
+  sum(name, help, ...labels) {
+    return this.#metric("sum", name, help, labels);
+  }
+
   histogram(name, buckets, help, ...labels) {
     return this.#metric({ histogram: buckets }, name, help, labels);
   }

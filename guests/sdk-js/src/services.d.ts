@@ -31,7 +31,7 @@ export class Metrics {
   constructor(metrics: any);
   /** Adds to a counter; 1 by default. */
   add(name: string, labels?: string[], value?: number): void;
-  /** Sets a gauge. */
+  /** Sets a gauge, or the part of the key that is being reconciled in a sum. */
   set(name: string, labels: string[], value: number): void;
   /** Observes a value in a histogram. */
   observe(name: string, labels: string[], value: number): void;
@@ -90,4 +90,6 @@ export interface EventOptions {
   /** A second object that the event refers to. */
   related?: ObjectReference;
   annotations?: Record<string, string>;
+  /** Drops the event if the plugin has emitted the same one, about the same object, within the last hour. */
+  once?: boolean;
 }

@@ -153,9 +153,9 @@ const KEY_USAGES = [
 ];
 
 /** Emits an event about an object. */
-export function emit(events, kind, about, type, reason, message, { action, related, annotations } = {}) {
+export function emit(events, kind, about, type, reason, message, { action, related, annotations, once } = {}) {
   const { uid = "", resourceVersion } = about.metadata;
-  const options = { action, annotations, related, resourceVersion };
+  const options = { action, annotations, related, resourceVersion, once };
   events.emit({ kind, ...keyOf(about), uid }, type, reason, message, document(options));
 }
 

@@ -26,7 +26,7 @@ export interface RecordedEvent {
   type: "Normal" | "Warning";
   reason: string;
   message: string;
-  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string };
+  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; once?: boolean };
 }
 
 /**

@@ -293,6 +293,10 @@ class Description:
         """Declares a gauge."""
         return self._metric(name, help, labels, "gauge")
 
+    def sum(self, name: str, help: str, *labels: str) -> Description:
+        """Declares a gauge that shows the sum of what each key has set last. Setting 0 removes the key's part."""
+        return self._metric(name, help, labels, "sum")
+
     def histogram(self, name: str, help: str, buckets: list[float], *labels: str) -> Description:
         """Declares a histogram with these upper bounds."""
         return self._metric(name, help, labels, {"histogram": buckets})

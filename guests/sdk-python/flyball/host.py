@@ -157,9 +157,11 @@ class Host:
         action: str = "",
         related: tuple[str | type[View], Any] | None = None,
         annotations: dict[str, str] | None = None,
+        once: bool = False,
     ) -> None:
         """Emits an event about an object that was read. The type is `Normal` or `Warning`; `related` is the kind of a second
-        object and the object. Never fails and never waits."""
+        object and the object. `once` drops the event if the plugin has emitted the same one, about the same object, within the
+        last hour. Never fails and never waits."""
         meta = meta_of(about)
         options: dict[str, Any] = {}
         if action:
@@ -168,6 +170,8 @@ class Host:
             options["annotations"] = annotations
         if related is not None:
             options["related"] = dict(zip(("kind", "namespace", "name", "uid"), _reference(*related)))
+        if once:
+            options["once"] = True
         if meta.get("resourceVersion"):
             options["resourceVersion"] = meta["resourceVersion"]
         self._imports.events_emit(_reference(kind, about), type, reason, message, options)

@@ -47,7 +47,7 @@ class Metrics:
         self._imports.metrics("add", name, [*labels], value)
 
     def set(self, name: str, *labels: str, value: float) -> None:
-        """Sets a gauge."""
+        """Sets a gauge, or the part of the key that is being reconciled in a sum."""
         self._imports.metrics("set", name, [*labels], value)
 
     def observe(self, name: str, *labels: str, value: float) -> None:
