@@ -109,8 +109,9 @@ const MEMORY: u64 = 768 << 20;
 /// How long the host takes to give back the memory of what has ended.
 const SETTLING: Duration = Duration::from_secs(45);
 /// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are stacks of
-/// instances, which take memory when they are used.
-const DATA: u64 = 1 << 30;
+/// instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever grown in it,
+/// and has no pages once the guest has ended. `MEMORY` bounds the pages.
+const DATA: u64 = 2 << 30;
 
 /// The host under attack.
 pub(crate) struct Arena {
