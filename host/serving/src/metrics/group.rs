@@ -139,7 +139,7 @@ impl Group {
             }),
             FamilyVec::Sum(_) if !value.is_finite() => Err(MetricsError::Value(name.to_owned())),
             FamilyVec::Sum(sums) => {
-                let room = MAX_SIZE.saturating_sub(self.size.load(Relaxed) + self.parts_size());
+                let room = || MAX_SIZE.saturating_sub(self.size.load(Relaxed) + self.parts_size());
                 let mut has_room = true;
                 declared.count(name, labels, &self.size, || {
                     has_room = sums.set(labels, key, value, room)?;

@@ -1,6 +1,7 @@
 //! Sums: gauges that show the sum of what each key has set last.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use prometheus::GaugeVec;
@@ -12,15 +13,10 @@ const PART: usize = 128;
 #[derive(Debug)]
 pub(super) struct Sums {
     pub(super) gauges: GaugeVec,
-    parts: Mutex<Parts>,
-}
-
-/// The last value of each key in each series.
-#[derive(Debug, Default)]
-struct Parts {
-    values: HashMap<(Vec<String>, String), f64>,
+    /// The last value of each key in each series.
+    parts: Mutex<HashMap<(Vec<String>, String), f64>>,
     /// The size of all parts in bytes.
-    size: usize,
+    size: AtomicUsize,
 }
 
 impl Sums {
@@ -28,41 +24,42 @@ impl Sums {
         Self {
             gauges,
             parts: Mutex::default(),
+            size: AtomicUsize::new(0),
         }
     }
 
     /// The size of all parts in bytes.
     pub(super) fn size(&self) -> usize {
-        self.parts.lock().size
+        self.size.load(Relaxed)
     }
 
-    /// Sets the part of a key in the series with these label values. 0 removes the part. Returns whether a new part has
-    /// room in this number of bytes.
+    /// Sets the part of a key in the series with these label values. 0 removes the part. `room` returns the
+    /// bytes that a new part may take; it is called for a new part only. Returns whether there was room.
     pub(super) fn set(
         &self,
         labels: &[&str],
         key: &str,
         value: f64,
-        room: usize,
+        room: impl FnOnce() -> usize,
     ) -> prometheus::Result<bool> {
         let gauge = self.gauges.get_metric_with_label_values(labels)?;
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
         let own = PART + key.len() + labels.iter().map(String::len).sum::<usize>();
         let name = (labels, key.to_owned());
         let mut parts = self.parts.lock();
-        let before = parts.values.get(&name).copied();
+        let before = parts.get(&name).copied();
         if value == 0.0 {
-            if parts.values.remove(&name).is_some() {
-                parts.size -= own;
+            if parts.remove(&name).is_some() {
+                self.size.fetch_sub(own, Relaxed);
             }
         } else {
             if before.is_none() {
-                if own > room {
+                if own > room() {
                     return Ok(false);
                 }
-                parts.size += own;
+                self.size.fetch_add(own, Relaxed);
             }
-            parts.values.insert(name, value);
+            parts.insert(name, value);
         }
         gauge.add(value - before.unwrap_or(0.0));
         Ok(true)
