@@ -7,6 +7,7 @@ use flyball_sdk::prelude::*;
 use flyball_services::pod;
 use flyball_services::service::Service;
 use flyball_services::settings::BATCH_PERIOD;
+use flyball_services::size::Gauges;
 use flyball_services::slice::{self, Slice};
 
 use crate::MANAGER;
@@ -32,10 +33,13 @@ pub const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
 pub const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
 pub const CHANGED: &str = "endpoint_slice_controller_endpointslices_changed_per_sync";
 
-/// Sums of all Services.
-pub const DESIRED_ENDPOINTS: &str = "endpoint_slice_controller_endpoints_desired";
-pub const DESIRED_SLICES: &str = "endpoint_slice_controller_desired_endpoint_slices";
-pub const SLICES: &str = "endpoint_slice_controller_num_endpoint_slices";
+/// Sum up all Services.
+pub const GAUGES: Gauges = Gauges {
+    endpoints: "endpoint_slice_controller_endpoints_desired",
+    least: "endpoint_slice_controller_desired_endpoint_slices",
+    slices: "endpoint_slice_controller_num_endpoint_slices",
+};
+/// Counts the Services by their traffic distribution.
 pub const BY_TRAFFIC_DISTRIBUTION: &str =
     "endpoint_slice_controller_services_count_by_traffic_distribution";
 
@@ -101,7 +105,8 @@ fn metrics(description: Description) -> Description {
     let default = vec![
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     ];
-    description
+    GAUGES
+        .describe(description)
         .metric(
             MetricType::Counter,
             SYNCS,
@@ -132,19 +137,6 @@ fn metrics(description: Description) -> Description {
             &["topology", "traffic_distribution"],
             "Number of EndpointSlices changed on each Service sync",
         )
-        .metric(
-            MetricType::Sum,
-            DESIRED_ENDPOINTS,
-            &[],
-            "Number of endpoints desired",
-        )
-        .metric(
-            MetricType::Sum,
-            DESIRED_SLICES,
-            &[],
-            "Number of EndpointSlices that would exist with perfect endpoint allocation",
-        )
-        .metric(MetricType::Sum, SLICES, &[], "Number of EndpointSlices")
         .metric(
             MetricType::Sum,
             BY_TRAFFIC_DISTRIBUTION,

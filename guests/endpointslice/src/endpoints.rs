@@ -6,6 +6,7 @@ use flyball_services::ip::Family;
 use flyball_services::pod::Pod;
 use flyball_services::ports::{Port, PortFinder};
 use flyball_services::service::Service;
+use flyball_services::size::Size;
 use flyball_services::slice::{Conditions, Endpoint, EndpointPort, PortKey};
 
 use crate::nodes::Nodes;
@@ -24,6 +25,18 @@ pub struct Desired {
     pub groups: BTreeMap<PortKey, Group>,
     /// Descriptions of the pods that were left out because their nodes don't exist. They must be tried again.
     pub skipped: Vec<String>,
+}
+
+impl Desired {
+    /// The size of the endpoints, of which a slice has at most `maximum`. There is always a slice, even if it is empty.
+    pub fn size(&self, maximum: usize) -> Size {
+        let groups = self.groups.values().map(|group| group.endpoints.len());
+        let size = Size::of_groups(groups, maximum);
+        Size {
+            least: size.least.max(1),
+            ..size
+        }
+    }
 }
 
 /// Computes the endpoints of a family.

@@ -22,7 +22,6 @@ pub mod nodes;
 pub mod overload;
 pub mod pack;
 pub mod plan;
-pub mod size;
 pub mod traffic;
 pub mod views;
 pub mod zones;
@@ -35,12 +34,13 @@ use flyball_services::ip::Family;
 use flyball_services::pod;
 use flyball_services::ports::PortFinder;
 use flyball_services::service::Service;
+use flyball_services::size::Size;
 use flyball_services::slice::{self, Slice};
 use flyball_services::{settings, trigger};
 
 use hints::Hinter;
 use nodes::Nodes;
-use size::Size;
+use traffic::DISTRIBUTIONS;
 
 /// The value of the label with which a slice names its controller.
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -65,11 +65,11 @@ impl Controller for EndpointSliceController {
         }
         let Some(service) = host.get_key::<Service>(&request.key)? else {
             // The Service was deleted. The garbage collector deletes its slices.
-            Size::default().show(host, None);
+            show(host, Size::default(), None);
             return Ok(Outcome::Done);
         };
         if !service.has_endpoints() {
-            Size::default().show(host, None);
+            show(host, Size::default(), None);
             return Ok(Outcome::Done);
         }
         let result = sync(host, &service);
@@ -107,18 +107,34 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     for (family, slices) in families {
         let desired = endpoints::desired(service, &pods, &ports, &nodes, family);
         errors.extend(desired.skipped.iter().map(Error::failed));
-        size.add_desired(&desired, maximum);
+        let of_family = desired.size(maximum);
         let mut plan = plan::plan(service, slices, desired, maximum);
-        size.add_planned(&plan);
+        size += Size {
+            slices: plan.slices(),
+            ..of_family
+        };
         let notes = hinter.hint(&mut plan, family)?;
         let written = act::write(host, service, plan, family, changed_at, hinter.labels());
         errors.extend(written.err());
         hinter.emit(&notes);
     }
     hinter.remember();
-    size.show(host, hinter.distribution());
+    show(host, size, hinter.distribution());
     errors.extend(act::delete(host, service, &outdated).err());
     Error::join(errors).map_or(Ok(()), Err)
+}
+
+/// Sets the part of the Service in the gauges of all Services. The default size removes it.
+fn show(host: &Host, size: Size, distribution: Option<&str>) {
+    describe::GAUGES.set(host, size);
+    for known in DISTRIBUTIONS {
+        let is_own = distribution == Some(known);
+        host.metrics().set(
+            describe::BY_TRAFFIC_DISTRIBUTION,
+            &[known],
+            f64::from(is_own),
+        );
+    }
 }
 
 /// The families of a Service, with their slices.

@@ -46,6 +46,11 @@ impl Plan {
         created.chain(updated).chain(unchanged)
     }
 
+    /// The number of slices that exist afterwards.
+    pub fn slices(&self) -> usize {
+        self.create.len() + self.update.len() + self.unchanged.len()
+    }
+
     /// The lists of endpoints that are written.
     pub fn written(&mut self) -> impl Iterator<Item = &mut Vec<Endpoint>> {
         let created = self.create.iter_mut().map(|slice| &mut slice.endpoints);

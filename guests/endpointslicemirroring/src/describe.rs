@@ -5,6 +5,7 @@ use std::time::Duration;
 use flyball_sdk::describe::{MetricType, Queue, queue};
 use flyball_sdk::prelude::*;
 use flyball_services::settings::BATCH_PERIOD;
+use flyball_services::size::Gauges;
 use flyball_services::slice::{self, Slice};
 use flyball_services::subsets::Endpoints;
 
@@ -23,10 +24,12 @@ pub const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per
 pub const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
 pub const REMOVED: &str = "endpoint_slice_mirroring_controller_endpoints_removed_per_sync";
 pub const SKIPPED: &str = "endpoint_slice_mirroring_controller_addresses_skipped_per_sync";
-/// Sums of all mirrored Endpoints.
-pub const DESIRED_ENDPOINTS: &str = "endpoint_slice_mirroring_controller_endpoints_desired";
-pub const DESIRED_SLICES: &str = "endpoint_slice_mirroring_controller_desired_endpoint_slices";
-pub const SLICES: &str = "endpoint_slice_mirroring_controller_num_endpoint_slices";
+/// Sum up all mirrored Endpoints.
+pub const GAUGES: Gauges = Gauges {
+    endpoints: "endpoint_slice_mirroring_controller_endpoints_desired",
+    least: "endpoint_slice_mirroring_controller_desired_endpoint_slices",
+    slices: "endpoint_slice_mirroring_controller_num_endpoint_slices",
+};
 
 /// Returns the description. Changes of slices take effect after the batch period.
 pub fn describe(batch_period: Duration) -> Description {
@@ -80,17 +83,7 @@ fn metrics(description: Description) -> Description {
         &["operation"],
         "Number of EndpointSlice changes",
     );
-    let sums = [
-        (DESIRED_ENDPOINTS, "Number of endpoints desired"),
-        (
-            DESIRED_SLICES,
-            "Number of EndpointSlices that would exist with perfect endpoint allocation",
-        ),
-        (SLICES, "Number of EndpointSlices"),
-    ];
-    let description = (sums.into_iter()).fold(description, |description, (name, help)| {
-        description.metric(MetricType::Sum, name, &[], help)
-    });
+    let description = GAUGES.describe(description);
     [
         (ADDED, "Number of endpoints added on each Endpoints sync"),
         (UPDATED, "Number of endpoints updated on each Endpoints sync"),

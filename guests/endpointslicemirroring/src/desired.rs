@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flyball_services::ip::{self, Family};
+use flyball_services::size::Size;
 use flyball_services::slice::{Conditions, Endpoint, EndpointPort, PortKey};
 use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
 
@@ -34,6 +35,15 @@ impl Desired {
             desired.add(&subset, maximum);
         }
         desired
+    }
+
+    /// The size of the Endpoints. Each group that is not empty has one slice.
+    pub fn size(&self, maximum: usize) -> Size {
+        let sizes = self.groups.values().map(|group| group.endpoints.len());
+        Size {
+            slices: sizes.clone().filter(|size| *size > 0).count(),
+            ..Size::of_groups(sizes, maximum)
+        }
     }
 
     fn add(&mut self, subset: &Subset, maximum: usize) {

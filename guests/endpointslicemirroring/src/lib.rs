@@ -12,7 +12,6 @@
 pub mod describe;
 pub mod desired;
 pub mod plan;
-pub mod size;
 pub mod source;
 
 #[cfg(test)]
@@ -22,12 +21,12 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 use flyball_services::settings;
+use flyball_services::size::Size;
 use flyball_services::slice::{self, Slice};
 use flyball_services::subsets::Endpoints;
 use flyball_services::write::{self, Writes, Written};
 
 use desired::Desired;
-use size::Size;
 
 /// The value of the label with which a slice names its controller.
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -68,7 +67,7 @@ fn mirror(host: &Host, endpoints: &Endpoints, slices: Vec<Slice>) -> Result<(), 
     let desired = Desired::of(&endpoints.subsets, maximum);
     warn(host, endpoints, &desired, maximum);
     let skipped = desired.skipped;
-    Size::of(&desired, maximum).show(host);
+    describe::GAUGES.set(host, desired.size(maximum));
     let plan = plan::plan(endpoints, slices, desired);
     let observed = [
         (describe::SKIPPED, skipped),
@@ -87,7 +86,7 @@ fn mirror(host: &Host, endpoints: &Endpoints, slices: Vec<Slice>) -> Result<(), 
 
 /// Deletes all slices that were mirrored.
 fn delete_all(host: &Host, key: &Key, slices: &[Slice]) -> Result<(), Error> {
-    Size::default().show(host);
+    describe::GAUGES.set(host, Size::default());
     let deletion = |slice: &Slice| Write::delete_exactly(Slice::KIND, &slice.meta);
     let present = slices.iter().filter(|slice| !slice.meta.is_deleting());
     let writes = Writes {

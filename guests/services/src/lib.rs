@@ -4,6 +4,7 @@
 //!   that belong to a Service. [`ports`] finds their ports, [`ip`] parses their addresses.
 //! - [`trigger`] computes when the change happened that a write publishes.
 //! - [`slice`] has EndpointSlices and [`write`] their writes; [`subsets`] has the content of Endpoints.
+//! - [`size`] has the gauges of all slices.
 //! - [`settings`] reads the configuration.
 
 pub mod ip;
@@ -11,6 +12,7 @@ pub mod pod;
 pub mod ports;
 pub mod service;
 pub mod settings;
+pub mod size;
 pub mod slice;
 pub mod subsets;
 pub mod trigger;

@@ -5,10 +5,7 @@ use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::EndpointSliceController;
-use crate::describe::{
-    ADDED, BY_TRAFFIC_DISTRIBUTION, CHANGED, CHANGES, DESIRED_ENDPOINTS, DESIRED_SLICES, REMOVED,
-    SLICES, SYNCS,
-};
+use crate::describe::{ADDED, BY_TRAFFIC_DISTRIBUTION, CHANGED, CHANGES, GAUGES, REMOVED, SYNCS};
 
 #[test]
 fn the_queues_are_those_of_kube_controller_manager() {
@@ -62,9 +59,9 @@ fn reconciles_and_writes_are_counted() {
         (REMOVED, "", 0.0),
         (CHANGES, "create", 1.0),
         (CHANGED, "Disabled,", 1.0),
-        (DESIRED_ENDPOINTS, "", 1.0),
-        (DESIRED_SLICES, "", 1.0),
-        (SLICES, "", 1.0),
+        (GAUGES.endpoints, "", 1.0),
+        (GAUGES.least, "", 1.0),
+        (GAUGES.slices, "", 1.0),
         (BY_TRAFFIC_DISTRIBUTION, "PreferClose", 0.0),
         (BY_TRAFFIC_DISTRIBUTION, "PreferSameZone", 0.0),
         (BY_TRAFFIC_DISTRIBUTION, "PreferSameNode", 0.0),

@@ -5,9 +5,7 @@ use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::EndpointSliceMirroringController;
-use crate::describe::{
-    ADDED, CHANGES, DESIRED_ENDPOINTS, DESIRED_SLICES, REMOVED, SKIPPED, SLICES, UPDATED,
-};
+use crate::describe::{ADDED, CHANGES, GAUGES, REMOVED, SKIPPED, UPDATED};
 
 #[test]
 fn the_queue_is_that_of_kube_controller_manager() {
@@ -56,9 +54,9 @@ fn writes_and_endpoints_are_counted() {
         .map(|(_, name, labels, value)| (name, labels.join(","), value))
         .collect();
     let expected = [
-        (DESIRED_ENDPOINTS, "", 2.0),
-        (DESIRED_SLICES, "", 1.0),
-        (SLICES, "", 1.0),
+        (GAUGES.endpoints, "", 2.0),
+        (GAUGES.least, "", 1.0),
+        (GAUGES.slices, "", 1.0),
         (SKIPPED, "", 0.0),
         (ADDED, "", 1.0),
         (UPDATED, "", 1.0),
