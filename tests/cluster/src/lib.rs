@@ -76,6 +76,15 @@ impl Cluster {
         })
     }
 
+    /// Starts a control plane without nodes and scheduler: all that plugins need that run no pods.
+    pub async fn for_plugins() -> Result<Self> {
+        Self::without_nodes(Options {
+            scheduler: false,
+            ..Options::default()
+        })
+        .await
+    }
+
     /// Starts the host with these controllers (in the syntax of `--controllers`), as the user of
     /// kube-controller-manager and with a service account for each controller.
     pub fn controllers(&self, name: &str, controllers: &str) -> Result<Process> {
@@ -115,6 +124,13 @@ impl Cluster {
 
     fn admin_socket(&self, host: &str) -> PathBuf {
         self.plane.dir().join(format!("{host}.sock"))
+    }
+
+    /// Creates the roles that the binary prints for a plugin's file under a policy. Returns their kinds.
+    pub async fn apply_roles(&self, policy: &Path, plugin: &Path) -> Result<Vec<String>> {
+        let (policy, plugin) = (policy.display().to_string(), plugin.display().to_string());
+        let roles = host_output(&["rbac", "-o", "json", "--policy", &policy, &plugin])?;
+        self.apply(&roles).await
     }
 
     /// Creates the objects of a list in JSON, except for namespaces that exist already. Returns

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host, log_of};
-use flyball_controlplane::Options;
 
 /// The error of a host that can't start. Fails unless the host prints exactly one.
 fn refusal(args: &[&str]) -> Result<String> {
@@ -142,11 +141,7 @@ fn an_invalid_policy_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn files_that_are_not_plugins_are_reported_and_the_others_run() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let bad: [(&str, &[u8], &str); 3] = [
         (

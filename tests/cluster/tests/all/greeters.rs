@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, finish, guest, host_output, until};
-use flyball_controlplane::{Options, skip};
+use flyball_cluster_tests::{Cluster, Space, finish, guest, until};
+use flyball_controlplane::skip;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
@@ -26,11 +26,7 @@ const FINALIZER: &str = "greeter.flyball.dev/cleanup";
 
 #[tokio::test]
 async fn the_greeter_of_each_language_keeps_its_config_map_and_cleans_up() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let result = each_greets(&cluster).await;
     finish(cluster, [], result).await
 }
@@ -54,15 +50,7 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
             continue;
         };
         let policy = examples.join(name).join("policy.toml");
-        let roles = host_output(&[
-            "rbac",
-            "-o",
-            "json",
-            "--policy",
-            &policy.display().to_string(),
-            &component.display().to_string(),
-        ])?;
-        cluster.apply(&roles).await?;
+        cluster.apply_roles(&policy, &component).await?;
         let plugins = cluster.folder_with(&format!("{name}-plugins"), &[component])?;
         let args = Cluster::plugins_alone(&plugins, &policy);
         let mut host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;

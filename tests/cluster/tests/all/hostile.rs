@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, host_output, log_of, until};
-use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -80,26 +79,13 @@ const HIT: [&str; 8] = [
 
 #[tokio::test]
 async fn the_faults_of_a_plugin_are_limited_and_reported_and_another_plugin_works() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("faulty")?, guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
     let greeter = host_output(&["policy", &guest("greeter")?.display().to_string()])?;
     std::fs::write(&policy, format!("{greeter}{POLICY}")).context("can't write the policy")?;
     for name in ["greeter", "faulty"] {
-        let file = guest(name)?.display().to_string();
-        let roles = host_output(&[
-            "rbac",
-            "-o",
-            "json",
-            "--policy",
-            &policy.display().to_string(),
-            &file,
-        ])?;
-        cluster.apply(&roles).await?;
+        cluster.apply_roles(&policy, &guest(name)?).await?;
     }
     let (port, serving) = cluster.serving();
     let mut args = serving.to_vec();

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, host, host_output, log_of, until};
-use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, PostParams};
 use serde_json::json;
@@ -122,11 +121,7 @@ async fn an_exception_is_logged_with_its_place_and_the_next_call_works() -> Resu
     std::fs::write(dir.join("src/controller.ts"), FAULTY)?;
     std::fs::remove_dir_all(dir.join("test"))?;
     host_output(&["build", text(&dir)])?;
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[dir.join("quotas.wasm")])?;
     let args = [
         "--controllers=".to_owned(),

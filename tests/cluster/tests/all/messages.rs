@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, host_output, log_of, until};
-use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
@@ -18,7 +17,7 @@ const HOST: &str = "host";
 #[tokio::test]
 async fn an_object_that_does_not_fit_has_one_event_and_an_error_that_names_the_field() -> Result<()>
 {
-    let cluster = without_nodes().await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("widgets")?])?;
     define_widgets(&cluster.client).await?;
     let host = cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &trusting(&plugins))?;
@@ -87,7 +86,7 @@ async fn an_object_that_does_not_fit_has_one_event_and_an_error_that_names_the_f
 
 #[tokio::test]
 async fn a_policy_that_is_refused_stands_in_status_until_it_is_corrected() -> Result<()> {
-    let cluster = without_nodes().await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
     let greeter = guest("greeter")?.display().to_string();
@@ -143,7 +142,7 @@ const FAILURES: u64 = 10;
 
 #[tokio::test]
 async fn an_api_server_that_is_away_has_one_line_for_all_plugins() -> Result<()> {
-    let mut cluster = without_nodes().await?;
+    let mut cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("widgets")?])?;
     let second = std::fs::read(guest("widgets")?)?;
     std::fs::write(plugins.join("second.wasm"), renamed(&second)?)?;
@@ -190,7 +189,7 @@ async fn an_api_server_that_is_away_has_one_line_for_all_plugins() -> Result<()>
 
 #[tokio::test]
 async fn lines_that_are_repeated_are_counted() -> Result<()> {
-    let cluster = without_nodes().await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("widgets")?])?;
     define_widgets(&cluster.client).await?;
     let mut args = trusting(&plugins).to_vec();
@@ -222,14 +221,6 @@ async fn lines_that_are_repeated_are_counted() -> Result<()> {
     };
     let result = result.await;
     finish(cluster, [host], result).await
-}
-
-async fn without_nodes() -> Result<Cluster> {
-    let options = Options {
-        scheduler: false,
-        ..Options::default()
-    };
-    Cluster::without_nodes(options).await
 }
 
 /// The flags with which a host trusts the plugins of a folder.

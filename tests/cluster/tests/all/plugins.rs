@@ -18,11 +18,7 @@ const GREETERS: [(&str, &str); 2] = [("greeter", "greeter"), ("greeter-wasm32-wa
 
 #[tokio::test]
 async fn greeters_in_each_language_work_with_separate_accounts() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let result = each_greets(&cluster).await;
     finish(cluster, [], result).await
 }
@@ -58,11 +54,7 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 async fn a_plugin_without_a_policy_does_not_run_and_the_log_has_its_permissions() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     // A granted controller runs beside it, so that the host has something to run.
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let args = [
@@ -199,11 +191,7 @@ const REVIEWED_WITHIN: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn a_plugin_stops_while_its_account_lacks_the_right_to_read() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let space = Space::create(cluster.client.clone(), "flyball").await?;
     grant(&space, "greeter").await?;

@@ -40,11 +40,7 @@ fn is_held_up(status: &Value, reason: &str) -> bool {
 
 #[tokio::test]
 async fn a_new_plugin_waits_for_its_grants_and_then_runs() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[])?;
     let host = start(&cluster, &plugins)?;
     let result = async {
@@ -126,11 +122,7 @@ async fn a_new_plugin_waits_for_its_grants_and_then_runs() -> Result<()> {
 
 #[tokio::test]
 async fn the_right_version_runs_after_each_kind_of_change_of_the_files() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let args = [
         "--controllers=".to_owned(),

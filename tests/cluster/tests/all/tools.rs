@@ -14,11 +14,7 @@ use serde_json::Value;
 
 #[tokio::test]
 async fn a_plugin_works_with_the_printed_policy_and_roles() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let result = run_as_printed(&cluster).await;
     finish(cluster, [], result).await
 }
@@ -28,15 +24,7 @@ async fn run_as_printed(cluster: &Cluster) -> Result<()> {
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
     std::fs::write(&policy, host_output(&["policy", &greeter])?)?;
-    let roles = host_output(&[
-        "rbac",
-        "-o",
-        "json",
-        "--policy",
-        &policy.display().to_string(),
-        &greeter,
-    ])?;
-    let applied = cluster.apply(&roles).await?;
+    let applied = cluster.apply_roles(&policy, &guest("greeter")?).await?;
     assert_eq!(
         applied,
         [
@@ -64,11 +52,7 @@ idhIRw1df/CRaZTiBeNTQO9poeJAFeWFT/hZRttZWADLK6n50NubeAuyww==
 
 #[tokio::test]
 async fn a_plugin_can_be_a_package_that_the_policy_names() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options {
-        scheduler: false,
-        ..Options::default()
-    })
-    .await?;
+    let cluster = Cluster::for_plugins().await?;
     let registry = Registry::start().await?;
     let greeter = guest("greeter")?.display().to_string();
     let package = host_output(&[

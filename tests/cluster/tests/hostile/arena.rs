@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use flyball_cluster_tests::{
     Cluster, Space, guest, host_output, last_lines, log_of, replace, until, until_within,
 };
-use flyball_controlplane::{Options, Process};
+use flyball_controlplane::Process;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -138,11 +138,7 @@ pub(crate) struct Done {
 
 impl Arena {
     pub(crate) async fn start() -> Result<Self> {
-        let cluster = Cluster::without_nodes(Options {
-            scheduler: false,
-            ..Options::default()
-        })
-        .await?;
+        let cluster = Cluster::for_plugins().await?;
         let plugins = cluster.folder_with("plugins", &[guest("greeter")?, guest("faulty")?])?;
         std::fs::write(plugins.join("watcher.wasm"), faulty_as("watcher")?)?;
         let policy = cluster.plane.dir().join("policy.toml");
@@ -150,15 +146,7 @@ impl Arena {
         let others = host_output(&["policy", &greeter])?
             + "\n[[plugins.watcher.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\"]\n";
         std::fs::write(&policy, &others)?;
-        let roles = host_output(&[
-            "rbac",
-            "-o",
-            "json",
-            "--policy",
-            &policy.display().to_string(),
-            &greeter,
-        ])?;
-        cluster.apply(&roles).await?;
+        cluster.apply_roles(&policy, &guest("greeter")?).await?;
         cluster.apply(&accounts().to_string()).await?;
         for (namespace, secret) in [("demo", "token"), ("other", "other")] {
             let space = Space::create(cluster.client.clone(), namespace).await?;
