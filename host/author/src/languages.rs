@@ -10,8 +10,9 @@ pub use python::COMPONENTIZE_PY;
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::process::ExitStatus;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::Project;
 use crate::embedded::File;
@@ -89,6 +90,16 @@ pub(crate) trait Support: Sync {
 
     /// The command that runs the project's tests.
     fn test_command(&self) -> &'static str;
+}
+
+/// Fails if a tool did not succeed that has shown its errors itself.
+fn ensure_built(status: ExitStatus, what: &Path, tool: &str) -> Result<()> {
+    ensure!(
+        status.success(),
+        "can't build {}: {tool} failed with the errors above",
+        what.display()
+    );
+    Ok(())
 }
 
 impl Language {

@@ -1,7 +1,9 @@
-//! Projects in Python and C, from an empty folder to a plugin: `flyball new`, the tests of the project, and `flyball build`.
+//! Projects in Rust, Go, Python and C, from an empty folder to a plugin: `flyball new`, the tests of the project, and
+//! `flyball build`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use flyball_author::{COMPONENTIZE_PY, Project};
 use serde_json::Value;
@@ -10,18 +12,23 @@ use tempfile::TempDir;
 /// A new project, named `my-greeter`.
 struct New {
     folder: TempDir,
-    /// The folder of a virtual environment, which the commands run in.
-    environment: PathBuf,
+    /// What is set in the environment of all commands.
+    variables: Vec<(&'static str, OsString)>,
 }
 
 impl New {
-    fn create(language: &str) -> Self {
-        let new = Self {
-            folder: tempfile::tempdir().expect("a folder"),
-            environment: environment(),
-        };
-        let dir = new.dir().display().to_string();
-        new.flyball(&["new", "my-greeter", "--lang", language, "--dir", &dir]);
+    fn create(language: &str, variables: Vec<(&'static str, OsString)>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let new = Self { folder, variables };
+        let said = new.flyball(&[
+            "new",
+            "my-greeter",
+            "--lang",
+            language,
+            "--dir",
+            &new.text(),
+        ]);
+        assert!(said.contains("flyball build"), "{said}");
         new
     }
 
@@ -29,71 +36,133 @@ impl New {
         self.folder.path().join("project")
     }
 
-    fn flyball(&self, arguments: &[&str]) -> String {
-        self.run(Command::new(env!("CARGO_BIN_EXE_flyball")).args(arguments))
+    fn text(&self) -> String {
+        self.dir().display().to_string()
     }
 
-    /// Runs a command that succeeds. Returns its output.
+    /// Runs a command of the binary that succeeds. Returns its output.
+    fn flyball(&self, arguments: &[&str]) -> String {
+        succeeded(self.output(Command::new(env!("CARGO_BIN_EXE_flyball")).args(arguments)))
+    }
+
+    /// Runs a command in the project's folder that succeeds. Returns its output.
     fn run(&self, command: &mut Command) -> String {
-        let output = command
-            .env("VIRTUAL_ENV", &self.environment)
+        succeeded(self.output(command.current_dir(self.dir())))
+    }
+
+    fn output(&self, command: &mut Command) -> Output {
+        let variables = self.variables.iter().map(|(name, value)| (name, value));
+        command
+            .envs(variables)
             .output()
-            .unwrap_or_else(|error| panic!("can't run {command:?}: {error}"));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {text}{errors}");
-        text + &errors
+            .unwrap_or_else(|error| panic!("can't run {command:?}: {error}"))
     }
 
     /// Builds the project, and checks that the component is a plugin that imports the world alone.
     fn builds_into_a_plugin(&self) {
-        let dir = self.dir();
-        let wasm = dir.join("my-greeter.wasm").display().to_string();
-        let said = self.flyball(&["build", &dir.display().to_string()]);
+        let wasm = self.dir().join("my-greeter.wasm").display().to_string();
+        let said = self.flyball(&["build", &self.text()]);
         assert!(said.contains("built my-greeter 0.1.0: "), "{said}");
-        let shown: Value =
-            serde_json::from_str(&self.flyball(&["inspect", "-o", "json", &wasm])).expect("JSON");
+        assert!(said.contains(&wasm), "{said}");
+        let shown = self.flyball(&["inspect", "-o", "json", &wasm]);
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
         assert_eq!(shown["description"]["name"], "my-greeter");
         let watches = shown["description"]["watches"].as_array().expect("watches");
         assert_eq!(watches.len(), 2, "{shown}");
+        let imports = shown["imports"].as_array().expect("a list");
+        assert!(
+            imports.iter().all(|name| name
+                .as_str()
+                .is_some_and(|name| name.starts_with("flyball:controller/"))),
+            "{imports:?}"
+        );
+        let valid = self.flyball(&["validate", &wasm]);
+        assert!(
+            valid.contains("valid: the plugin my-greeter 0.1.0"),
+            "{valid}"
+        );
     }
 }
 
-/// The environment with componentize-py that `cargo xtask` creates.
-fn environment() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+/// Returns what a command printed that succeeded, its errors last.
+fn succeeded(output: Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    text + &errors
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace")
+}
+
+fn guests() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let folder = root.join(target).join("guests");
-    let environment = folder.join(format!("componentize-py-{COMPONENTIZE_PY}"));
-    environment.canonicalize().unwrap_or_else(|error| {
-        panic!(
-            "{}: {error}: create it with `cargo xtask guests python`",
-            environment.display()
-        )
-    })
+    root().join(target).join("guests")
+}
+
+#[test]
+fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
+    // Kept between runs of the tests.
+    let built = guests().join("new-project");
+    let new = New::create("rust", vec![("CARGO_TARGET_DIR", built.into())]);
+    let again = Command::new(env!("CARGO_BIN_EXE_flyball"))
+        .args(["new", "my-greeter", "--dir", &new.text()])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(again.status.code(), Some(1));
+    let refusal = String::from_utf8_lossy(&again.stderr);
+    assert!(refusal.contains("not empty"), "{refusal}");
+    // The locked versions of the workspace are already downloaded.
+    std::fs::copy(root().join("Cargo.lock"), new.dir().join("Cargo.lock")).expect("it is copied");
+    let tested = new.run(Command::new("cargo").args(["test", "--quiet"]));
+    assert_eq!(tested.matches("2 passed").count(), 1, "{tested}");
+    new.builds_into_a_plugin();
+}
+
+#[test]
+fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
+    // Nothing is downloaded: the project has all that it needs but Go.
+    let alone = vec![
+        ("GOPROXY", "off".into()),
+        ("GOFLAGS", "-mod=readonly".into()),
+    ];
+    let new = New::create("go", alone);
+    let tested = new.run(Command::new("go").args(["test", "-v", "./..."]));
+    assert_eq!(tested.matches("--- PASS").count(), 3, "{tested}");
+    new.builds_into_a_plugin();
+}
+
+/// A project in Python, in the environment with componentize-py that `cargo xtask` creates.
+fn in_python() -> New {
+    let environment = guests().join(format!("componentize-py-{COMPONENTIZE_PY}"));
+    assert!(
+        environment.is_dir(),
+        "{} is missing: create it with `cargo xtask guests python`",
+        environment.display()
+    );
+    New::create("python", vec![("VIRTUAL_ENV", environment.into())])
 }
 
 #[test]
 fn a_new_project_in_python_passes_its_tests_and_builds_into_a_plugin() {
-    let new = New::create("python");
-    let mut python = Command::new("python3");
-    let tested = new.run(python.args(["-m", "unittest"]).current_dir(new.dir()));
+    let new = in_python();
+    let tested = new.run(Command::new("python3").args(["-m", "unittest"]));
     assert!(tested.contains("Ran 3 tests"), "{tested}");
     new.builds_into_a_plugin();
 }
 
 #[test]
 fn a_syntax_error_in_python_is_shown_with_its_line() {
-    let new = New::create("python");
+    let new = in_python();
     let controller = new.dir().join("controller.py");
     let text = std::fs::read_to_string(&controller).expect("it is there");
     std::fs::write(&controller, text + "\nif:\n").expect("it is written");
-    let built = Command::new(env!("CARGO_BIN_EXE_flyball"))
-        .arg("build")
-        .arg(new.dir())
-        .env("VIRTUAL_ENV", &new.environment)
-        .output()
-        .expect("the binary runs");
+    let mut build = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    let built = new.output(build.arg("build").arg(new.dir()));
     let error = String::from_utf8_lossy(&built.stderr);
     assert!(!built.status.success());
     assert!(
@@ -104,8 +173,8 @@ fn a_syntax_error_in_python_is_shown_with_its_line() {
 
 #[test]
 fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Result<()> {
-    let new = New::create("c");
-    let tested = new.run(Command::new("make").arg("test").current_dir(new.dir()));
+    let new = New::create("c", Vec::new());
+    let tested = new.run(Command::new("make").arg("test"));
     assert_eq!(tested.matches("\nok ").count(), 3, "{tested}");
     assert!(tested.contains("0 of 3 tests failed"), "{tested}");
     if Project::open(&new.dir())?.check_tools().is_err() {
@@ -120,7 +189,7 @@ fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Res
 
 #[test]
 fn a_missing_componentizer_is_named_with_how_to_get_it() {
-    let new = New::create("python");
+    let new = in_python();
     let built = Command::new(env!("CARGO_BIN_EXE_flyball"))
         .arg("build")
         .arg(new.dir())

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-use super::{Sdk, Support, VENDORED};
+use super::{Sdk, Support, VENDORED, ensure_built};
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{self, C_SDK, C_TEMPLATE, File};
 use crate::tools::Tool;
@@ -256,12 +256,7 @@ fn run(command: &mut Command, made: &Path) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("can't run {}", command.get_program().display()))?;
-    ensure!(
-        status.success(),
-        "can't build {}: the compiler failed with the errors above",
-        made.display()
-    );
-    Ok(())
+    ensure_built(status, made, "the compiler")
 }
 
 /// The C files of a folder, sorted.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-use super::{Sdk, Support, VENDORED};
+use super::{Sdk, Support, VENDORED, ensure_built};
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{self, File, GO_SDK, GO_TEMPLATE};
 use crate::tools::Tool;
@@ -86,11 +86,7 @@ impl Support for Go {
         .stdout(Stdio::inherit())
         .status()
         .context("can't run `go`")?;
-        ensure!(
-            built.success(),
-            "can't build {}: go failed with the errors above",
-            dir.display()
-        );
+        ensure_built(built, dir, "go")?;
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
         let component = componentize::component_of_wasi(bytes, wit, Some(UNUSED)).with_context(|| {

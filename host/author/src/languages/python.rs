@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::{Sdk, Support, VENDORED};
+use super::{Sdk, Support, VENDORED, ensure_built};
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{File, PYTHON_SDK, PYTHON_TEMPLATE};
 use crate::tools::Tool;
@@ -114,11 +114,7 @@ impl Support for Python {
             .arg(&output)
             .status()
             .context("can't run componentize-py")?;
-        ensure!(
-            built.success(),
-            "can't build {}: componentize-py failed with the errors above",
-            dir.display()
-        );
+        ensure_built(built, dir, "componentize-py")?;
         let component =
             std::fs::read(&output).with_context(|| format!("can't read {}", output.display()))?;
         componentize::check(&component, &WORLD_ALONE)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Sdk, Support, VENDORED};
+use super::{Sdk, Support, VENDORED, ensure_built};
 use crate::embedded::{File, RUST_SDK, RUST_TEMPLATE};
 use crate::tools::Tool;
 use crate::{Project, componentize, new};
@@ -232,11 +232,7 @@ fn compile(dir: &Path, toolchain: Option<&str>, target: &str) -> Result<PathBuf>
         .stderr(Stdio::inherit())
         .output()
         .context("can't run `cargo`: install Rust with rustup")?;
-    ensure!(
-        built.status.success(),
-        "can't build {}: cargo failed with the errors above",
-        dir.display()
-    );
+    ensure_built(built.status, dir, "cargo")?;
     let text = String::from_utf8_lossy(&built.stdout);
     let messages = text
         .lines()
