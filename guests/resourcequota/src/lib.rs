@@ -25,6 +25,8 @@ pub mod views;
 pub mod volume_claims;
 pub mod wake;
 
+use std::time::Duration;
+
 use flyball_sdk::Delta;
 use flyball_sdk::controller::RoutedKey;
 use flyball_sdk::describe::{Discovered, Ticker, watch_discovered};
@@ -39,6 +41,9 @@ pub const PRIMARY: &str = "resourcequota_primary";
 pub const PRIORITY: &str = "resourcequota_priority";
 /// The key that enqueues all quotas.
 pub const ALL: &str = "all";
+/// How long after a write of the status the use is measured again. Admission adds an object to the
+/// status before the object exists, so a measurement in between takes it out.
+pub const RECOUNT_DELAY: Duration = Duration::from_secs(1);
 
 /// The controller. Keys are `namespace/name`, and [`ALL`].
 pub struct ResourceQuotaController;
@@ -66,11 +71,13 @@ impl Controller for ResourceQuotaController {
         let measured = measure::measure(host, &quota, &settings);
         let status = status::next(&quota, &measured);
         let mut failures = measured.failures;
+        let mut outcome = Outcome::Done;
         if let Some(status) = status {
             let written = host.update_status(Quota::KIND, &quota.meta, &status);
             failures.extend(written.doing(|| "updating the status".into()).err());
+            outcome = Outcome::RequeueAfter(RECOUNT_DELAY);
         }
-        Error::join(failures).map_or(Ok(Outcome::Done), Err)
+        Error::join(failures).map_or(Ok(outcome), Err)
     }
 
     fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {

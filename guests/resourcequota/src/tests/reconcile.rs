@@ -5,7 +5,7 @@ use flyball_sdk::testing::refusal;
 
 use super::world::*;
 use crate::views::Quota;
-use crate::{ALL, PRIMARY, ResourceQuotaController};
+use crate::{ALL, PRIMARY, RECOUNT_DELAY, ResourceQuotaController};
 
 const PUT: &str = "update v1/ResourceQuota/status team/quota";
 
@@ -28,13 +28,29 @@ fn a_new_quota_gets_its_limits_and_what_is_used_of_them() {
             "other",
         ),
     ]);
-    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(RECOUNT_DELAY)
+    );
     let object = cluster.object(Quota::KIND, TEAM, "quota").unwrap();
     assert_eq!(
         object["status"],
         json!({"hard": hard, "used": {"cpu": "200m", "memory": "2Gi", "pods": "2"}})
     );
     assert_eq!(cluster.written(), [PUT]);
+}
+
+#[test]
+fn a_pod_that_admission_counted_before_it_existed_is_counted_again() {
+    let hard = json!({"pods": "2"});
+    let cluster = cluster([settled(hard, json!({"pods": "1"}))]);
+    let outcome = reconcile(&cluster).unwrap();
+    assert_eq!(outcome, Outcome::RequeueAfter(RECOUNT_DELAY));
+    assert_eq!(listed(&cluster, "used")["pods"], "0");
+    cluster.put(pod_of("late", json!({})));
+    reconcile(&cluster).unwrap();
+    assert_eq!(listed(&cluster, "used")["pods"], "1");
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
 }
 
 #[test]
