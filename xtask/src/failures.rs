@@ -1,11 +1,13 @@
 //! Collects the failures in the output of `cargo test`, so that they stand together at its end.
 
+use std::collections::VecDeque;
+
 /// Starts the output of a failed test.
 const START: &str = "---- ";
 /// Ends the first part of a failure that is kept.
 const BACKTRACES: [&str; 2] = ["Stack backtrace:", "stack backtrace:"];
-/// The most lines kept of one failure.
-const MAX_LINES: usize = 40;
+/// The most lines kept of one failure. A panic's message is at its end.
+const MAX_LINES: usize = 60;
 
 /// The failures so far.
 #[derive(Default)]
@@ -18,8 +20,8 @@ pub(crate) struct Failures {
 /// A failed test.
 struct Failure {
     name: String,
-    /// What it printed before the backtrace.
-    lines: Vec<String>,
+    /// The last lines that it printed before the backtrace.
+    lines: VecDeque<String>,
 }
 
 impl Failures {
@@ -32,7 +34,7 @@ impl Failures {
         if let Some(name) = name {
             self.failures.push(Failure {
                 name: name.to_owned(),
-                lines: Vec::new(),
+                lines: VecDeque::new(),
             });
             self.is_within = true;
             return;
@@ -41,10 +43,12 @@ impl Failures {
         let is_end = line == "failures:" || BACKTRACES.contains(&line.trim());
         self.is_within &= !is_end;
         if let Some(failure) = self.failures.last_mut().filter(|_| self.is_within)
-            && failure.lines.len() < MAX_LINES
             && !line.is_empty()
         {
-            failure.lines.push(line.to_owned());
+            if failure.lines.len() == MAX_LINES {
+                failure.lines.pop_front();
+            }
+            failure.lines.push_back(line.to_owned());
         }
     }
 
@@ -86,12 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_failure_is_cut() {
+    fn the_last_lines_of_a_long_failure_are_kept() {
         let mut failures = Failures::default();
         failures.read("---- long stdout ----");
-        for line in 0..100 {
+        for line in 1..=100 {
             failures.read(&line.to_string());
         }
-        assert_eq!(failures.report().lines().count(), MAX_LINES + 1);
+        let report = failures.report();
+        assert_eq!(report.lines().count(), MAX_LINES + 1);
+        assert!(report.ends_with("    100\n"), "{report}");
     }
 }
