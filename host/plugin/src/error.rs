@@ -164,11 +164,12 @@ pub enum CallFailure {
     NoSlot { waited: Duration },
     /// The guest's memory was not allowed to grow, and the guest could not continue. Sizes are in bytes.
     #[error(
-        "ran out of memory: it requested {wanted} bytes, and {} is {limit}{}",
+        "ran out of memory: it requested {wanted} bytes, and {} {limit}{}",
         match .owner {
-            MemoryOwner::Instance => "its limit",
-            MemoryOwner::Plugin => "the limit of all instances of the plugin together (`total-memory` in the policy)",
-            MemoryOwner::AllPlugins => "the limit of all plugins together",
+            MemoryOwner::Instance => "its limit is",
+            MemoryOwner::Plugin => "the limit of all instances of the plugin together (`total-memory` in the policy) is",
+            MemoryOwner::AllPlugins => "the limit of all plugins together is",
+            MemoryOwner::System => "the operating system gave no more than",
         },
         quote(.last_error)
     )]
@@ -203,7 +204,7 @@ impl CallError {
                 | CallFailure::Shutdown
                 | CallFailure::NoSlot { .. }
                 | CallFailure::MemoryLimit {
-                    owner: MemoryOwner::AllPlugins,
+                    owner: MemoryOwner::AllPlugins | MemoryOwner::System,
                     ..
                 }
         )

@@ -116,8 +116,8 @@ impl Instance {
         state.end_call();
         let memory = state.memory.used();
         let has_leaked_handles = state.has_leaked_handles();
-        if let Some(refused) = state.memory.refused() {
-            self.tally.hits.hit(refused.owner.limit());
+        if let Some(limit) = state.memory.refused().and_then(|r| r.owner.limit()) {
+            self.tally.hits.hit(limit);
         }
         self.tally.memory_changed(self.tallied_memory, memory);
         self.tallied_memory = memory;

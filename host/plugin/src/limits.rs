@@ -173,6 +173,8 @@ pub enum MemoryOwner {
     Plugin,
     /// The plugins without a reservation together.
     AllPlugins,
+    /// The machine: the operating system refused.
+    System,
 }
 
 /// Limits the linear memories of one instance together.
@@ -191,7 +193,7 @@ pub(crate) struct MemoryMeter {
 pub(crate) struct Refused {
     /// Bytes that the instance would have had.
     pub(crate) wanted: usize,
-    /// The limit in bytes.
+    /// The limit in bytes. For [`MemoryOwner::System`], what the instance had.
     pub(crate) limit: usize,
     pub(crate) owner: MemoryOwner,
 }
@@ -225,12 +227,13 @@ impl MemoryMeter {
 }
 
 impl MemoryOwner {
-    /// The limit that the owner has reached.
-    pub(crate) fn limit(self) -> Limit {
+    /// The limit that the owner has reached, if the host sets one.
+    pub(crate) fn limit(self) -> Option<Limit> {
         match self {
-            Self::Instance => Limit::Memory,
-            Self::Plugin => Limit::TotalMemory,
-            Self::AllPlugins => Limit::SharedMemory,
+            Self::Instance => Some(Limit::Memory),
+            Self::Plugin => Some(Limit::TotalMemory),
+            Self::AllPlugins => Some(Limit::SharedMemory),
+            Self::System => None,
         }
     }
 }
@@ -273,10 +276,15 @@ impl ResourceLimiter for MemoryMeter {
         Ok(true)
     }
 
-    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        let growth = std::mem::take(&mut self.last_growth).min(self.used);
-        self.used -= growth;
-        self.shares.shrink(growth);
+    /// A growth that failed stays counted: no failure that a guest provokes may reduce what is counted.
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        if error.is::<std::io::Error>() || error.is::<rustix::io::Errno>() {
+            self.refused = Some(Refused {
+                wanted: self.used,
+                limit: self.used.saturating_sub(self.last_growth),
+                owner: MemoryOwner::System,
+            });
+        }
         Ok(())
     }
 
@@ -401,12 +409,17 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_that_fails_is_not_counted() {
+    fn a_growth_that_the_system_refuses_is_explained_and_stays_counted() {
         let mut meter = MemoryMeter::new(100, MemoryShares::default());
         assert!(meter.memory_growing(0, 60, None).unwrap());
         meter
-            .memory_grow_failed(wasmtime::Error::msg("no memory"))
+            .memory_grow_failed(rustix::io::Errno::NOMEM.into())
             .unwrap();
-        assert_eq!(meter.used(), 0);
+        let refused = Refused {
+            wanted: 60,
+            limit: 0,
+            owner: MemoryOwner::System,
+        };
+        assert_eq!((meter.used(), meter.refused()), (60, Some(refused)));
     }
 }

@@ -189,7 +189,11 @@ impl Pool {
             match failure {
                 CallFailure::CpuLimit { .. } => self.tally.hits.hit(Limit::Cpu),
                 CallFailure::WallLimit { .. } => self.tally.hits.hit(Limit::Wall),
-                CallFailure::MemoryLimit { owner, .. } => self.tally.hits.hit(owner.limit()),
+                CallFailure::MemoryLimit { owner, .. } => {
+                    if let Some(limit) = owner.limit() {
+                        self.tally.hits.hit(limit);
+                    }
+                }
                 _ => {}
             }
             CallError {
