@@ -1,6 +1,8 @@
 //! `fuzz TARGET SECONDS SEED CURRENT`: fuzzes one target for SECONDS. Each input is written to the
 //! file CURRENT before it is fed, in case it aborts the process. If an input fails, the program adds
 //! the shrunk input to the corpus and exits with 1.
+//!
+//! `fuzz list` prints the names of the targets, one per line.
 
 use std::io::{Seek, Write};
 use std::process::ExitCode;
@@ -12,8 +14,14 @@ use sha2::{Digest, Sha256};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["list"] {
+        TARGETS
+            .iter()
+            .for_each(|target| println!("{}", target.name));
+        return Ok(ExitCode::SUCCESS);
+    }
     let [name, seconds, seed, current] = arguments.as_slice() else {
-        bail!("usage: fuzz TARGET SECONDS SEED CURRENT")
+        bail!("usage: fuzz TARGET SECONDS SEED CURRENT, or fuzz list")
     };
     let target = TARGETS
         .iter()
