@@ -200,7 +200,8 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
         Size::Quick => Profile::Release,
         Size::Whole => Profile::Production,
     };
-    flyball_cluster_tests::use_host(build::all(profile)?.host);
+    let (built, _) = build::all_and_control_plane(profile)?;
+    flyball_cluster_tests::use_host(built.host);
     let mut report = Report::default();
     let measured = measure_all(is_selected, size, alone, &mut report);
     // The figures are also written if a later workload failed.

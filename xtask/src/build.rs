@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use flyball_controlplane::Assets;
 
 use crate::guests;
 use crate::run::{command, is_fresh, run, say, workspace};
@@ -113,6 +114,18 @@ pub(crate) fn all(profile: Profile) -> Result<Built> {
     Ok(Built {
         host: workspace().join("target").join(name).join("flyball"),
         embedded,
+    })
+}
+
+/// Builds the guests in Rust and the host, and at the same time the control plane of the tests.
+pub(crate) fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
+    std::thread::scope(|scope| {
+        let control_plane = scope.spawn(Assets::find_or_build);
+        let built = all(profile)?;
+        let assets = control_plane
+            .join()
+            .map_err(|_| anyhow!("can't build the control plane: its build panicked"))??;
+        Ok((built, assets))
     })
 }
 

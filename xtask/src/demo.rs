@@ -31,7 +31,10 @@ pub(crate) struct Arguments {
 
 /// Plays the demo.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let built = build::all(build::Profile::Release)?;
+    let built = match arguments.kubeconfig {
+        Some(_) => build::all(build::Profile::Release)?,
+        None => build::all_and_control_plane(build::Profile::Release)?.0,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(1)

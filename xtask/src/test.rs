@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flyball_author::tools::require;
 use flyball_cluster_tests::FULL;
-use flyball_controlplane::{Assets, SKIPPED_FILE};
+use flyball_controlplane::SKIPPED_FILE;
 
 use crate::failures::Failures;
 use crate::prerequisites::{c_compiler, go, python};
@@ -30,10 +30,9 @@ pub(crate) struct Arguments {
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
-    let built = build::all(build::Profile::Release)?;
+    let (built, _) = build::all_and_control_plane(build::Profile::Release)?;
     guests::build_stock()?;
     guests::build_available_greeters()?;
-    Assets::find_or_build()?;
 
     say("testing");
     let folder = workspace().join("target/tests");
