@@ -73,8 +73,8 @@ impl Group {
         }
     }
 
-    /// Declares a family. Fails if another owner has the name, or if a name or the buckets are
-    /// invalid. Labels that begin with `__` are Prometheus' own: a scrape that has them fails as a whole.
+    /// Declares a family. A counter, gauge or histogram without labels is served as 0 from now on.
+    /// Fails if another owner has the name, or if a name or the buckets are invalid. Labels that begin with `__` are Prometheus' own: a scrape that has them fails as a whole.
     pub fn declare(
         &mut self,
         name: &str,
@@ -102,6 +102,9 @@ impl Group {
             buckets,
             series: Mutex::default(),
         };
+        if labels.is_empty() {
+            declared.count(name, &[], &self.size, || declared.family.vec.begin())?;
+        }
         if let Some(old) = self.families.insert(name.to_owned(), declared) {
             self.metrics.release(&shown, old.family);
         }
@@ -185,6 +188,18 @@ impl Group {
     }
 }
 
+impl FamilyVec {
+    /// Creates the series of a family without labels, except that of a sum.
+    fn begin(&self) -> prometheus::Result<()> {
+        match self {
+            Self::Counter(vec) => vec.get_metric_with_label_values::<&str>(&[]).map(drop),
+            Self::Gauge(vec) => vec.get_metric_with_label_values::<&str>(&[]).map(drop),
+            Self::Histogram(vec, _) => vec.get_metric_with_label_values::<&str>(&[]).map(drop),
+            Self::Sum(_) | Self::Collected => Ok(()),
+        }
+    }
+}
+
 impl Declared {
     /// Runs `count` if the family has the series or may have another one.
     fn count(
@@ -249,6 +264,20 @@ mod tests {
         assert!(metrics.render().contains("greetings_total{to=\"a\"} 2\n"));
         drop(new);
         assert_eq!(metrics.render(), "");
+    }
+
+    #[test]
+    fn a_family_without_labels_is_served_as_zero_from_its_declaration() {
+        let metrics = Metrics::default();
+        let group = greeter(&metrics, &[]);
+        assert!(metrics.render().contains("greetings_total 0\n"));
+        group.add("greetings_total", &[], 1.0).expect("declared");
+        let newer = greeter(&metrics, &[]);
+        drop(group);
+        assert!(metrics.render().contains("greetings_total 1\n"));
+        drop(newer);
+        let _labelled = greeter(&metrics, &["to"]);
+        assert!(!metrics.render().contains("greetings_total 0\n"));
     }
 
     #[test]
