@@ -19,6 +19,8 @@ pub const MAXIMUM: &str = "max-endpoints-per-subset";
 
 /// Counts writes by their operation.
 pub const CHANGES: &str = "endpoint_slice_mirroring_controller_changes";
+/// Observes the seconds that each reconcile takes.
+pub const DURATION: &str = "endpoint_slice_mirroring_controller_endpoints_sync_duration";
 /// Observes numbers for each reconcile.
 pub const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per_sync";
 pub const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
@@ -83,7 +85,13 @@ fn metrics(description: Description) -> Description {
         &["operation"],
         "Number of EndpointSlice changes",
     );
-    let description = GAUGES.describe(description);
+    let durations = (0..15).map(|power| 0.001 * f64::from(1 << power)).collect();
+    let description = GAUGES.describe(description).metric(
+        MetricType::Histogram(durations),
+        DURATION,
+        &[],
+        "Duration of syncEndpoints() in seconds",
+    );
     [
         (ADDED, "Number of endpoints added on each Endpoints sync"),
         (UPDATED, "Number of endpoints updated on each Endpoints sync"),

@@ -5,9 +5,6 @@
 //! 1. [`source`] decides whether Endpoints are mirrored. If not, slices that were mirrored are deleted.
 //! 2. [`desired`] computes the endpoints of each slice.
 //! 3. [`plan`] decides which slices to create, update and delete.
-//!
-//! The gauges of kube-controller-manager's controller, which are sums over all Endpoints, and the duration of reconciles,
-//! which the host measures, are left out.
 
 pub mod describe;
 pub mod desired;
@@ -47,17 +44,25 @@ impl Controller for EndpointSliceMirroringController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         settings::check(host)?;
-        let key = &request.key;
-        let slices = slice::of_service(host, &key.namespace, &key.name, MANAGER)?;
-        let endpoints = match source::is_mirrored(host, key)? {
-            true => host.get_key::<Endpoints>(key)?,
-            false => None,
-        };
-        match endpoints {
-            Some(endpoints) => mirror(host, &endpoints, slices)?,
-            None => delete_all(host, key, &slices)?,
-        }
-        Ok(Outcome::Done)
+        let begun = host.now();
+        let reconciled = reconcile(host, &request.key);
+        let duration = host.now().since(begun);
+        host.metrics()
+            .observe(describe::DURATION, &[], duration.as_secs_f64());
+        reconciled.map(|()| Outcome::Done)
+    }
+}
+
+/// Brings the slices of Endpoints up to date, or deletes them.
+fn reconcile(host: &Host, key: &Key) -> Result<(), Error> {
+    let slices = slice::of_service(host, &key.namespace, &key.name, MANAGER)?;
+    let endpoints = match source::is_mirrored(host, key)? {
+        true => host.get_key::<Endpoints>(key)?,
+        false => None,
+    };
+    match endpoints {
+        Some(endpoints) => mirror(host, &endpoints, slices),
+        None => delete_all(host, key, &slices),
     }
 }
 

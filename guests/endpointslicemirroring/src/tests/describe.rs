@@ -5,7 +5,7 @@ use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::EndpointSliceMirroringController;
-use crate::describe::{ADDED, CHANGES, GAUGES, REMOVED, SKIPPED, UPDATED};
+use crate::describe::{ADDED, CHANGES, DURATION, GAUGES, REMOVED, SKIPPED, UPDATED};
 
 #[test]
 fn the_queue_is_that_of_kube_controller_manager() {
@@ -62,6 +62,8 @@ fn writes_and_endpoints_are_counted() {
         (UPDATED, "", 1.0),
         (REMOVED, "", 1.0),
         (CHANGES, "update", 1.0),
+        // The clock of the fake cluster stands still.
+        (DURATION, "", 0.0),
     ];
     let expected: Vec<_> = expected
         .map(|(name, labels, value)| (name.to_owned(), labels.to_owned(), value))
