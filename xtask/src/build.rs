@@ -103,11 +103,12 @@ impl Profile {
 /// Builds the guests in Rust and the host.
 pub(crate) fn all(profile: Profile) -> Result<Built> {
     let start = Instant::now();
+    say("step 1 of 4: building the guests");
     guests::build_guests()?;
     let embedded = precompile()?;
     let name = profile.name();
     say(&format!(
-        "building the host with the profile {name} (takes minutes the first time)"
+        "step 4 of 4: building the host with the profile {name}"
     ));
     run(build_binary("flyball", profile).env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
@@ -122,6 +123,9 @@ pub(crate) fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)>
     std::thread::scope(|scope| {
         let control_plane = scope.spawn(Assets::find_or_build);
         let built = all(profile)?;
+        if !control_plane.is_finished() {
+            say("waiting for the build of the control plane");
+        }
         let assets = control_plane
             .join()
             .map_err(|_| anyhow!("can't build the control plane: its build panicked"))??;
@@ -131,7 +135,7 @@ pub(crate) fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)>
 
 /// Compiles the built-in guests for this machine, and returns their folder.
 fn precompile() -> Result<PathBuf> {
-    say("building the precompiler of the guests");
+    say("step 2 of 4: building the compiler of the guests");
     run(&mut build_binary("precompile", Profile::Release))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
@@ -148,6 +152,7 @@ fn precompile() -> Result<PathBuf> {
         .map(|name| component(name))
         .filter(is_stale)
         .collect();
+    say("step 3 of 4: compiling the guests for this machine");
     if !stale.is_empty() {
         run(command(&compiler).arg(&folder).args(stale))?;
     }
