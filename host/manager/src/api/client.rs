@@ -8,6 +8,7 @@ use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{ApiResponse, Connection};
 use flyball_plugin::{Budget, Held};
+use flyball_serving::metrics::ResponseSize;
 use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
@@ -308,6 +309,9 @@ impl ApiClient {
             })?;
         let (head, body) = response.into_parts();
         let body = read_body(body, api_request).await?;
+        if let Some(size) = head.extensions.get::<ResponseSize>() {
+            size.observe(body.bytes.len());
+        }
         if head.status.is_success() {
             return Ok(body);
         }

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::{Method, Request, Response, Uri};
-use prometheus::{CounterVec, HistogramVec};
+use http_body::Body;
+use prometheus::{CounterVec, Histogram, HistogramVec};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -17,11 +18,40 @@ const LATENCY_BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
+/// The buckets of sizes in bytes, as in Kubernetes' components.
+const SIZE_BUCKETS: [f64; 11] = [
+    64.0,
+    256.0,
+    512.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+];
+
 /// Counts the requests to API servers.
 #[derive(Clone)]
 pub struct RestClientMetrics {
     requests: CounterVec,
     duration: HistogramVec,
+    request_size: HistogramVec,
+    response_size: HistogramVec,
+}
+
+/// Counts the size of a response. The layer puts it into the response's extensions, because the size is known only to
+/// who reads the body.
+#[derive(Clone)]
+pub struct ResponseSize(Histogram);
+
+impl ResponseSize {
+    /// Counts a body of this size in bytes.
+    pub fn observe(&self, size: usize) {
+        self.0.observe(size as f64);
+    }
 }
 
 /// Counts a client's requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
@@ -51,6 +81,18 @@ impl Metrics {
                 "Request latency in seconds. Broken down by verb, and host.",
                 &["verb", "host"],
                 &LATENCY_BUCKETS,
+            )?,
+            request_size: self.histogram(
+                "rest_client_request_size_bytes",
+                "Request size in bytes. Broken down by verb and host.",
+                &["verb", "host"],
+                &SIZE_BUCKETS,
+            )?,
+            response_size: self.histogram(
+                "rest_client_response_size_bytes",
+                "Response size in bytes. Broken down by verb and host.",
+                &["verb", "host"],
+                &SIZE_BUCKETS,
             )?,
         })
     }
@@ -88,6 +130,7 @@ impl<S> Layer<S> for RestClientLayer {
 
 impl<S, A, B> Service<Request<A>> for RestClientService<S>
 where
+    A: Body,
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
 {
@@ -105,10 +148,21 @@ where
             request.method().clone(),
             host(request.uri()),
         );
+        if let Some(size @ 1..) = request.body().size_hint().exact() {
+            metrics
+                .request_size
+                .with_label_values(&[method.as_str(), &*host])
+                .observe(size as f64);
+        }
         let started = Instant::now();
         let response = self.inner.call(request);
         Box::pin(async move {
-            let response = response.await;
+            let mut response = response.await;
+            if let Ok(response) = &mut response {
+                let sizes = &metrics.response_size;
+                let size = sizes.with_label_values(&[method.as_str(), &*host]);
+                response.extensions_mut().insert(ResponseSize(size));
+            }
             metrics.observe(
                 &method,
                 &host,
@@ -138,7 +192,7 @@ mod tests {
 
     struct Responds(u16);
 
-    impl Service<Request<()>> for Responds {
+    impl Service<Request<String>> for Responds {
         type Response = Response<()>;
         type Error = Infallible;
         type Future = Ready<Result<Response<()>, Infallible>>;
@@ -147,7 +201,7 @@ mod tests {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: Request<()>) -> Self::Future {
+        fn call(&mut self, _: Request<String>) -> Self::Future {
             let mut response = Response::new(());
             *response.status_mut() = http::StatusCode::from_u16(self.0).expect("a status");
             ready(Ok(response))
@@ -159,9 +213,11 @@ mod tests {
         let metrics = Metrics::default();
         let mut client = metrics.rest_client()?.layer().layer(Responds(409));
         let request = Request::post("https://10.0.0.1:6443/api/v1/pods")
-            .body(())
+            .body("a body".to_owned())
             .expect("a request");
-        client.call(request).await.expect("a response");
+        let response = client.call(request).await.expect("a response");
+        let size = response.extensions().get::<ResponseSize>();
+        size.expect("the layer adds it").observe(1000);
         let text = metrics.render();
         let counted =
             "rest_client_requests_total{code=\"409\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n";
@@ -169,6 +225,12 @@ mod tests {
         assert!(text.contains(
             "rest_client_request_duration_seconds_count{host=\"10.0.0.1:6443\",verb=\"POST\"} 1\n"
         ));
+        for (family, sum) in [("request", 6), ("response", 1000)] {
+            let line = format!(
+                "rest_client_{family}_size_bytes_sum{{host=\"10.0.0.1:6443\",verb=\"POST\"}} {sum}\n"
+            );
+            assert!(text.contains(&line), "{text}");
+        }
         Ok(())
     }
 }
