@@ -31,6 +31,9 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     ("C_SDK", "../../guests/sdk-c", &["."]),
 ];
 
+/// The prefix of files that the build copies into the SDK for Go.
+const COPIED: &str = "zz_upstream_";
+
 /// Build outputs and caches of the languages' tools: files and folders that are not embedded.
 const IGNORED: [&str; 6] = [
     "target",
@@ -83,7 +86,8 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     for entry in entries {
         let entry = entry.expect("the folder is readable");
         let name = entry.file_name();
-        if !IGNORED.iter().any(|ignored| name == *ignored) {
+        let is_copied = name.to_string_lossy().starts_with(COPIED);
+        if !is_copied && !IGNORED.iter().any(|ignored| name == *ignored) {
             collect(&entry.path(), files);
         }
     }

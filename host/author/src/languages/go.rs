@@ -17,6 +17,8 @@ use crate::{Project, new};
 
 /// The module of the SDK.
 const MODULE: &str = "flyball.dev/sdk";
+/// The module whose API the SDK's module `controllerruntime` has, which copies parts of it.
+const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
 /// The folder of the generated bindings in the SDK.
 const BINDINGS: &str = "internal/bindings";
 /// What the generated bindings import, and what they import instead: a runtime of our own, whose comments say why, and the
@@ -67,6 +69,16 @@ impl Support for Go {
         if let Some(sdk) = replaced_sdk(dir)? {
             generate(wit, &sdk.join(BINDINGS))
                 .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
+        }
+        if let Some(module) = replacement(dir, CONTROLLER_RUNTIME)? {
+            let generated = go(&module, ["generate", "."])
+                .status()
+                .context("can't run `go`")?;
+            ensure!(
+                generated.success(),
+                "can't copy files of {CONTROLLER_RUNTIME} into {}: `go generate` failed with the errors above",
+                module.display()
+            );
         }
         let module = std::path::absolute(work.join(format!("{}.core.wasm", project.name)))?;
         let built = go(
@@ -139,13 +151,28 @@ fn go<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Command {
 
 /// Returns the folder of the SDK if the project replaces the module by a folder. A published module has its bindings.
 fn replaced_sdk(dir: &Path) -> Result<Option<PathBuf>> {
-    let format = "{{if .Replace}}{{.Dir}}{{end}}";
-    let output = go(dir, ["list", "-m", "-f", format, MODULE])
+    let used = go(dir, ["list", "-m", MODULE])
+        .stdout(Stdio::null())
+        .status()
+        .context("can't run `go`")?;
+    ensure!(
+        used.success(),
+        "{} does not use the SDK: its go.mod needs `require {MODULE}`; `flyball new --lang go` creates a project that has it",
+        dir.display()
+    );
+    replacement(dir, MODULE)
+}
+
+/// Returns the folder that the project replaces a module by.
+fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
+    let format = "{{if .Replace}}{{if not .Replace.Version}}{{.Dir}}{{end}}{{end}}";
+    // With -e, a module that the project does not use is no error.
+    let output = go(dir, ["list", "-e", "-m", "-f", format, module])
         .output()
         .context("can't run `go`")?;
     ensure!(
         output.status.success(),
-        "{} does not use the SDK: its go.mod needs `require {MODULE}`; `flyball new --lang go` creates a project that has it",
+        "can't tell what {} replaces {module} by: `go list` failed with the errors above",
         dir.display()
     );
     let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -1,0 +1,3 @@
+package controllerruntime
+
+//go:generate go run ./internal/upstream

@@ -1,0 +1,16 @@
+// Package cache has the cache that a manager gives to sources. It is the host's: a plugin declares what it reads.
+package cache
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cache reads the host's cache of the kinds that the plugin watches.
+type Cache interface {
+	client.Reader
+	client.FieldIndexer
+	// WaitForCacheSync returns true: the host calls a plugin when its caches are in sync.
+	WaitForCacheSync(ctx context.Context) bool
+}

@@ -1,0 +1,50 @@
+// Package manager has the manager that reconcilers are set up with.
+package manager
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+)
+
+// Manager gives controllers what they need of the host. The package flyball makes it.
+//
+// A plugin has no configuration of a client, no HTTP, no webhooks and no health checks: controller-runtime's functions for them
+// are absent, so that their use does not compile.
+type Manager interface {
+	// Add adds a controller. It fails with other runnables, because a plugin runs only when the host calls it.
+	Add(Runnable) error
+	// GetClient returns the client that reads from the host's cache and writes to the API server.
+	GetClient() client.Client
+	// GetAPIReader returns the client that reads from the API server.
+	GetAPIReader() client.Reader
+	GetCache() cache.Cache
+	GetScheme() *runtime.Scheme
+	GetRESTMapper() meta.RESTMapper
+	GetFieldIndexer() client.FieldIndexer
+	GetEventRecorderFor(name string) record.EventRecorder
+	GetLogger() logr.Logger
+	GetControllerOptions() config.Controller
+	// Elected returns a closed channel: the host calls a plugin only while it leads.
+	Elected() <-chan struct{}
+	// Start fails: the host runs the controllers.
+	Start(ctx context.Context) error
+}
+
+// Runnable is what a manager runs.
+type Runnable interface {
+	Start(context.Context) error
+}
+
+// RunnableFunc is a runnable that is a function.
+type RunnableFunc func(context.Context) error
+
+// Start runs the function.
+func (run RunnableFunc) Start(ctx context.Context) error { return run(ctx) }
