@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"flyball.dev/sdk"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
@@ -48,7 +50,9 @@ func (plugin *Plugin) queues(description *flyball.Description) {
 		queues = append(queues, flyball.QueueSettings{Name: controller.Name()})
 		concurrency += controller.Concurrency()
 	}
-	description.WithQueues(queues...).WithConcurrency(concurrency)
+	if len(queues) > 0 {
+		description.WithQueues(queues...).WithConcurrency(concurrency)
+	}
 }
 
 // watches returns the watches by their kinds.
@@ -57,11 +61,7 @@ func (plugin *Plugin) watches() (map[string]flyball.Watch, error) {
 	add := func(kind string) flyball.Watch {
 		watch, isThere := watches[kind]
 		if !isThere {
-			fields, isNarrowed := plugin.options.Fields[kind]
-			if !isNarrowed {
-				fields = []string{"."}
-			}
-			watch = flyball.WatchKind(kind, fields...)
+			watch = flyball.WatchKind(kind, plugin.fields(kind)...)
 		}
 		return watch
 	}
@@ -83,6 +83,25 @@ func (plugin *Plugin) watches() (map[string]flyball.Watch, error) {
 		watches[kind.text] = add(kind.text)
 	}
 	return watches, nil
+}
+
+// fields returns the paths that are read of a kind: by default all, or the metadata if nothing reads more.
+func (plugin *Plugin) fields(kind string) []string {
+	if fields, isNarrowed := plugin.options.Fields[kind]; isNarrowed {
+		return fields
+	}
+	for _, watch := range plugin.manager.watches {
+		if _, isMetadata := watch.Object().(*metav1.PartialObjectMetadata); watch.kind == kind && !isMetadata {
+			return []string{"."}
+		}
+	}
+	for _, object := range plugin.options.Reads {
+		of, err := plugin.manager.kindOf(object)
+		if _, isMetadata := object.(*metav1.PartialObjectMetadata); err == nil && of.text == kind && !isMetadata {
+			return []string{"."}
+		}
+	}
+	return []string{"metadata"}
 }
 
 // mapping returns the host's mapping that does what the handler of a watch does, if there is one.

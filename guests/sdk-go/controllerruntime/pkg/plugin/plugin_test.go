@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -100,6 +101,7 @@ func TestBuildersBecomeMappingsOfTheHostWhereTheyCan(t *testing.T) {
 				Owns(&batchv1.Job{}).
 				Owns(&corev1.Secret{}, builder.MatchEveryOwner).
 				Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(one)).
+				WatchesMetadata(&corev1.Pod{}, &handler.EnqueueRequestForObject{}).
 				WithOptions(controller.Options{MaxConcurrentReconciles: 3}).
 				Complete(nothing)
 			if err != nil {
@@ -116,6 +118,7 @@ func TestBuildersBecomeMappingsOfTheHostWhereTheyCan(t *testing.T) {
 		`{"kind":"batch/v1/Job","fields":["."],"map":[{"to":"controller","kind":"v1/ConfigMap","queue":"configmap"},{"to":"route"}]},` +
 		`{"kind":"v1/ConfigMap","fields":["."],"map":[{"to":"itself","queue":"configmap"}]},` +
 		`{"kind":"v1/Node","fields":["."]},` +
+		`{"kind":"v1/Pod","fields":["metadata"],"map":[{"to":"itself","queue":"configmap"}]},` +
 		`{"kind":"v1/Secret","fields":["."],"map":[{"to":"owner","kind":"v1/ConfigMap","queue":"configmap"}]},` +
 		`{"kind":"v1/Service","fields":["metadata","spec.selector"],"map":[{"to":"route"}]}]`
 	if string(text) != want {
@@ -296,6 +299,37 @@ func TestWritesReachTheServer(t *testing.T) {
 		if cluster.Object("batch/v1/Job", "default", name) != nil {
 			t.Errorf("%s is not deleted", name)
 		}
+	}
+}
+
+func TestObjectsWithoutTypesAreReadAndWritten(t *testing.T) {
+	cluster := flyballtest.New(job("a", nil))
+	_, err := run(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
+		both := mgr.GetClient()
+		jobs := &unstructured.UnstructuredList{}
+		jobs.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
+		must(t, both.List(ctx, jobs))
+		if len(jobs.Items) != 1 || jobs.Items[0].GetKind() != "Job" {
+			t.Fatalf("the list is %+v", jobs)
+		}
+		job := &jobs.Items[0]
+		must(t, unstructured.SetNestedField(job.Object, int64(3), "spec", "parallelism"))
+		unstructured.RemoveNestedField(job.Object, "spec", "fieldOfTheFuture")
+		must(t, both.Update(ctx, job))
+
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+		must(t, both.Get(ctx, client.ObjectKeyFromObject(job), metadata))
+		if metadata.Annotations["note"] != "a" || metadata.Kind != "Job" {
+			t.Errorf("the metadata is %+v", metadata)
+		}
+		return ctrl.Result{}, nil
+	})
+	must(t, err)
+	text, err := json.Marshal(cluster.Object("batch/v1/Job", "default", "a")["spec"])
+	must(t, err)
+	if string(text) != `{"parallelism":3}` {
+		t.Errorf("the spec is %s", text)
 	}
 }
 

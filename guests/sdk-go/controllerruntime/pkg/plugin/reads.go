@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/sdk"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,7 +94,16 @@ func (from *hostClient) get(of kind, key types.NamespacedName) ([]byte, error) {
 // decode replaces an object by JSON.
 func decode(text []byte, object runtime.Object, of kind) error {
 	clear(object)
-	if err := json.Unmarshal(text, object); err != nil {
+	var err error
+	if untyped, isUntyped := object.(runtime.Unstructured); isUntyped {
+		// Its own parser needs a kind, and lists have it but once. This one makes integers of numbers.
+		var content map[string]any
+		err = utiljson.Unmarshal(text, &content)
+		untyped.SetUnstructuredContent(content)
+	} else {
+		err = json.Unmarshal(text, object)
+	}
+	if err != nil {
 		return fmt.Errorf("can't read %s into %T: %w", of.text, object, err)
 	}
 	object.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)

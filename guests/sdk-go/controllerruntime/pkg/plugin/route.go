@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -26,11 +24,11 @@ func (plugin *Plugin) Route(host *flyball.Host, deltas []flyball.Delta) ([]flyba
 			if _, isDeclared := plugin.mapping(watch); isDeclared || watch.kind != delta.Watch {
 				continue
 			}
-			old, err := objectOf(watch, delta.Old)
+			old, err := plugin.objectOf(watch, delta.Old)
 			if err != nil {
 				return nil, err
 			}
-			new, err := objectOf(watch, delta.New)
+			new, err := plugin.objectOf(watch, delta.New)
 			if err != nil {
 				return nil, err
 			}
@@ -46,15 +44,16 @@ func (plugin *Plugin) Route(host *flyball.Host, deltas []flyball.Delta) ([]flyba
 }
 
 // objectOf parses an object into the type of a watch; nil if there is none.
-func objectOf(watch watch, text []byte) (client.Object, error) {
+func (plugin *Plugin) objectOf(watch watch, text []byte) (client.Object, error) {
 	if text == nil {
 		return nil, nil
 	}
-	object := watch.Object().DeepCopyObject()
-	if err := json.Unmarshal(text, object); err != nil {
-		return nil, fmt.Errorf("a delta of %s is malformed: %w", watch.kind, err)
+	of, err := plugin.manager.kindOf(watch.Object())
+	if err != nil {
+		return nil, err
 	}
-	return object.(client.Object), nil
+	object := watch.Object().DeepCopyObject().(client.Object)
+	return object, decode(text, object, of)
 }
 
 // routed is a queue that collects keys for the host's queue.
