@@ -81,7 +81,8 @@ func (from *hostClient) Get(_ context.Context, key client.ObjectKey, object clie
 // get returns the JSON of an object.
 func (from *hostClient) get(of kind, key types.NamespacedName) ([]byte, error) {
 	if !from.caches(of) {
-		result := from.world().Read([]flyball.LiveRead{flyball.LiveObject(of.text, key.Namespace, key.Name)})[0]
+		read := flyball.LiveObject(of.text, key.Namespace, key.Name, from.plugin.options.Fields[of.text]...)
+		result := from.world().Read([]flyball.LiveRead{read})[0]
 		return result.JSON, statusError(result.Err, of, key.Name)
 	}
 	text, err := from.world().ListerGet(of.text, key.Namespace, key.Name, nil)
@@ -201,7 +202,7 @@ func (from *hostClient) query(of kind, wanted *client.ListOptions) (flyball.Quer
 
 // listLive lists from the API server.
 func (from *hostClient) listLive(of kind, list client.ObjectList, wanted *client.ListOptions) error {
-	read := flyball.LiveList(of.text, wanted.Namespace)
+	read := flyball.LiveList(of.text, wanted.Namespace, from.plugin.options.Fields[of.text]...)
 	for name, selector := range map[string]fmt.Stringer{"labelSelector": wanted.LabelSelector, "fieldSelector": wanted.FieldSelector} {
 		if text := textOfSelector(selector); text != "" {
 			read = read.With(name, text)

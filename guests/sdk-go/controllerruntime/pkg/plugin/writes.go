@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/sdk"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +38,7 @@ func (to *hostClient) target(object client.Object, of any) (flyball.Write, kind,
 // run runs a write. It replaces the object by the server's answer, if one is given.
 func (to *hostClient) run(write flyball.Write, of kind, answer runtime.Object) error {
 	if answer != nil {
-		write.Returns = []string{"."}
+		write.Returns = to.returns(of)
 	}
 	result := to.plugin.host.Write(write)
 	if result.Err != nil || answer == nil || len(result.JSON) == 0 {
@@ -51,6 +51,14 @@ func (to *hostClient) run(write flyball.Write, of kind, answer runtime.Object) e
 	// Objects keep what they said of their kind: most say nothing.
 	answer.GetObjectKind().SetGroupVersionKind(before)
 	return nil
+}
+
+// returns are the paths that are wanted of an answer.
+func (to *hostClient) returns(of kind) []string {
+	if fields, isNarrowed := to.plugin.options.Fields[of.text]; isNarrowed {
+		return fields
+	}
+	return []string{"."}
 }
 
 func (to *hostClient) Create(_ context.Context, object client.Object, given ...client.CreateOption) error {
@@ -119,19 +127,14 @@ func (to *hostClient) mayGet(of kind) bool {
 		return false
 	}
 	for _, permission := range append(permissions, to.plugin.options.Allow...) {
-		if permission.Kind != of.text || permission.Subresource != "" {
-			continue
-		}
-		for _, verb := range permission.Verbs {
-			if verb == "get" {
-				return true
-			}
+		if permission.Kind == of.text && permission.Subresource == "" && slices.Contains(permission.Verbs, "get") {
+			return true
 		}
 	}
 	return false
 }
 
-// change returns the merge patch from an object to another one of its type, without its status's kind and version.
+// change returns the merge patch from an object to another one of its type.
 func change(from, to client.Object) ([]byte, error) {
 	to = to.DeepCopyObject().(client.Object)
 	to.GetObjectKind().SetGroupVersionKind(from.GetObjectKind().GroupVersionKind())
@@ -191,7 +194,7 @@ func (to *hostClient) Apply(_ context.Context, object runtime.ApplyConfiguration
 		return err
 	}
 	write.Verb, write.PatchType, write.Body = flyball.VerbPatch, flyball.ApplyPatch, text
-	write.Returns = []string{"."}
+	write.Returns = to.returns(of)
 	result := to.plugin.host.Write(write)
 	if result.Err != nil || len(result.JSON) == 0 {
 		return statusError(result.Err, of, write.Name)
