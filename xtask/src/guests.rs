@@ -20,10 +20,18 @@ use crate::toolchain::{
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
-/// The greeters that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and
-/// the folder of the SDK.
-const GREETERS: [(author::Language, &str, &str); 5] = [
+/// An example that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and the
+/// folder of the SDK.
+type Example = (author::Language, &'static str, &'static str);
+
+/// The greeter of each language, and a reconciler that is written for controller-runtime.
+const GREETERS: [Example; 6] = [
     (author::Language::Go, "greeter-go", "guests/sdk-go"),
+    (
+        author::Language::Go,
+        "controllerruntime-builtins",
+        "guests/sdk-go",
+    ),
     (
         author::Language::TypeScript,
         "greeter-typescript",
@@ -41,6 +49,12 @@ const GREETERS: [(author::Language, &str, &str); 5] = [
     ),
     (author::Language::C, "greeter-c", "guests/sdk-c"),
 ];
+/// Examples that only `cargo xtask test --full` builds: they are large.
+const LARGE: [Example; 1] = [(
+    author::Language::Go,
+    "controllerruntime-jobset",
+    "guests/sdk-go",
+)];
 /// What builds and tests write into the folders of examples and SDKs.
 const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
 
@@ -192,7 +206,7 @@ pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built
     wanted.map(build_greeter).collect()
 }
 
-fn build_greeter((_, name, sdk): &(author::Language, &str, &str)) -> Result<Built> {
+fn build_greeter((_, name, sdk): &Example) -> Result<Built> {
     let built = component(name);
     let example = workspace().join("examples").join(name);
     let mut sources = vec![
@@ -249,9 +263,11 @@ fn prepare(example: &Path) -> Result<author::Project> {
     Ok(project)
 }
 
-/// Builds the greeters whose tools are installed. In continuous integration, that is all of them.
-pub(crate) fn build_available_greeters() -> Result<()> {
-    for greeter in &GREETERS {
+/// Builds the greeters whose tools are installed, and the large examples too if all tests run. In continuous integration, that
+/// is all of them.
+pub(crate) fn build_available_greeters(full: bool) -> Result<()> {
+    let large = if full { LARGE.as_slice() } else { &[] };
+    for greeter in GREETERS.iter().chain(large) {
         let (_, name, _) = greeter;
         let example = workspace().join("examples").join(name);
         match prepare(&example).and_then(|project| project.check_tools()) {

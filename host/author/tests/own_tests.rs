@@ -8,11 +8,17 @@ use flyball_author::COMPONENTIZE_PY;
 use flyball_controlplane::skip;
 
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 16] = [
+const CHECKS: [(&str, &[&str]); 19] = [
     ("guests/sdk-go", &["go", "vet", "./..."]),
     ("guests/sdk-go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "test", "./..."]),
+    ("guests/sdk-go/controllerruntime", &["go", "generate", "."]),
+    ("guests/sdk-go/controllerruntime", &["go", "test", "./..."]),
+    (
+        "examples/controllerruntime-builtins",
+        &["go", "vet", "./..."],
+    ),
     ("guests/sdk-js", INSTALL),
     ("guests/sdk-js", &["npm", "run", "types"]),
     ("guests/sdk-js", &["npm", "test"]),
@@ -78,13 +84,17 @@ fn the_sdks_and_greeters_pass_their_own_tests() {
 
 #[test]
 fn the_code_in_go_is_formatted() {
-    for folder in ["guests/sdk-go", "examples/greeter-go"] {
+    for folder in [
+        "guests/sdk-go",
+        "examples/greeter-go",
+        "examples/controllerruntime-builtins",
+        "examples/controllerruntime-jobset",
+    ] {
         let unformatted = succeeds(folder, &["gofmt", "-l", "."]);
-        // Generated files are not.
-        let ours: Vec<&str> = unformatted
-            .lines()
-            .filter(|file| !file.starts_with("internal/bindings/"))
-            .collect();
+        // Generated and copied files are not.
+        let is_ours =
+            |file: &&str| !file.starts_with("internal/bindings/") && !file.contains("zz_upstream_");
+        let ours: Vec<&str> = unformatted.lines().filter(is_ours).collect();
         assert!(ours.is_empty(), "{folder}: {ours:?}");
     }
 }

@@ -2,6 +2,7 @@
 //! linked once.
 
 mod bad_input;
+mod controller_runtime;
 mod deployments;
 mod faults;
 mod garbage;
