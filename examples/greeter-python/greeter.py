@@ -3,6 +3,7 @@
 A Greeting NAME gets a ConfigMap NAME, which it controls, with the key `text`. Changed data is corrected. The condition `Ready`
 tells how it went. A finalizer keeps a Greeting until its ConfigMap is deleted."""
 
+# ANCHOR: kinds
 import logging
 
 from flyball import ConflictError, Controller, Key, Mapping, NotFoundError, conditions, describe, finalizers, owners, watch
@@ -12,8 +13,9 @@ CONFIG_MAP = "v1/ConfigMap"
 FINALIZER = "greeter.flyball.dev/cleanup"
 
 log = logging.getLogger(__name__)
+# ANCHOR_END: kinds
 
-
+# ANCHOR: describe
 class Greeter(Controller):
     def describe(self):
         return (
@@ -25,7 +27,9 @@ class Greeter(Controller):
             .allow_on(GREETING, "finalizers", "update")
             .allow(CONFIG_MAP, "get", "create", "update", "delete")
         )
+    # ANCHOR_END: describe
 
+    # ANCHOR: reconcile
     def reconcile(self, host, request):
         greeting = host.get(GREETING, *request.key)
         if greeting is None:
@@ -39,7 +43,9 @@ class Greeter(Controller):
             return
         ready = self.keep_config_map(host, greeting)
         self.report(host, greeting, ready)
+    # ANCHOR_END: reconcile
 
+    # ANCHOR: steps
     def keep_config_map(self, host, greeting):
         """Creates or corrects the ConfigMap. Returns the condition `Ready`."""
         meta, text = greeting["metadata"], greeting["spec"]["text"]
@@ -55,7 +61,9 @@ class Greeter(Controller):
             log.info("wrote the ConfigMap %s", Key(meta["namespace"], meta["name"]))
             host.event(GREETING, greeting, "Normal", "Greeted", f"wrote ConfigMap {meta['name']}")
         return conditions.condition("Ready", True, "Greeted", observed_generation=meta["generation"])
+    # ANCHOR_END: steps
 
+    # ANCHOR: report
     def report(self, host, greeting, ready):
         """Writes the status if it has changed."""
         status = greeting.get("status") or {}
@@ -67,7 +75,9 @@ class Greeter(Controller):
             host.update_status(GREETING, greeting, {**status, "observedGeneration": generation})
         if ready["reason"] == "NameTaken" and not was_taken:
             host.event(GREETING, greeting, "Warning", "NameTaken", ready["message"])
+    # ANCHOR_END: report
 
+    # ANCHOR: clean-up
     def clean_up(self, host, greeting):
         """Deletes the ConfigMap and then removes the finalizer."""
         if not finalizers.has(greeting, FINALIZER):
@@ -91,3 +101,4 @@ def config_map(greeting):
         },
         "data": {"text": greeting["spec"]["text"]},
     }
+# ANCHOR_END: clean-up

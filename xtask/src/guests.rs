@@ -181,7 +181,7 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
         "--profile",
         "guest",
         "--package",
-        "greeter",
+        "flyball-greeter",
         "--target",
         STOCK_TARGET,
         "--target-dir",
@@ -192,7 +192,7 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
     std::fs::copy(
         guests_folder()
             .join(STOCK_TARGET)
-            .join("guest/greeter.wasm"),
+            .join("guest/flyball_greeter.wasm"),
         &built.path,
     )?;
     Ok(Some(built))

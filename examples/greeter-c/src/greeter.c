@@ -2,10 +2,13 @@
  *
  * A Greeting NAME gets a ConfigMap NAME, which it controls, with the key `text`. Changed data is corrected. The condition `Ready`
  * tells how it went. A finalizer keeps a Greeting until its ConfigMap is deleted. */
+/* ANCHOR: kinds */
 #include "greeter.h"
 
 #include <string.h>
+/* ANCHOR_END: kinds */
 
+/* ANCHOR: describe */
 static cJSON *describe(void) {
     cJSON *description = fb_describe("greeter-c", "0.1.0");
     cJSON *greetings = fb_watch(description, GREETING, "metadata", "spec.text", "status", NULL);
@@ -18,7 +21,9 @@ static cJSON *describe(void) {
     fb_allow(description, CONFIG_MAP, "", "get", "create", "update", "delete", NULL);
     return description;
 }
+/* ANCHOR_END: describe */
 
+/* ANCHOR: steps */
 /* Returns the ConfigMap that a Greeting asks for. */
 static cJSON *config_map(const cJSON *greeting) {
     cJSON *made = cJSON_CreateObject();
@@ -63,7 +68,9 @@ static const fb_error *keep_config_map(const cJSON *greeting, fb_condition *read
     }
     return error;
 }
+/* ANCHOR_END: steps */
 
+/* ANCHOR: report */
 /* Writes the status if it has changed. */
 static const fb_error *report(const cJSON *greeting, fb_condition ready) {
     cJSON *old = fb_at(greeting, "status");
@@ -85,7 +92,9 @@ static const fb_error *report(const cJSON *greeting, fb_condition ready) {
         fb_event(GREETING, greeting, "Warning", "NameTaken", ready.message, NULL);
     return NULL;
 }
+/* ANCHOR_END: report */
 
+/* ANCHOR: clean-up */
 /* Deletes the ConfigMap and then removes the finalizer. */
 static const fb_error *clean_up(const cJSON *greeting) {
     if (!fb_has_finalizer(greeting, FINALIZER))
@@ -99,7 +108,9 @@ static const fb_error *clean_up(const cJSON *greeting) {
         return error;
     return fb_run(fb_remove_finalizer(GREETING, greeting, FINALIZER), NULL);
 }
+/* ANCHOR_END: clean-up */
 
+/* ANCHOR: reconcile */
 static fb_outcome reconcile(const fb_request *request) {
     cJSON *greeting;
     FB_TRY(fb_get(GREETING, request->key.ns, request->key.name, &greeting));
@@ -121,3 +132,4 @@ static fb_outcome reconcile(const fb_request *request) {
 }
 
 const fb_controller greeter = {.describe = describe, .reconcile = reconcile};
+/* ANCHOR_END: reconcile */

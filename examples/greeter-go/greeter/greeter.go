@@ -1,3 +1,5 @@
+// ANCHOR: kinds
+
 // Package greeter keeps a ConfigMap with the text of each Greeting.
 //
 // It shows what most controllers do: a custom resource with a status, an object that it owns, a finalizer, conditions, and
@@ -47,6 +49,10 @@ var (
 	configMaps = flyball.KindOf[ConfigMap]("v1/ConfigMap")
 )
 
+// ANCHOR_END: kinds
+
+// ANCHOR: describe
+
 // Greeter is the controller.
 type Greeter struct{}
 
@@ -60,6 +66,10 @@ func (Greeter) Describe(*flyball.Host) *flyball.Description {
 		AllowOn(greetings.Name, "finalizers", "update").
 		Allow(configMaps.Name, "get", "create", "update", "delete")
 }
+
+// ANCHOR_END: describe
+
+// ANCHOR: reconcile
 
 // Reconcile brings the ConfigMap and the status of a Greeting to their desired state.
 func (Greeter) Reconcile(host *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
@@ -87,6 +97,10 @@ func (Greeter) Reconcile(host *flyball.Host, request flyball.Request) (flyball.O
 	_, err = report(host, greeting, flyball.Condition{Status: "True", Reason: "Greeted"})
 	return flyball.Done, err
 }
+
+// ANCHOR_END: reconcile
+
+// ANCHOR: steps
 
 // cleanUp deletes the ConfigMap of a Greeting that is being deleted, and then lets the Greeting go.
 func cleanUp(host *flyball.Host, greeting *Greeting, configMap *ConfigMap) error {
@@ -138,6 +152,10 @@ func refuse(host *flyball.Host, greeting *Greeting) error {
 	return err
 }
 
+// ANCHOR_END: steps
+
+// ANCHOR: report
+
 // report writes the condition Ready and the observed generation. It returns whether they differ from the written ones.
 func report(host *flyball.Host, greeting *Greeting, ready flyball.Condition) (changed bool, err error) {
 	ready.Type, ready.ObservedGeneration = "Ready", greeting.Meta.Generation
@@ -148,3 +166,5 @@ func report(host *flyball.Host, greeting *Greeting, ready flyball.Condition) (ch
 	}
 	return changed, host.UpdateStatus(greetings.Name, greeting.Meta, status)
 }
+
+// ANCHOR_END: report

@@ -1,5 +1,6 @@
 // Greets: each Greeting gets a ConfigMap of its name with its text.
 
+// ANCHOR: kinds
 import {
   Mapping, controllerReference, describe, hasFinalizer, isConflict, isControlledBy, isDeleting, isNotFound, keyOf, setCondition, watch,
 } from "@flyball/sdk";
@@ -8,7 +9,9 @@ import {
 export const GREETING = "greeter.flyball.dev/v1/Greeting";
 export const CONFIG_MAP = "v1/ConfigMap";
 export const FINALIZER = "greeter.flyball.dev/cleanup";
+// ANCHOR_END: kinds
 
+// ANCHOR: describe
 /** @type {import("@flyball/sdk").Controller} */
 export const greeter = {
   describe: () =>
@@ -21,7 +24,9 @@ export const greeter = {
       // An owner reference that blocks the owner's deletion needs it.
       .allowOn(GREETING, "finalizers", "update")
       .allow(CONFIG_MAP, "get", "create", "update", "delete"),
+  // ANCHOR_END: describe
 
+  // ANCHOR: reconcile
   reconcile(host, { key }) {
     const greeting = host.get(GREETING, key);
     if (greeting === undefined) return;
@@ -39,7 +44,9 @@ export const greeter = {
     }
   },
 };
+// ANCHOR_END: reconcile
 
+// ANCHOR: steps
 /** Deletes the ConfigMap of a Greeting that is being deleted, and then lets the Greeting go. */
 function cleanUp(host, greeting, map) {
   if (!hasFinalizer(greeting, FINALIZER)) return;
@@ -75,7 +82,9 @@ function refuse(host, greeting) {
   const changed = report(host, greeting, { status: "False", reason: "NameTaken", message });
   if (changed) host.event(GREETING, greeting, "Warning", "NameTaken", message);
 }
+// ANCHOR_END: steps
 
+// ANCHOR: report
 /** Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one. */
 function report(host, greeting, ready) {
   const observedGeneration = greeting.metadata.generation;
@@ -86,3 +95,4 @@ function report(host, greeting, ready) {
   }
   return changed;
 }
+// ANCHOR_END: report

@@ -1,5 +1,6 @@
 // Greets: each Greeting gets a ConfigMap of its name with its text.
 
+// ANCHOR: kinds
 import {
   type Condition, type Controller, type Host, type KubernetesObject, Mapping, controllerReference, describe, hasFinalizer,
   isConflict, isControlledBy, isDeleting, isNotFound, keyOf, kindOf, setCondition, watch,
@@ -18,7 +19,9 @@ export interface ConfigMap extends KubernetesObject {
 export const GREETING = kindOf<Greeting>("greeter.flyball.dev/v1/Greeting");
 export const CONFIG_MAP = kindOf<ConfigMap>("v1/ConfigMap");
 export const FINALIZER = "greeter.flyball.dev/cleanup";
+// ANCHOR_END: kinds
 
+// ANCHOR: describe
 export const greeter: Controller = {
   describe: () =>
     describe("greeter-typescript", "0.1.0")
@@ -30,7 +33,9 @@ export const greeter: Controller = {
       // An owner reference that blocks the owner's deletion needs it.
       .allowOn(GREETING, "finalizers", "update")
       .allow(CONFIG_MAP, "get", "create", "update", "delete"),
+  // ANCHOR_END: describe
 
+  // ANCHOR: reconcile
   reconcile(host, { key }) {
     const greeting = host.get(GREETING, key);
     if (greeting === undefined) return;
@@ -48,7 +53,9 @@ export const greeter: Controller = {
     }
   },
 };
+// ANCHOR_END: reconcile
 
+// ANCHOR: steps
 /** Deletes the ConfigMap of a Greeting that is being deleted, and then lets the Greeting go. */
 function cleanUp(host: Host, greeting: Greeting, map: ConfigMap | undefined): void {
   if (!hasFinalizer(greeting, FINALIZER)) return;
@@ -84,7 +91,9 @@ function refuse(host: Host, greeting: Greeting): void {
   const changed = report(host, greeting, { status: "False", reason: "NameTaken", message });
   if (changed) host.event(GREETING, greeting, "Warning", "NameTaken", message);
 }
+// ANCHOR_END: steps
 
+// ANCHOR: report
 /** Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one. */
 function report(host: Host, greeting: Greeting, ready: Omit<Condition, "type">): boolean {
   const observedGeneration = greeting.metadata.generation;
@@ -95,3 +104,4 @@ function report(host: Host, greeting: Greeting, ready: Omit<Condition, "type">):
   }
   return changed;
 }
+// ANCHOR_END: report

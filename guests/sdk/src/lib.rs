@@ -91,6 +91,8 @@ pub mod claim;
 pub mod condition;
 mod config;
 pub mod controller;
+#[cfg(feature = "crd")]
+pub mod crd;
 pub mod describe;
 pub mod discovery;
 pub mod disruption;

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::Project;
 use crate::embedded::File;
@@ -68,8 +68,17 @@ pub(crate) trait Support: Sync {
     /// Builds the project, and returns the component. `wit` is a folder with the world; `work` is the scratch folder.
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>>;
 
+    /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another.
+    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
+        bail!(
+            "can't print the custom resources of {}: only a project in Rust describes them by its types; write the \
+             CustomResourceDefinition by hand",
+            project.dir.display()
+        )
+    }
+
     /// The files of a new project, named as in the project with `.in` appended. `{{NAME}}`, `{{IDENTIFIER}}` (the name
-    /// with underscores) and `{{SDK}}` are replaced.
+    /// with underscores), `{{TYPE}}` (the name in CamelCase) and `{{SDK}}` are replaced.
     fn template(&self) -> &'static [File];
 
     /// The files of the SDK that are vendored.

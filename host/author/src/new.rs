@@ -40,6 +40,7 @@ impl New {
                 .with_context(|| format!("the template of {file} is not Unicode"))?;
             let text = template
                 .replace("{{IDENTIFIER}}", &name.replace('-', "_"))
+                .replace("{{TYPE}}", &camel_case(name))
                 .replace("{{NAME}}", name)
                 .replace("{{SDK}}", &reference);
             write(
@@ -81,6 +82,12 @@ pub(crate) fn sdk_folder(given: &str, manifest: &str, text: &str, place: &str) -
     Ok(path.to_owned())
 }
 
+/// Returns the name of a type for a name with dashes.
+fn camel_case(name: &str) -> String {
+    let capitalize = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+    name.split('-').map(capitalize).collect()
+}
+
 fn check(name: &str, language: Language) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=63).contains(&name.len())
@@ -113,7 +120,9 @@ mod tests {
 
     #[test]
     fn invalid_names_of_plugins_and_crates_are_errors() {
-        for name in ["", "A", "1a", "a_b", "a-", "a--b", "match", "test", "../x"] {
+        for name in [
+            "", "A", "1a", "a_b", "a-", "a--b", "match", "test", "serde", "../x",
+        ] {
             assert!(check(name, Language::Rust).is_err(), "{name}");
         }
         for name in ["a", "greeter", "my-plugin-2"] {

@@ -40,6 +40,19 @@ impl Project {
         self.dir.join(self.language.support().work())
     }
 
+    /// The CustomResourceDefinitions that the project's types describe. Fails if the project's language has no such types.
+    pub fn definitions(&self) -> Result<Vec<serde_json::Value>> {
+        self.check_tools()?;
+        let printed = self.language.support().definitions(self)?;
+        let values = serde_json::Deserializer::from_slice(&printed).into_iter();
+        values.collect::<Result<_, _>>().with_context(|| {
+            format!(
+                "the example `crd` of {} does not print JSON",
+                self.dir.display()
+            )
+        })
+    }
+
     /// Fails with a list of the missing tools that a build needs.
     pub fn check_tools(&self) -> Result<()> {
         tools::require(&self.language.support().required_tools(self))

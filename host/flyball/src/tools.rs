@@ -4,6 +4,7 @@
 
 mod build;
 mod completion;
+mod crd;
 mod grant;
 mod inspect;
 mod load;
@@ -109,6 +110,17 @@ pub(crate) enum Tool {
         /// The rustup toolchain to build a project in Rust with; by default the active one
         #[arg(long, value_name = "NAME")]
         toolchain: Option<String>,
+    },
+    /// Print the CustomResourceDefinitions that a project's types describe, for `kubectl apply -f -`
+    ///
+    /// For projects in Rust: runs the project's `examples/crd.rs`.
+    Crd {
+        /// The project's folder
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Manifests,
     },
     /// Push a plugin to an OCI registry, as a package
     ///
@@ -250,6 +262,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         } => runtime
             .block_on(build::run(&dir, output, toolchain))
             .map(Done::from),
+        Tool::Crd { dir, output } => crd::run(&dir, output).map(Done::from),
         Tool::Push {
             file,
             package,

@@ -119,7 +119,12 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     // The locked versions of the workspace are already downloaded.
     std::fs::copy(root().join("Cargo.lock"), new.dir().join("Cargo.lock")).expect("it is copied");
     let tested = new.run(Command::new("cargo").args(["test", "--quiet"]));
-    assert_eq!(tested.matches("2 passed").count(), 1, "{tested}");
+    assert_eq!(tested.matches("6 passed").count(), 1, "{tested}");
+    let printed = new.flyball(&["crd", &new.text()]);
+    assert!(
+        printed.contains("name: greetings.my-greeter.example.com"),
+        "{printed}"
+    );
     new.builds_into_a_plugin();
 }
 
@@ -134,6 +139,13 @@ fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
     let tested = new.run(Command::new("go").args(["test", "-v", "./..."]));
     assert_eq!(tested.matches("--- PASS").count(), 3, "{tested}");
     new.builds_into_a_plugin();
+    let mut crd = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    let refused = new.output(crd.args(["crd", &new.text()]));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && error.contains("only a project in Rust"),
+        "{error}"
+    );
 }
 
 /// A project in Python, in the environment with componentize-py that `cargo xtask` creates.

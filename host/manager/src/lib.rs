@@ -41,7 +41,6 @@ pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
 pub use plugins::{PluginOptions, Sources, Telemetry};
 pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Failure, Performance, Reconciled};
-pub use runtime::object_name::usual_plural;
 pub use signer::{AuthorityError, KeyError, Signer};
 
 /// The verbs that the host needs on what plugins watch.

@@ -159,6 +159,17 @@ impl From<KindPattern> for String {
     }
 }
 
+/// Returns the plural that a kind usually has: the kind in lower case with a regular English ending.
+pub fn usual_plural(kind: &str) -> String {
+    let lower = kind.to_ascii_lowercase();
+    match lower.as_bytes() {
+        [.., b's' | b'x'] | [.., b'c' | b's', b'h'] => format!("{lower}es"),
+        [.., b'a' | b'e' | b'o' | b'u', b'y'] => format!("{lower}s"),
+        [.., b'y'] => format!("{}ies", &lower[..lower.len() - 1]),
+        _ => format!("{lower}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,7 +31,7 @@ pub use error_chain::error_chain;
 pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use ip::{cidr, ipv4};
-pub use kind::{Kind, KindError, KindPattern};
+pub use kind::{Kind, KindError, KindPattern, usual_plural};
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::{printable, printable_json, quoted};

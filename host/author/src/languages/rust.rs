@@ -20,8 +20,17 @@ const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
 const LINKED_TOOLCHAIN: &str = "rust-wasm";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
 const CRATES: [&str; 3] = ["guests/sdk", "guests/sdk/macros", "host/types"];
-/// Valid names of plugins that cargo refuses as names of crates.
-const RESERVED: [&str; 6] = ["test", "core", "std", "alloc", "proc-macro", "flyball-sdk"];
+/// Valid names of plugins that cargo refuses as names of crates, or that dependencies of a new project have.
+const RESERVED: [&str; 8] = [
+    "test",
+    "core",
+    "std",
+    "alloc",
+    "proc-macro",
+    "flyball-sdk",
+    "schemars",
+    "serde",
+];
 
 pub(super) struct Rust;
 
@@ -53,6 +62,24 @@ impl Support for Rust {
             std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
         componentize::component(&module)
             .with_context(|| format!("can't encode {} as a component", path.display()))
+    }
+
+    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
+        let example = "examples/crd.rs";
+        ensure!(
+            project.dir.join(example).is_file(),
+            "can't print the custom resources of {}: it has no `{example}`, a program that prints them in JSON; a project of \
+             `flyball new` has one",
+            project.dir.display()
+        );
+        let mut cargo = tool("cargo", project.toolchain.as_deref(), &project.dir);
+        cargo.args(["run", "--quiet", "--example", "crd"]);
+        let printed = cargo
+            .stderr(Stdio::inherit())
+            .output()
+            .context("can't run `cargo`: install Rust with rustup")?;
+        ensure_built(printed.status, &project.dir, "cargo")?;
+        Ok(printed.stdout)
     }
 
     fn template(&self) -> &'static [File] {
@@ -127,20 +154,25 @@ fn sdk_workspace(manifest: &[u8]) -> Result<String> {
     Ok(toml::to_string(&root)?)
 }
 
-/// Returns the SDK as a dependency for `Cargo.toml`.
+/// Returns the keys of the table of the SDK as a dependency in `Cargo.toml`.
 fn dependency(sdk: Sdk) -> Result<String> {
     let is_url = |text: &str| {
         ["https://", "http://", "ssh://", "git://", "file://"]
             .iter()
             .any(|scheme| text.starts_with(scheme))
     };
+    // The SDK has the version of this program.
+    let of = |key: &str, place: &str| {
+        let version = env!("CARGO_PKG_VERSION");
+        format!("version = \"{version}\"\n{key} = {}", json!(place))
+    };
     let given = match sdk {
-        Sdk::Vendored => return Ok(format!("{{ path = \"{VENDORED}/{}\" }}", CRATES[0])),
-        Sdk::At(url) if is_url(url) => return Ok(format!("{{ git = {} }}", json!(url))),
+        Sdk::Vendored => return Ok(of("path", &format!("{VENDORED}/{}", CRATES[0]))),
+        Sdk::At(url) if is_url(url) => return Ok(of("git", url)),
         Sdk::At(path) => path,
     };
     let path = new::sdk_folder(given, "Cargo.toml", "name = \"flyball-sdk\"", CRATES[0])?;
-    Ok(format!("{{ path = {} }}", json!(path)))
+    Ok(of("path", &path))
 }
 
 /// Whether the name is a keyword of Rust, which no crate may have as its name.
@@ -287,15 +319,23 @@ mod tests {
     fn the_sdk_is_vendored_or_a_folder_or_a_repository() {
         assert_eq!(
             dependency(Sdk::Vendored).unwrap(),
-            r#"{ path = "flyball-sdk/guests/sdk" }"#
+            concat!(
+                "version = \"",
+                env!("CARGO_PKG_VERSION"),
+                "\"\npath = \"flyball-sdk/guests/sdk\""
+            )
         );
         assert_eq!(
             dependency(Sdk::At("https://x/y")).unwrap(),
-            r#"{ git = "https://x/y" }"#
+            concat!(
+                "version = \"",
+                env!("CARGO_PKG_VERSION"),
+                "\"\ngit = \"https://x/y\""
+            )
         );
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk");
         let found = dependency(Sdk::At(own)).unwrap();
-        assert!(found.ends_with("guests/sdk\" }"), "{found}");
+        assert!(found.ends_with("guests/sdk\""), "{found}");
         let error = dependency(Sdk::At("/no/such")).unwrap_err().to_string();
         assert!(
             error.contains("--sdk /no/such is not Flyball's SDK"),

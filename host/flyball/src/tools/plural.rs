@@ -3,8 +3,7 @@
 
 use std::any::TypeId;
 
-use flyball_manager::usual_plural;
-use flyball_types::Kind;
+use flyball_types::{Kind, usual_plural};
 use k8s_openapi::{ClusterResourceScope, Resource};
 
 /// The plural and the scope of a kind in any version.

@@ -1,6 +1,6 @@
 //! The object that an operator asks about (`flyball why`), in any spelling that Flyball or kubectl prints.
 
-use flyball_types::Kind;
+use flyball_types::{Kind, usual_plural};
 
 /// Words of the outputs that may stand before a kind and behind a name, as in `update Pod/status demo/web` and
 /// `Pod demo/web added`.
@@ -108,17 +108,6 @@ fn is_spelling(text: &str, kind: &Kind, subresource: &str) -> bool {
             let rest = rest.strip_prefix(&format!("{version}.")).unwrap_or(rest);
             is_name(name) && rest == group
         })
-}
-
-/// Returns the plural that a kind usually has: the kind in lower case with a regular English ending.
-pub fn usual_plural(kind: &str) -> String {
-    let lower = kind.to_ascii_lowercase();
-    match lower.as_bytes() {
-        [.., b's' | b'x'] | [.., b'c' | b's', b'h'] => format!("{lower}es"),
-        [.., b'a' | b'e' | b'o' | b'u', b'y'] => format!("{lower}s"),
-        [.., b'y'] => format!("{}ies", &lower[..lower.len() - 1]),
-        _ => format!("{lower}s"),
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use kube::api::{
 use serde_json::{Value, json};
 
 /// The greeters: the names of the plugins, of their components and of their folders in `examples`.
-const GREETERS: [&str; 5] = [
+const GREETERS: [&str; 6] = [
+    "greeter-rust",
     "greeter-go",
     "greeter-typescript",
     "greeter-javascript",

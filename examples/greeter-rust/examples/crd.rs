@@ -1,0 +1,5 @@
+//! Prints the CustomResourceDefinition, for `flyball crd`.
+
+fn main() {
+    println!("{}", greeter_rust::api::definition());
+}
