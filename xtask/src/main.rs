@@ -6,6 +6,7 @@ mod bench;
 mod build;
 mod demo;
 mod differential;
+mod docs;
 mod failures;
 mod fuzz;
 mod guests;
@@ -25,6 +26,8 @@ use clap::Parser;
 enum Command {
     /// Build the guests and the host, with the built-in controllers embedded
     Build,
+    /// Build the site from docs/ into target/book, with mdBook
+    Docs,
     /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside it
     Release,
     Test(test::Arguments),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Build => {
             build::all(build::Profile::Release).map(|built| println!("{}", built.host.display()))
         }
+        Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

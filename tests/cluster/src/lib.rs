@@ -3,6 +3,7 @@
 //!
 //! The tests use the binary and the plugins that `cargo xtask build` builds.
 
+mod book;
 mod builds;
 mod interceptor;
 mod metrics_api;
@@ -21,6 +22,7 @@ use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
+pub use book::{Book, Step, links};
 pub use builds::{replace, stamped};
 pub use interceptor::Interceptor;
 pub use metrics_api::MetricsApi;
@@ -292,11 +294,18 @@ pub fn guest(name: &str) -> Result<PathBuf> {
     built(&format!("guests/components/{name}.wasm"))
 }
 
-fn built(path: &str) -> Result<PathBuf> {
+/// The target folder of projects in Rust that tests build, which is kept between their runs.
+pub fn target_of_projects() -> PathBuf {
+    target().join("guests/new-project")
+}
+
+fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target =
-        target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    let path = target.join(path);
+    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"))
+}
+
+fn built(path: &str) -> Result<PathBuf> {
+    let path = target().join(path);
     ensure!(
         path.is_file(),
         "{} is missing: build it with `cargo xtask build`",

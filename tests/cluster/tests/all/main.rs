@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod controller_runtime;
+mod book;
+mod crd;
 mod deployments;
 mod faults;
 mod garbage;

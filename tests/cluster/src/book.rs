@@ -1,0 +1,266 @@
+//! The pages of the site in `docs/`: what mdBook includes in them, their links, and the steps of tutorials.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The folder of parts that pages include, in the folder of a page.
+const PARTS: &str = "parts";
+
+/// The site.
+#[derive(Clone, Debug)]
+pub struct Book {
+    folder: PathBuf,
+}
+
+/// What a page tells its reader to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Save a file, whose path is relative to the current folder.
+    Save { path: String, text: String },
+    /// Append to a file.
+    Append { path: String, text: String },
+    /// Type commands in the first terminal.
+    Run(String),
+    /// Type a command in the second terminal, which goes on running.
+    RunBeside(String),
+    /// Expect that the commands before print this last.
+    Expect(String),
+}
+
+impl Book {
+    /// The site of this checkout.
+    pub fn of_checkout() -> Self {
+        Self {
+            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The paths in `SUMMARY.md`, in its order.
+    pub fn listed(&self) -> Result<Vec<String>> {
+        let summary = read(&self.folder.join("SUMMARY.md"))?;
+        Ok(links(&summary).into_iter().map(str::to_owned).collect())
+    }
+
+    /// The paths of all pages in the folder, sorted.
+    pub fn pages(&self) -> Result<Vec<String>> {
+        let (mut folders, mut found) = (vec![PathBuf::new()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in self.folder.join(&folder).read_dir()? {
+                let entry = entry?;
+                let path = folder.join(entry.file_name());
+                if entry.file_type()?.is_dir() {
+                    folders.extend((!path.ends_with(PARTS)).then_some(path));
+                } else if path.extension().is_some_and(|extension| extension == "md")
+                    && path != Path::new("SUMMARY.md")
+                {
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Returns a page as mdBook shows it: with what it includes.
+    pub fn page(&self, path: &str) -> Result<String> {
+        let path = self.folder.join(path);
+        let folder = path.parent().context("a page is in a folder")?;
+        expand(&read(&path)?, folder).with_context(|| path.display().to_string())
+    }
+
+    /// Returns the steps of a tutorial. Fails if it has a block that is no step.
+    pub fn steps(&self, path: &str) -> Result<Vec<Step>> {
+        steps(&self.page(path)?).with_context(|| path.to_owned())
+    }
+}
+
+/// Returns the targets of a page's links and images, without those in code.
+pub fn links(page: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let prose = page.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    let targets = prose.flat_map(|line| {
+        line.split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+    });
+    targets.collect()
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
+}
+
+/// Replaces `{{#include FILE}}`, `{{#include FILE:ANCHOR}}` and `{{#template FILE NAME=VALUE}}`.
+fn expand(text: &str, folder: &Path) -> Result<String> {
+    let (mut expanded, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("{{#") {
+        let (directive, after) = after
+            .split_once("}}")
+            .with_context(|| format!("`{{{{#{after}` does not end"))?;
+        expanded.push_str(before);
+        let mut words = directive.split_whitespace();
+        let (Some(name), Some(file)) = (words.next(), words.next()) else {
+            bail!("`{directive}` names no file");
+        };
+        let (file, anchor) = match file.split_once(':') {
+            Some((file, anchor)) => (file, Some(anchor)),
+            None => (file, None),
+        };
+        let path = folder.join(file);
+        let mut included = read(&path)?;
+        if let Some(anchor) = anchor {
+            included = anchored(&included, anchor)
+                .with_context(|| format!("{} has no anchor {anchor}", path.display()))?;
+        }
+        match name {
+            "include" => {}
+            "template" => {
+                for argument in words {
+                    let (name, value) = argument
+                        .split_once('=')
+                        .with_context(|| format!("`{argument}` is no argument"))?;
+                    included = included.replace(&format!("[[#{name}]]"), value);
+                }
+                ensure!(
+                    !included.contains("[[#"),
+                    "{} has a placeholder without a value",
+                    path.display()
+                );
+            }
+            _ => bail!("mdBook's directive `{name}` is not known here"),
+        }
+        let folder = path.parent().context("a file is in a folder")?;
+        expanded.push_str(expand(&included, folder)?.trim_end_matches('\n'));
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// The lines between the marks of an anchor, without other marks. None if a mark is missing.
+fn anchored(text: &str, anchor: &str) -> Option<String> {
+    let is_mark = |line: &str, mark: &str| {
+        let named = line.split_once(mark);
+        named.is_some_and(|(_, rest)| rest.split_whitespace().next() == Some(anchor))
+    };
+    let mut lines = text.lines();
+    lines.find(|line| is_mark(line, "ANCHOR:"))?;
+    let mut inside = Vec::new();
+    for line in lines {
+        if is_mark(line, "ANCHOR_END:") {
+            return Some(inside.join("\n"));
+        }
+        if !line.contains("ANCHOR:") && !line.contains("ANCHOR_END:") {
+            inside.push(line);
+        }
+    }
+    None
+}
+
+fn steps(page: &str) -> Result<Vec<Step>> {
+    let (mut steps, mut paragraph) = (Vec::new(), String::new());
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else {
+            // A blank line between a paragraph and its block does not end the paragraph.
+            if line.starts_with('#') {
+                paragraph.clear();
+            } else if !line.is_empty() {
+                paragraph.push_str(line);
+                paragraph.push('\n');
+            }
+            continue;
+        };
+        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        let text = block.join("\n") + "\n";
+        let lead = std::mem::take(&mut paragraph);
+        let path = |words: &str| {
+            let (_, rest) = lead.rsplit_once(words)?;
+            rest.strip_suffix("`:\n").map(str::to_owned)
+        };
+        steps.push(match language {
+            "sh" if lead.starts_with("In the second terminal") => Step::RunBeside(text),
+            "sh" => Step::Run(text),
+            "text" => Step::Expect(text),
+            _ => {
+                if let Some(path) = path("ave this as `") {
+                    Step::Save { path, text }
+                } else if let Some(path) = path("ppend this to `") {
+                    Step::Append { path, text }
+                } else {
+                    bail!("what does the reader do with the block after `{lead}`?");
+                }
+            }
+        });
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_includes_files_anchors_and_templates() {
+        let folder = std::env::temp_dir().join(format!("flyball-book-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(
+            folder.join("code.rs"),
+            "a\n// ANCHOR: one\nb\n// ANCHOR: two\nc\n// ANCHOR_END: two\n// ANCHOR_END: one\nd\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.join("part.md"),
+            "run [[#name]]\n{{#include code.rs:two}}\n",
+        )
+        .unwrap();
+        let page = expand(
+            "x\n{{#include code.rs:one}}\n{{#template part.md name=it}}\ny\n",
+            &folder,
+        );
+        let missing = expand("{{#include code.rs:three}}", &folder);
+        let unfilled = expand("{{#template part.md}}", &folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(page.unwrap(), "x\nb\nc\nrun it\nc\ny\n");
+        assert!(missing.unwrap_err().to_string().contains("no anchor three"));
+        assert!(unfilled.is_err());
+    }
+
+    #[test]
+    fn the_steps_of_a_page_are_its_blocks() {
+        let page = "Save this as `a.txt`:\n\n```text2\none\n```\n\nThen append this to `a.txt`:\n```c\ntwo\n```\n\n\
+                    In the second terminal, start it:\n\n```sh\nserve\n```\nType:\n```sh\ncat a.txt\n```\n```text\ntwo\n```\n";
+        let path = "a.txt".to_owned();
+        let expected = [
+            Step::Save {
+                path: path.clone(),
+                text: "one\n".into(),
+            },
+            Step::Append {
+                path,
+                text: "two\n".into(),
+            },
+            Step::RunBeside("serve\n".into()),
+            Step::Run("cat a.txt\n".into()),
+            Step::Expect("two\n".into()),
+        ];
+        assert_eq!(steps(page).unwrap(), expected);
+        assert!(steps("Look:\n```c\nint a;\n```\n").is_err());
+    }
+
+    #[test]
+    fn links_in_code_are_none() {
+        let page = "[a](b.md) and ![c](d.svg)\n```c\nx[1](2)\n```\n";
+        assert_eq!(links(page), ["b.md", "d.svg"]);
+    }
+}
