@@ -68,7 +68,7 @@ fn clean_up(host: &Host, greeting: &Greeting, map: Option<&ConfigMap>) -> Result
     }
     if let Some(map) = map {
         // It is left alone if it has been deleted, or replaced by another one.
-        host.delete_all(ConfigMap::KIND, &[map.meta.clone()])?;
+        host.delete_all(ConfigMap::KIND, std::slice::from_ref(&map.meta))?;
     }
     host.write(finalizer::remove(Greeting::KIND, &greeting.meta, FINALIZER))?;
     Ok(())
