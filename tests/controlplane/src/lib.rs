@@ -9,12 +9,13 @@
 //! [`process`] starts children that can't outlive this process, and [`ControlPlane`] starts the
 //! parts in order and waits until they are ready.
 //!
-//! A [`Registry`] serves packages of plugins. [`skip`] records tests that can't run.
+//! A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) is the stock client. [`skip`] records tests that can't run.
 //!
 //! Linux only: see [`process`].
 
 pub mod assets;
 mod control_plane;
+mod kubectl;
 mod pki;
 pub mod process;
 mod registry;
@@ -23,6 +24,7 @@ mod slot;
 
 pub use assets::Assets;
 pub use control_plane::{ControlPlane, Options, Snapshot};
+pub use kubectl::kubectl;
 pub use process::Process;
 pub use registry::Registry;
 pub use skip::{SKIPPED_FILE, skip};

@@ -18,3 +18,4 @@ mod plugins;
 mod reloads;
 mod replicasets;
 mod tools;
+mod tutorials;

@@ -1,0 +1,21 @@
+//! The stock kubectl, for tests that run what a page tells its reader to type.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::assets::GoBinary;
+
+const BINARY: GoBinary = GoBinary {
+    folder: "kubectl",
+    name: "kubectl",
+    of: "kubectl",
+    link: |_| Ok("-s -w".to_owned()),
+};
+
+/// Returns the path of kubectl. It is built if it is missing or its sources have changed, which needs Go and takes minutes.
+pub async fn kubectl() -> anyhow::Result<PathBuf> {
+    tokio::task::spawn_blocking(|| BINARY.build())
+        .await
+        .context("the build was cancelled")?
+}
