@@ -1,7 +1,12 @@
 //! Embeds the templates, the SDKs and the world, so that a project can be created and built without a checkout.
 
+#[path = "src/ignored.rs"]
+mod ignored;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+use ignored::is_ignored;
 
 /// Each constant, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
 const EMBEDDED: [(&str, &str, &[&str]); 12] = [
@@ -29,19 +34,6 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     ),
     ("C_TEMPLATE", "templates/c", &["."]),
     ("C_SDK", "../../guests/sdk-c", &["."]),
-];
-
-/// The prefix of files that the build copies into the SDK for Go.
-const COPIED: &str = "zz_upstream_";
-
-/// Build outputs and caches of the languages' tools: files and folders that are not embedded.
-const IGNORED: [&str; 6] = [
-    "target",
-    "build",
-    "bindings",
-    "dist",
-    "node_modules",
-    "__pycache__",
 ];
 
 fn main() {
@@ -86,8 +78,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     for entry in entries {
         let entry = entry.expect("the folder is readable");
         let name = entry.file_name();
-        let is_copied = name.to_string_lossy().starts_with(COPIED);
-        if !is_copied && !IGNORED.iter().any(|ignored| name == *ignored) {
+        if !is_ignored(&name.to_string_lossy()) {
             collect(&entry.path(), files);
         }
     }

@@ -1,16 +1,19 @@
 //! Projects of controllers in each language: creates them from templates, and builds them into components with the
 //! language's ordinary tools.
 //!
-//! No engine is needed. The binary calls this for `flyball new` and `flyball build`, and xtask for the guests of this
+//! No engine is needed. The binary calls this for `flyball new`, `flyball build` and `flyball dev`, and xtask for the guests of this
 //! repository. [`Language`] is the entry to what differs between languages; each has a module in `languages/`.
 
 pub mod componentize;
 mod embedded;
+mod ignored;
 mod languages;
 mod new;
 mod project;
+mod sources;
 pub mod tools;
 
 pub use languages::{COMPONENTIZE_PY, Language};
 pub use new::New;
 pub use project::Project;
+pub use sources::Sources;

@@ -56,7 +56,7 @@ impl New {
         }
         Ok(format!(
             "created {dir}\n\n  cd {dir}\n  {test:24} # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \
-             flyball policy {name}.wasm\n",
+             flyball dev              # builds and runs it whenever a file is saved\n  flyball policy {name}.wasm\n",
             dir = dir.display(),
             test = support.test_command(),
         ))

@@ -1,5 +1,5 @@
 //! The flyball binary. It parses the command line (`cli.rs`) into a configuration (`config.rs`) and
-//! starts the parts in order (`startup.rs`). `tools.rs` has the commands that need no cluster,
+//! starts the parts in order (`startup.rs`). `tools.rs` has the commands for authors and installers,
 //! `admin.rs` those for a running host.
 
 mod admin;

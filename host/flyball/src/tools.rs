@@ -1,10 +1,11 @@
-//! The commands for authors and installers of plugins. None of them needs a cluster. Each is a
-//! module that turns its arguments into a text. Commands that take the name of a plugin instead of
-//! a file read it from a running host.
+//! The commands for authors and installers of plugins. Only `flyball dev` needs a cluster. Each
+//! other one is a module that turns its arguments into a text. Commands that take the name of a
+//! plugin instead of a file read it from a running host.
 
 mod build;
 mod completion;
 mod crd;
+mod dev;
 mod grant;
 mod inspect;
 mod load;
@@ -23,7 +24,7 @@ use flyball_author::{Language, New};
 
 use crate::admin;
 
-/// A command that needs no cluster.
+/// A command for authors and installers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tool {
     /// Show a plugin's description: what it reads and what it asks for
@@ -122,6 +123,7 @@ pub(crate) enum Tool {
         #[arg(short, long, value_enum, default_value_t)]
         output: Manifests,
     },
+    Dev(dev::Arguments),
     /// Push a plugin to an OCI registry, as a package
     ///
     /// Validates the plugin first. Prints the package's reference, pinned to its digest.
@@ -263,6 +265,9 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             .block_on(build::run(&dir, output, toolchain))
             .map(Done::from),
         Tool::Crd { dir, output } => crd::run(&dir, output).map(Done::from),
+        Tool::Dev(arguments) => runtime
+            .block_on(dev::run(arguments))
+            .map(|()| String::new().into()),
         Tool::Push {
             file,
             package,

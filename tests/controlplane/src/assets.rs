@@ -58,6 +58,34 @@ impl Assets {
         }
     }
 
+    /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or in the
+    /// folders of `PATH`. Builds nothing.
+    pub fn installed(folder: Option<&Path>) -> anyhow::Result<Self> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let named = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+        let named = named.map(PathBuf::from);
+        if let Some(folder) = folder.or(named.as_deref()) {
+            return Self::in_folder(folder, &path);
+        }
+        let find = |name: &str| {
+            env::split_paths(&path)
+                .map(|folder| folder.join(name))
+                .find(|path| path.is_file())
+                .map(Program::alone)
+        };
+        let need = |name: &str| {
+            find(name).with_context(|| {
+                format!("there is no {name} in PATH, and {FOLDER_VARIABLE} is not set")
+            })
+        };
+        Ok(Self {
+            etcd: need("etcd")?,
+            apiserver: need("kube-apiserver")?,
+            scheduler: find("kube-scheduler"),
+            kcm: find("kube-controller-manager"),
+        })
+    }
+
     /// The binaries in `folder`, which must have `etcd` and `kube-apiserver`. The scheduler may also
     /// be in one of the folders of `path`, a list in the format of `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
@@ -94,11 +122,13 @@ impl Assets {
         self.kcm.is_some()
     }
 
-    pub(crate) fn etcd(&self) -> Command {
+    /// Returns the command that starts etcd, without its flags.
+    pub fn etcd(&self) -> Command {
         self.etcd.command()
     }
 
-    pub(crate) fn apiserver(&self) -> Command {
+    /// Returns the command that starts kube-apiserver, without its flags.
+    pub fn apiserver(&self) -> Command {
         self.apiserver.command()
     }
 

@@ -80,6 +80,11 @@ impl ControlPlane {
         let assets = tokio::task::spawn_blocking(Assets::find_or_build)
             .await
             .context("can't find the binaries")??;
+        Self::start_with(assets, options).await
+    }
+
+    /// Like [`ControlPlane::start`], with these binaries.
+    pub async fn start_with(assets: Assets, options: Options) -> anyhow::Result<Self> {
         if options.scheduler {
             assets
                 .scheduler()

@@ -1,4 +1,4 @@
-//! A Kubernetes control plane on loopback, for tests, the demo and benchmarks.
+//! A Kubernetes control plane on loopback, for tests, the demo, benchmarks and `flyball dev`.
 //!
 //! The parts are the real ones, with TLS and RBAC as in a cluster: etcd, kube-apiserver,
 //! kube-scheduler and, if a test starts it, kube-controller-manager. There is no kubelet: pods are

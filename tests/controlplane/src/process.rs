@@ -8,7 +8,7 @@ mod die_with_parent;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
@@ -42,7 +42,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`. Its output is appended to the file `log`; its standard input is empty.
+    /// Starts `command` in a process group of its own, so that Ctrl-C in a terminal leaves it to this process. Its output is
+    /// appended to the file `log`; its standard input is empty.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> anyhow::Result<Self> {
         let out = open_log(log)
             .with_context(|| format!("can't open {} for the output of {name}", log.display()))?;
@@ -50,6 +51,7 @@ impl Process {
             .try_clone()
             .with_context(|| format!("can't duplicate the handle of {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
+        command.process_group(0);
         let program = command.get_program().to_owned();
         let child = spawn(command)
             .with_context(|| format!("can't start {name} from {}", program.display()))?;

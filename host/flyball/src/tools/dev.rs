@@ -1,0 +1,266 @@
+//! `flyball dev`: builds a project whenever a source is saved, and runs the newest build in a host of its own, until Ctrl-C.
+//!
+//! The build and the host are child processes of this binary. `dev/cluster.rs` finds or starts the API server,
+//! `dev/objects.rs` creates what the plugin needs there, and `dev/console.rs` turns the host's log into what is shown.
+
+mod children;
+mod cluster;
+mod console;
+mod objects;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use flyball_author::{Project, Sources};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use self::children::{Build, Host};
+use self::cluster::Cluster;
+use self::console::{Console, brief, say};
+use self::objects::Objects;
+
+/// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Build a project whenever a source is saved, and run it
+///
+/// Shows the log, the reconciles, and the time from saving a file to the first reconcile by the new code. A build that fails
+/// leaves the version before running. Applies the project's crd.yaml and, under a policy, the service account and the roles of
+/// the plugin. Without --kubeconfig, a control plane runs on this machine meanwhile.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The project's folder
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Kubeconfig of the cluster; by default a control plane is started
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; by default the current one
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    context: Option<String>,
+    /// Folder with etcd and kube-apiserver, for the control plane; by default the one in KUBEBUILDER_ASSETS, or those of PATH
+    #[arg(long, value_name = "FOLDER", conflicts_with = "kubeconfig")]
+    control_plane: Option<PathBuf>,
+    /// Policy of the plugin; by default policy.toml in the project's folder and, if there is none, all that the plugin asks for
+    /// is granted, with the rights of the kubeconfig
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// File with further objects to apply, in YAML; may be repeated
+    #[arg(long, value_name = "FILE")]
+    apply: Vec<PathBuf>,
+    /// The rustup toolchain to build a project in Rust with; by default the active one
+    #[arg(long, value_name = "NAME")]
+    toolchain: Option<String>,
+}
+
+/// Runs until a signal asks to end, or until the host ends. Nothing is left running.
+pub(super) async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let project = Project::open(&arguments.dir)?;
+    project.check_tools()?;
+    let mut signals = Signals::listen()?;
+    let mut session = Session::new(project, arguments)?;
+    let ended = tokio::select! {
+        ended = session.run() => ended,
+        () = signals.received() => Ok(()),
+    };
+    let stopped = session.stop().await;
+    ended.and(stopped)
+}
+
+/// The signals that ask to end: Ctrl-C, a stop, and the end of the terminal.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("can't listen to signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn received(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+struct Session {
+    project: Project,
+    arguments: Arguments,
+    policy: Option<PathBuf>,
+    console: Arc<Mutex<Console>>,
+    /// SHA-256 of the component that the host was given last.
+    given: Option<String>,
+    // In the order in which they are dropped: each before what it uses.
+    host: Option<Host>,
+    cluster: Option<Cluster>,
+    folder: TempDir,
+}
+
+impl Session {
+    fn new(project: Project, arguments: Arguments) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("flyball-dev-").tempdir();
+        let of_project = Some(project.dir.join("policy.toml")).filter(|path| path.is_file());
+        Ok(Self {
+            policy: arguments.policy.clone().or(of_project),
+            project,
+            arguments,
+            console: Arc::default(),
+            given: None,
+            host: None,
+            cluster: None,
+            folder: folder.context("can't create a temporary folder")?,
+        })
+    }
+
+    fn plugins(&self) -> PathBuf {
+        self.folder.path().join("plugins")
+    }
+
+    async fn run(&mut self) -> anyhow::Result<()> {
+        // A source that is saved from here on is built.
+        let (sender, mut saves) = mpsc::channel(1);
+        let mut sources = Sources::follow(&self.project, move |at| {
+            // While one waits, its time is that of the first save.
+            let _ = sender.try_send(at);
+        })?;
+        let cluster = self.cluster.insert(Cluster::open(&self.arguments).await?);
+        let mut objects = Objects::new(cluster.client().await?, &self.project, &self.arguments)?;
+        std::fs::create_dir(self.plugins()).context("can't create a folder for the plugin")?;
+        let host = self.host_command()?;
+        self.host = Some(Host::start(host, self.console.clone())?);
+        let mut since = ("started", Instant::now());
+        loop {
+            self.build(&mut objects, since).await?;
+            let saved = tokio::select! {
+                saved = until_saved(&mut saves, &mut sources) => saved?,
+                status = self.host.as_mut().expect("it was started").ended() => {
+                    bail!("the host has ended ({status}): its last lines, above, say why")
+                }
+            };
+            since = ("saved", saved);
+        }
+    }
+
+    /// Builds the project, and gives the component to the host.
+    async fn build(
+        &mut self,
+        objects: &mut Objects,
+        (event, since): (&'static str, Instant),
+    ) -> anyhow::Result<()> {
+        let built = self.folder.path().join("built.wasm");
+        let mut build = Build::start(self.build_command(&built)?)?;
+        if !build.ended().await.success() {
+            let left = match self.given {
+                Some(_) => "the version before goes on",
+                None => "nothing runs yet",
+            };
+            say(&format!(
+                "the build failed: {left}; correct the errors above and save"
+            ));
+            return Ok(());
+        }
+        let at = Instant::now();
+        if let Err(error) = objects.apply(&built, self.policy.as_deref()).await {
+            say(&format!("{error:#}"));
+        }
+        let component = std::fs::read(&built);
+        let component = component.with_context(|| format!("can't read {}", built.display()))?;
+        let digest = format!("{:x}", Sha256::digest(&component));
+        if self.given.as_ref() == Some(&digest) {
+            say(&format!(
+                "{event} -> built {}: the component is the same as before",
+                brief(at - since)
+            ));
+            return Ok(());
+        }
+        self.console.lock().await_version(event, since, at, &digest);
+        let plugin = self.plugins().join(format!("{}.wasm", self.project.name));
+        std::fs::rename(&built, &plugin)
+            .with_context(|| format!("can't replace {}", plugin.display()))?;
+        self.given = Some(digest);
+        Ok(())
+    }
+
+    fn build_command(&self, output: &Path) -> anyhow::Result<Command> {
+        let mut command = this_binary()?;
+        command.arg("build").arg(&self.project.dir);
+        command.arg("--output").arg(output);
+        if let Some(toolchain) = &self.arguments.toolchain {
+            command.arg("--toolchain").arg(toolchain);
+        }
+        Ok(command)
+    }
+
+    fn host_command(&self) -> anyhow::Result<Command> {
+        let mut command = this_binary()?;
+        let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+        let cluster = self.cluster.as_ref().expect("it was opened");
+        command
+            .args([
+                "run",
+                "--controllers=",
+                "--leader-elect=false",
+                "--secure-port=0",
+                "--logging-format=json",
+            ])
+            .arg(path("kubeconfig", cluster.kubeconfig()))
+            .arg(path("plugin-dir", &self.plugins()))
+            .arg(path("admin-socket", &self.folder.path().join("admin.sock")))
+            .arg(path("state-dir", &self.folder.path().join("state")))
+            .env("RUST_LOG", console::FILTER);
+        if let Some(context) = &self.arguments.context {
+            command.arg(format!("--context={context}"));
+        }
+        match &self.policy {
+            Some(policy) => command.arg(path("policy", policy)),
+            None => command.arg("--trust-plugins"),
+        };
+        Ok(command)
+    }
+
+    /// Stops the host, and then the control plane.
+    async fn stop(mut self) -> anyhow::Result<()> {
+        if let Some(host) = self.host.take() {
+            host.stop().await;
+        }
+        match self.cluster.take() {
+            Some(cluster) => cluster.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn this_binary() -> anyhow::Result<Command> {
+    let path = std::env::current_exe().context("can't find this program's file")?;
+    Ok(Command::new(path))
+}
+
+/// Waits until a source has changed. Returns the time of the first save.
+async fn until_saved(
+    saves: &mut mpsc::Receiver<Instant>,
+    sources: &mut Sources,
+) -> anyhow::Result<Instant> {
+    loop {
+        let saved = saves.recv().await;
+        let saved = saved.context("the system has stopped to report changed sources")?;
+        while let Ok(Some(_)) = timeout(QUIET, saves.recv()).await {}
+        if !sources.changed()?.is_empty() {
+            return Ok(saved);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The cluster that a project runs on: the one of a kubeconfig, or a control plane on this machine.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flyball_controlplane::{Assets, ControlPlane, Options};
+use kube::Client;
+
+use super::Arguments;
+use super::console::say;
+use crate::cluster;
+use crate::config::ClusterSource;
+
+pub(super) enum Cluster {
+    Given {
+        kubeconfig: PathBuf,
+        context: Option<String>,
+    },
+    Local(Box<ControlPlane>),
+}
+
+impl Cluster {
+    /// Starts a control plane if the arguments name no cluster.
+    pub(super) async fn open(arguments: &Arguments) -> anyhow::Result<Self> {
+        if let Some(kubeconfig) = &arguments.kubeconfig {
+            return Ok(Self::Given {
+                kubeconfig: kubeconfig.clone(),
+                context: arguments.context.clone(),
+            });
+        }
+        let assets = Assets::installed(arguments.control_plane.as_deref()).context(
+            "no cluster to run on: name one with --kubeconfig, or the folder of etcd and kube-apiserver with --control-plane \
+             (`setup-envtest use` downloads them)",
+        )?;
+        say("starting a control plane (etcd and kube-apiserver)");
+        let options = Options {
+            scheduler: false,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start_with(assets, options).await?;
+        say(&format!(
+            "a control plane runs, without controllers and nodes: export KUBECONFIG={}",
+            plane.kubeconfig_path().display()
+        ));
+        Ok(Self::Local(Box::new(plane)))
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        match self {
+            Self::Given { kubeconfig, .. } => kubeconfig,
+            Self::Local(plane) => plane.kubeconfig_path(),
+        }
+    }
+
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        let context = match self {
+            Self::Given { context, .. } => context.clone(),
+            Self::Local(_) => None,
+        };
+        let source = ClusterSource {
+            kubeconfig: Some(self.kubeconfig().to_owned()),
+            context,
+            master: None,
+        };
+        let config = cluster::config(&source).await?;
+        let url = config.cluster_url.clone();
+        Client::try_from(config).with_context(|| format!("can't create a client for {url}"))
+    }
+
+    pub(super) async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Given { .. } => Ok(()),
+            Self::Local(plane) => plane.shutdown().await,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What `flyball dev` shows: the plugin's log, its reconciles, and how long a new version took from saving to its first reconcile.
+//! It reads the log that the host writes as JSON.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use flyball_types::printable;
+use serde_json::{Map, Value};
+
+/// The lines that the host logs, as a value of `RUST_LOG`: all of the plugin's own, each reconcile, and what an operator needs.
+pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
+
+/// The targets of lines that are shown at every level.
+const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
+/// Fields that have a place of their own in a line, or say nothing to the author of the only plugin.
+const HIDDEN: [&str; 8] = [
+    "controller",
+    "key",
+    "level",
+    "message",
+    "plugin",
+    "spans",
+    "target",
+    "timestamp",
+];
+
+/// Follows the host's log.
+#[derive(Debug, Default)]
+pub(super) struct Console {
+    /// The version that the host was given, until its first reconcile.
+    awaited: Option<Version>,
+}
+
+/// A version on its way to its first reconcile.
+#[derive(Debug)]
+struct Version {
+    digest: String,
+    /// What happened at `since`: a save, or the start.
+    event: &'static str,
+    since: Instant,
+    built: Instant,
+    loaded: Option<Instant>,
+}
+
+impl Console {
+    /// The host gets a component with this digest, which was built at `built`.
+    pub(super) fn await_version(
+        &mut self,
+        event: &'static str,
+        since: Instant,
+        built: Instant,
+        digest: &str,
+    ) {
+        self.awaited = Some(Version {
+            digest: digest.to_owned(),
+            event,
+            since,
+            built,
+            loaded: None,
+        });
+    }
+
+    /// Shows a line of the host's log.
+    pub(super) fn show(&mut self, line: &str) {
+        for line in self.lines(line, Instant::now()) {
+            say(&line);
+        }
+    }
+
+    /// Returns what is shown for a line that the host logged at `now`.
+    fn lines(&mut self, line: &str, now: Instant) -> Vec<String> {
+        let Ok(fields) = serde_json::from_str::<Map<String, Value>>(line) else {
+            // The host's error before its log begins.
+            return vec![line.to_owned()];
+        };
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut lines = Vec::new();
+        let is_start = ["starting", "takes over"].contains(&text("message"));
+        if let Some(version) = &mut self.awaited
+            && is_start
+            && text("digest") == version.digest
+        {
+            version.loaded = Some(now);
+            lines.push(format!("loaded {} {}", text("controller"), text("version")));
+        }
+        if SHOWN.contains(&text("target")) || ["WARN", "ERROR"].contains(&text("level")) {
+            lines.push(shown(&fields));
+        }
+        let took = fields.get("took_ms").and_then(Value::as_f64);
+        if let (Some(took), "flyball::reconcile") = (took, text("target")) {
+            lines.extend(self.reconciled(now, took / 1e3, text("key")));
+        }
+        lines
+    }
+
+    /// Returns the times of a new version if this reconcile, which ends now, is its first one. Calls of the version before may
+    /// end after the new one has taken over.
+    fn reconciled(&mut self, now: Instant, took: f64, key: &str) -> Option<String> {
+        let loaded = self.awaited.as_ref()?.loaded?;
+        let ran = now - loaded;
+        if took > ran.as_secs_f64() {
+            return None;
+        }
+        let version = self.awaited.take()?;
+        Some(format!(
+            "{} -> built {} -> loaded {} -> first reconcile {} ({key})",
+            version.event,
+            brief(version.built - version.since),
+            brief(loaded - version.built),
+            brief(ran)
+        ))
+    }
+}
+
+/// A line for people: the time, the level, the key, the message and the fields, long ones below.
+fn shown(fields: &Map<String, Value>) -> String {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let time = text("timestamp").get(11..23).unwrap_or_default();
+    let mut line = format!("{time} {:>5} ", text("level"));
+    if !text("key").is_empty() {
+        line += &format!("{}: ", text("key"));
+    }
+    line += text("message");
+    let mut below = String::new();
+    for (name, value) in fields {
+        if HIDDEN.contains(&&**name) {
+            continue;
+        }
+        match value.as_str() {
+            Some(long) if long.contains('\n') => below += &format!("\n{name}:\n{long}"),
+            Some(short) => line += &format!(" {name}={short:?}"),
+            None => line += &format!(" {name}={value}"),
+        }
+    }
+    (line + &below).replace('\n', "\n    ")
+}
+
+/// A duration, as in `1.2 s`, `50 ms` or `0.4 ms`.
+pub(super) fn brief(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        0.1.. => format!("{seconds:.1} s"),
+        0.01.. => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{:.1} ms", seconds * 1e3),
+    }
+}
+
+/// Prints a text. Its lines may quote the plugin. A closed pipe is not an error.
+pub(super) fn say(text: &str) {
+    let mut safe = String::new();
+    for line in text.lines() {
+        let _ = writeln!(safe, "{}", printable(line));
+    }
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(safe.as_bytes());
+    let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: &str = r#"{"timestamp":"2026-01-01T10:00:00.123456Z","level":"INFO","message":"takes over","controller":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
+
+    fn reconciled(took_ms: f64) -> String {
+        format!(
+            r#"{{"timestamp":"2026-01-01T10:00:00.123456Z","level":"DEBUG","message":"reconciled","controller":"a","key":"b/c","why":"d","took_ms":{took_ms},"target":"flyball::reconcile"}}"#
+        )
+    }
+
+    #[test]
+    fn the_times_are_those_of_the_first_reconcile_that_the_new_version_began() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut console = Console::default();
+        console.await_version("saved", start, after(1200), "d2");
+        let shown = "10:00:00.123 DEBUG b/c: reconciled took_ms=1 why=\"d\"";
+        assert_eq!(console.lines(&reconciled(1.0), after(1250)), [shown]);
+        let other = START.replace("d2", "d1");
+        assert_eq!(console.lines(&other, after(1260)), [] as [&str; 0]);
+        assert_eq!(console.lines(START, after(1300)), ["loaded a 0.1.0"]);
+        // A call of the version before.
+        let lines = console.lines(&reconciled(100.0), after(1310));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let lines = console.lines(&reconciled(20.0), after(1350));
+        let times = "saved -> built 1.2 s -> loaded 0.1 s -> first reconcile 50 ms (b/c)";
+        assert_eq!(lines[1..], [times]);
+        // Once.
+        assert_eq!(console.lines(&reconciled(1.0), after(1400)), [shown]);
+    }
+
+    #[test]
+    fn warnings_and_what_the_plugin_logs_are_shown_and_traces_are_below() {
+        let mut console = Console::default();
+        let line = |level: &str, target: &str| {
+            let text = r#"{"timestamp":"2026-01-01T10:00:00.123456Z","level":"L","message":"m","key":"b/c","trace":"one\ntwo","target":"T"}"#;
+            text.replace("\"L\"", &format!("{level:?}"))
+                .replace("\"T\"", &format!("{target:?}"))
+        };
+        let now = Instant::now();
+        assert_eq!(
+            console.lines(&line("TRACE", "flyball::guest"), now),
+            ["10:00:00.123 TRACE b/c: m\n    trace:\n    one\n    two"]
+        );
+        assert_eq!(console.lines(&line("WARN", "flyball_cache"), now).len(), 1);
+        assert_eq!(console.lines(&line("INFO", "flyball_cache"), now).len(), 0);
+        let error = "flyball: can't start";
+        assert_eq!(console.lines(error, now), [error]);
+    }
+}

@@ -1,0 +1,136 @@
+//! The objects that a plugin needs in its cluster: the project's custom resources, and the service account and roles of the
+//! plugin under its policy.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use flyball_author::Project;
+use flyball_manager::PluginDescription;
+use flyball_manager::policy::Policy;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{GroupVersionKind, TypeMeta};
+use kube::{Client, ResourceExt, discovery};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::Arguments;
+use super::console::say;
+use crate::tools::load::load;
+use crate::tools::{Manifests, rbac};
+
+/// The field manager of what is applied.
+const MANAGER: &str = "flyball-dev";
+/// The file of a project's custom resources.
+const CRDS: &str = "crd.yaml";
+/// How long the API server may take to serve a custom resource, and how often it is asked.
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(50);
+
+/// What is applied, in this order: files, and then the roles.
+pub(super) struct Objects {
+    client: Client,
+    files: Vec<PathBuf>,
+    /// The objects as they were applied last, by kind and name.
+    applied: BTreeMap<String, Value>,
+}
+
+impl Objects {
+    pub(super) fn new(
+        client: Client,
+        project: &Project,
+        arguments: &Arguments,
+    ) -> anyhow::Result<Self> {
+        let of_project = Some(project.dir.join(CRDS)).filter(|path| path.is_file());
+        let files = of_project.into_iter().chain(arguments.apply.clone());
+        Ok(Self {
+            client,
+            files: files.collect(),
+            applied: BTreeMap::new(),
+        })
+    }
+
+    /// Applies the objects that have changed since the last call.
+    pub(super) async fn apply(
+        &mut self,
+        component: &Path,
+        policy: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let mut objects = Vec::new();
+        for file in &self.files {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("can't read {}", file.display()))?;
+            let read: Vec<Value> = serde_saphyr::from_multiple(&text)
+                .with_context(|| format!("{} is not YAML", file.display()))?;
+            objects.extend(read);
+        }
+        if let Some(policy) = policy {
+            let description = load(component, &Policy::default()).await?.description;
+            let described = PluginDescription {
+                description: (*description).clone(),
+                policy: None,
+            };
+            let roles = rbac::run(described, Some(policy), Manifests::Json)?;
+            let roles: Value = serde_json::from_str(&roles)?;
+            objects.extend(roles["items"].as_array().into_iter().flatten().cloned());
+        }
+        for object in objects {
+            self.apply_one(object).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_one(&mut self, object: Value) -> anyhow::Result<()> {
+        let kind: TypeMeta =
+            serde_json::from_value(object.clone()).context("an object has no kind")?;
+        let parsed: DynamicObject = serde_json::from_value(object.clone())
+            .with_context(|| format!("a {} is malformed", kind.kind))?;
+        let name = format!("{} {}", kind.kind, parsed.name_any());
+        if self.applied.get(&name) == Some(&object) {
+            return Ok(());
+        }
+        let apply = async {
+            let gvk = GroupVersionKind::try_from(&kind)?;
+            let (resource, capabilities) = discovery::pinned_kind(&self.client, &gvk).await?;
+            let api: Api<DynamicObject> = match capabilities.scope {
+                discovery::Scope::Namespaced => {
+                    let namespace = parsed.namespace().unwrap_or_else(|| "default".into());
+                    Api::namespaced_with(self.client.clone(), &namespace, &resource)
+                }
+                discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
+            };
+            let params = PatchParams::apply(MANAGER).force();
+            api.patch(&parsed.name_any(), &params, &Patch::Apply(&object))
+                .await?;
+            if kind.kind == "CustomResourceDefinition" {
+                until_established(&api, &parsed.name_any()).await?;
+            }
+            anyhow::Ok(())
+        };
+        apply
+            .await
+            .with_context(|| format!("can't apply the {name}"))?;
+        say(&format!("applied the {name}"));
+        self.applied.insert(name, object);
+        Ok(())
+    }
+}
+
+async fn until_established(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
+    let deadline = Instant::now() + ESTABLISHED_WITHIN;
+    loop {
+        let found = api.get(name).await?;
+        let mut conditions = found.data["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        if conditions.any(|one| one["type"] == "Established" && one["status"] == "True") {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("the API server does not serve it: {}", found.data["status"]);
+        }
+        sleep(POLL).await;
+    }
+}
