@@ -1,62 +1,21 @@
-//! Builds the guests: the workspace's crates of type `cdylib`, the examples in other languages, and an
-//! example in Rust for the target of a stock toolchain.
+//! Builds the guests: the workspace's crates of type `cdylib`, one of them also for the target of a stock toolchain, and
+//! [`projects`] in other languages.
+
+pub(crate) mod projects;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_author as author;
-use flyball_author::COMPONENTIZE_PY;
-use flyball_author::componentize::{self, WITH_HTTP, WORLD_ALONE, check};
-use flyball_author::tools::require;
+use flyball_author::componentize::{self, WITH_HTTP, check};
 use serde_json::Value;
 
-use crate::prerequisites::{is_ci, node, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
-use crate::toolchain::{
-    STOCK_TARGET, TARGET, prepare_c, prepare_stock_toolchain, prepare_toolchain,
-};
+use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
 /// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
-
-/// An example that `flyball build` can build: the language, the name of the component and of its folder in `examples`, and the
-/// folder of the SDK.
-type Example = (author::Language, &'static str, &'static str);
-
-/// The greeter of each language, and a reconciler that is written for controller-runtime.
-const GREETERS: [Example; 6] = [
-    (author::Language::Go, "greeter-go", "guests/sdk-go"),
-    (
-        author::Language::Go,
-        "controllerruntime-builtins",
-        "guests/sdk-go",
-    ),
-    (
-        author::Language::TypeScript,
-        "greeter-typescript",
-        "guests/sdk-js",
-    ),
-    (
-        author::Language::JavaScript,
-        "greeter-javascript",
-        "guests/sdk-js",
-    ),
-    (
-        author::Language::Python,
-        "greeter-python",
-        "guests/sdk-python",
-    ),
-    (author::Language::C, "greeter-c", "guests/sdk-c"),
-];
-/// Examples that only `cargo xtask test --full` builds: they are large.
-const LARGE: [Example; 1] = [(
-    author::Language::Go,
-    "controllerruntime-jobset",
-    "guests/sdk-go",
-)];
-/// What builds and tests write into the folders of examples and SDKs.
-const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
@@ -109,7 +68,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
     if wants(Language::Stock) {
         built.extend(build_stock()?);
     }
-    for (language, of_greeter) in [
+    for (language, of_project) in [
         (Language::Go, author::Language::Go),
         (Language::TypeScript, author::Language::TypeScript),
         (Language::JavaScript, author::Language::JavaScript),
@@ -117,12 +76,12 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
         (Language::C, author::Language::C),
     ] {
         if wants(language) {
-            built.extend(build_greeters(&[of_greeter])?);
+            built.extend(projects::build(of_project)?);
         }
     }
     for Built { name, path } in built {
         println!(
-            "{name:16} {:>8.1} kB  {}",
+            "{name:26} {:>8.1} kB  {}",
             path.metadata()?.len() as f64 / 1000.0,
             path.display()
         );
@@ -196,110 +155,6 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
         &built.path,
     )?;
     Ok(Some(built))
-}
-
-/// Builds the greeters of these languages as `flyball build` does.
-pub(crate) fn build_greeters(languages: &[author::Language]) -> Result<Vec<Built>> {
-    let wanted = GREETERS
-        .iter()
-        .filter(|(language, ..)| languages.is_empty() || languages.contains(language));
-    wanted.map(build_greeter).collect()
-}
-
-fn build_greeter((_, name, sdk): &Example) -> Result<Built> {
-    let built = component(name);
-    let example = workspace().join("examples").join(name);
-    let mut sources = vec![
-        workspace().join("wit"),
-        // The builders and templates are part of this program.
-        std::env::current_exe()?,
-    ];
-    for folder in [&example, &workspace().join(sdk)] {
-        for entry in folder.read_dir()? {
-            let path = entry?.path();
-            let is_output = OUTPUTS.iter().any(|output| path.ends_with(output));
-            if !is_output && path.extension().is_none_or(|extension| extension != "wasm") {
-                sources.push(path);
-            }
-        }
-    }
-    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
-    if !is_fresh(&built.path, &sources) {
-        say(&format!("building {name}"));
-        let project = prepare(&example)?;
-        let encoded = project.build(&guests_folder().join(name))?;
-        built.write(&encoded, &WORLD_ALONE)?;
-    }
-    Ok(built)
-}
-
-/// Installs the npm packages of an example, if its manifest has changed since.
-fn install_packages(example: &Path) -> Result<()> {
-    let installed = example.join("node_modules/.package-lock.json");
-    if is_fresh(&installed, &[&example.join("package.json")]) {
-        return Ok(());
-    }
-    require(&node())?;
-    let mut npm = command("npm");
-    npm.current_dir(example).args([
-        "install",
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-    ]);
-    run(&mut npm)
-}
-
-/// Opens an example, and prepares the tools that it needs and that may be installed here.
-fn prepare(example: &Path) -> Result<author::Project> {
-    let mut project = author::Project::open(example)?;
-    match project.language {
-        author::Language::TypeScript | author::Language::JavaScript => install_packages(example)?,
-        author::Language::Python => project.environment = Some(prepare_componentize_py()?),
-        author::Language::C if project.check_tools().is_err() && is_ci() => prepare_c()?,
-        _ => {}
-    }
-    Ok(project)
-}
-
-/// Builds the greeters whose tools are installed, and the large examples too if all tests run. In continuous integration, that
-/// is all of them.
-pub(crate) fn build_available_greeters(full: bool) -> Result<()> {
-    let large = if full { LARGE.as_slice() } else { &[] };
-    for greeter in GREETERS.iter().chain(large) {
-        let (_, name, _) = greeter;
-        let example = workspace().join("examples").join(name);
-        match prepare(&example).and_then(|project| project.check_tools()) {
-            Err(missing) if !is_ci() => say(&format!("skipping {name}: {missing:#}")),
-            _ => drop(build_greeter(greeter)?),
-        }
-    }
-    Ok(())
-}
-
-/// Returns a virtual environment with componentize-py, which is created in the target folder if it is missing.
-fn prepare_componentize_py() -> Result<PathBuf> {
-    let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
-    let tool = environment.join("bin/componentize-py");
-    if output(command(&tool).arg("--version")).is_none() {
-        require(&[python()])?;
-        say(&format!(
-            "installing componentize-py {COMPONENTIZE_PY} into {}",
-            environment.display()
-        ));
-        run(command("python3").args(["-m", "venv"]).arg(&environment))?;
-        let package = format!("componentize-py=={COMPONENTIZE_PY}");
-        // setuptools builds the wheel of the SDK in a test.
-        run(command(environment.join("bin/pip")).args([
-            "install",
-            "--quiet",
-            &package,
-            "setuptools>=77",
-            "wheel",
-        ]))?;
-    }
-    Ok(environment)
 }
 
 /// The packages of the workspace that are guests: those with a library of type `cdylib`.

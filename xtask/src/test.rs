@@ -32,7 +32,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
     let (built, _) = build::all_and_control_plane(build::Profile::Release)?;
     guests::build_stock()?;
-    guests::build_available_greeters(arguments.full)?;
+    guests::projects::build_available(arguments.full)?;
 
     say("testing");
     let folder = workspace().join("target/tests");

@@ -1,7 +1,7 @@
 //! The greeter of each language: a custom resource, an object that it owns, a finalizer, conditions and events, with a
 //! service account that has the rights of the printed roles alone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, guest, until};
@@ -34,12 +34,7 @@ async fn the_greeter_of_each_language_keeps_its_config_map_and_cleans_up() -> Re
 
 /// Runs the greeters one after another, since they reconcile the same objects.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let definition = std::fs::read_to_string(examples.join("greeter.crd.yaml"))?;
-    let definition: Value = serde_saphyr::from_str(&definition)?;
-    cluster
-        .apply(&json!({"items": [definition]}).to_string())
-        .await?;
+    define_greetings(cluster).await?;
     for name in GREETERS {
         let Ok(component) = guest(name) else {
             skip(
@@ -50,7 +45,7 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
             )?;
             continue;
         };
-        let policy = examples.join(name).join("policy.toml");
+        let policy = examples().join(name).join("policy.toml");
         cluster.apply_roles(&policy, &component).await?;
         let plugins = cluster.folder_with(&format!("{name}-plugins"), &[component])?;
         let args = Cluster::plugins_alone(&plugins, &policy);
@@ -65,25 +60,37 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn text_of(map: &ConfigMap) -> Option<&str> {
+pub(crate) fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// Defines the custom resource.
+pub(crate) async fn define_greetings(cluster: &Cluster) -> Result<()> {
+    let definition = std::fs::read_to_string(examples().join("greeter.crd.yaml"))?;
+    let definition: Value = serde_saphyr::from_str(&definition)?;
+    let definitions = json!({"items": [definition]}).to_string();
+    cluster.apply(&definitions).await.map(drop)
+}
+
+pub(crate) fn text_of(map: &ConfigMap) -> Option<&str> {
     Some(map.data.as_ref()?.get("text")?)
 }
 
 /// The Greetings of a namespace.
-struct Greetings {
-    space: Space,
-    api: Api<DynamicObject>,
+pub(crate) struct Greetings {
+    pub(crate) space: Space,
+    pub(crate) api: Api<DynamicObject>,
 }
 
 impl Greetings {
-    fn of(space: Space) -> Self {
+    pub(crate) fn of(space: Space) -> Self {
         let kind = GroupVersionKind::gvk("greeter.flyball.dev", "v1", "Greeting");
         let resource = ApiResource::from_gvk(&kind);
         let api = Api::namespaced_with(space.client.clone(), &space.name, &resource);
         Self { space, api }
     }
 
-    async fn are_kept(&self) -> Result<()> {
+    pub(crate) async fn are_kept(&self) -> Result<()> {
         let text = "Grüezi 👋";
         self.create("hello", text).await?;
         self.until_text("hello", text).await?;
@@ -135,7 +142,7 @@ impl Greetings {
         Ok(())
     }
 
-    async fn create(&self, name: &str, text: &str) -> Result<()> {
+    pub(crate) async fn create(&self, name: &str, text: &str) -> Result<()> {
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "greeter.flyball.dev/v1", "kind": "Greeting",
             "metadata": {"name": name}, "spec": {"text": text},
@@ -149,7 +156,7 @@ impl Greetings {
     }
 
     /// Waits until the ConfigMap has this text. It is controlled by its Greeting.
-    async fn until_text(&self, name: &str, text: &str) -> Result<()> {
+    pub(crate) async fn until_text(&self, name: &str, text: &str) -> Result<()> {
         let map = until(&format!("the ConfigMap has {text:?}"), async || {
             let map = self.space.api::<ConfigMap>().get_opt(name).await?;
             Ok(match map {
@@ -170,7 +177,7 @@ impl Greetings {
     }
 
     /// Waits until the status of the current generation has this condition.
-    async fn until_ready(&self, name: &str, status: &str, reason: &str) -> Result<()> {
+    pub(crate) async fn until_ready(&self, name: &str, status: &str, reason: &str) -> Result<()> {
         until(&format!("{name} has Ready={status} {reason}"), async || {
             let greeting = self.api.get(name).await?;
             let generation = json!(greeting.metadata.generation);

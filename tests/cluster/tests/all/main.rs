@@ -2,10 +2,12 @@
 //! linked once.
 
 mod bad_input;
-mod controller_runtime;
 mod book;
+mod conformance;
+mod controller_runtime;
 mod crd;
 mod deployments;
+mod dev;
 mod faults;
 mod garbage;
 mod greeters;
