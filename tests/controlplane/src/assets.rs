@@ -180,6 +180,8 @@ pub(crate) struct GoBinary {
     pub(crate) name: &'static str,
     /// What is built, for messages.
     pub(crate) of: &'static str,
+    /// The Go package of the command: `.`, or one of a module that `go.mod` names as a tool.
+    pub(crate) package: &'static str,
     /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
@@ -188,6 +190,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
     folder: "go",
     name: "controlplane",
     of: "etcd and Kubernetes",
+    package: ".",
     link: link_flags,
 };
 
@@ -237,7 +240,7 @@ impl GoBinary {
                 "-o",
             ])
             .arg(out)
-            .arg(".");
+            .arg(self.package);
         run(
             build,
             &format!("compiling {} (takes minutes the first time)", self.of),
@@ -345,8 +348,8 @@ fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let child = match crate::process::spawn(command) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-            "can't build the control plane: `go` is not in PATH; install Go 1.26 or later, or set {FOLDER_VARIABLE} to a \
-             folder with the binaries etcd and kube-apiserver"
+            "can't run `go` for {doing}: it is not in PATH; install Go 1.26 or later. {FOLDER_VARIABLE} may name a folder with \
+             the binaries etcd and kube-apiserver instead of building these"
         ),
         result => result.with_context(|| format!("can't run go for {doing}"))?,
     };

@@ -9,12 +9,14 @@
 //! [`process`] starts children that can't outlive this process, and [`ControlPlane`] starts the
 //! parts in order and waits until they are ready.
 //!
-//! A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) is the stock client. [`skip`] records tests that can't run.
+//! A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records
+//! tests that can't run.
 //!
 //! Linux only: see [`process`].
 
 pub mod assets;
 mod control_plane;
+mod helm;
 mod kubectl;
 mod pki;
 pub mod process;
@@ -24,6 +26,7 @@ mod slot;
 
 pub use assets::Assets;
 pub use control_plane::{ControlPlane, Options, Snapshot};
+pub use helm::helm;
 pub use kubectl::kubectl;
 pub use process::Process;
 pub use registry::Registry;

@@ -20,6 +20,7 @@ const BINARY: GoBinary = GoBinary {
     folder: "registry",
     name: "registry",
     of: "the registry",
+    package: ".",
     link: |_| Ok("-s -w".to_owned()),
 };
 
