@@ -10,6 +10,7 @@ use flyball_controlplane::SKIPPED_FILE;
 use crate::failures::Failures;
 use crate::prerequisites::{c_compiler, go, python};
 use crate::run::{command, run_and_read, say, workspace};
+use crate::toolchain::prepare_containers;
 use crate::{build, guests};
 
 /// Build everything, then run every test
@@ -33,6 +34,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     let (built, _) = build::all_and_control_plane(build::Profile::Release)?;
     guests::build_stock()?;
     guests::projects::build_available(arguments.full)?;
+    prepare_containers()?;
 
     say("testing");
     let folder = workspace().join("target/tests");

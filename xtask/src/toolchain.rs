@@ -86,6 +86,14 @@ pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
 
+/// Installs the runtime of containers in continuous integration. Elsewhere, tests that need it are skipped.
+pub(crate) fn prepare_containers() -> Result<()> {
+    match is_ci() {
+        true => install(&missing(&["crun"])),
+        false => Ok(()),
+    }
+}
+
 /// Installs a compiler for guests in C, in continuous integration.
 pub(crate) fn prepare_c() -> Result<()> {
     install(&missing(&C_PACKAGES))

@@ -10,6 +10,7 @@ const BINARY: GoBinary = GoBinary {
     folder: "kubectl",
     name: "kubectl",
     of: "kubectl",
+    package: ".",
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -6,6 +6,7 @@ mod book;
 mod conformance;
 mod controller_runtime;
 mod crd;
+mod deploy;
 mod deployments;
 mod dev;
 mod faults;
