@@ -6,6 +6,7 @@ mod bench;
 mod build;
 mod demo;
 mod differential;
+mod dist;
 mod docs;
 mod failures;
 mod fuzz;
@@ -30,6 +31,7 @@ enum Command {
     Docs,
     /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside it
     Release,
+    Dist(dist::Arguments),
     Test(test::Arguments),
     Demo(demo::Arguments),
     Differential(differential::Arguments),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         }
         Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
+        Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),

@@ -29,7 +29,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 
 /// Copies a binary without its symbols, and writes them to a file with the extension `debug` beside the copy. The copy
 /// names that file, so that profilers and debuggers find it. Returns its path.
-fn separate(from: &Path, to: &Path) -> Result<PathBuf> {
+pub(crate) fn separate(from: &Path, to: &Path) -> Result<PathBuf> {
     let symbols = to.with_extension("debug");
     run(command("objcopy")
         .arg("--only-keep-debug")
