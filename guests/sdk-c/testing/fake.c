@@ -118,6 +118,7 @@ void fbt_fail(const char *verb, const char *kind, int status, const char *reason
 }
 
 void fbt_set_config(const char *key, const char *value) {
+    cJSON_DeleteItemFromObjectCaseSensitive(config, key);
     cJSON_AddStringToObject(config, key, value);
 }
 
@@ -126,6 +127,7 @@ void fbt_set_time(fb_time time) {
 }
 
 void fbt_set_raw(const char *path, const char *json) {
+    cJSON_DeleteItemFromObjectCaseSensitive(raw, path);
     cJSON_AddItemToObject(raw, path, fb_parse(json));
 }
 

@@ -1,0 +1,9 @@
+#ifndef REFERENCE_H
+#define REFERENCE_H
+
+#include <stdbool.h>
+
+/* Whether the reference of an image ends with a digest: `@ALGORITHM:HEX`, with 32 hexadecimal digits at least. */
+bool has_digest(const char *image);
+
+#endif
