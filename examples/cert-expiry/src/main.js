@@ -1,0 +1,5 @@
+import { exported } from "@flyball/sdk/guest";
+
+import { certExpiry } from "./expiry.js";
+
+export const guest = exported(certExpiry);
