@@ -9,9 +9,9 @@ export const SECRET = "v1/Secret";
 const CERTIFICATE = "data['tls.crt']";
 
 const WARN_BEFORE = "warn-before";
-const NOT_AFTER = "cert_expiry_not_after_timestamp_seconds";
-const EXPIRING = "cert_expiry_expiring";
-const UNREADABLE = "cert_expiry_unreadable";
+const NOT_AFTER = "not_after_timestamp_seconds";
+const EXPIRING = "expiring";
+const UNREADABLE = "unreadable";
 
 const DAY = 24 * 3_600_000;
 /** The longest time until the next look; a requeue lasts 49 days at most. */

@@ -25,7 +25,7 @@ function secret(crt) {
 function observe(cluster) {
   const { requeueAfterMs } = cluster.reconcile(certExpiry, KEY) ?? {};
   assert.deepEqual(cluster.written(), []);
-  const metrics = Object.fromEntries(cluster.metrics().map(({ name, value }) => [name.replace("cert_expiry_", ""), value]));
+  const metrics = Object.fromEntries(cluster.metrics().map(({ name, value }) => [name, value]));
   return { days: requeueAfterMs === undefined ? undefined : requeueAfterMs / DAY, events: cluster.events(), metrics };
 }
 

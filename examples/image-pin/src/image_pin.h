@@ -5,7 +5,7 @@
 
 #define POD "v1/Pod"
 #define EXEMPT_NAMESPACES "exempt-namespaces"
-#define UNPINNED "image_pin_unpinned_containers"
+#define UNPINNED "unpinned_containers"
 
 /* Flags Pods whose images have no digest. */
 extern const fb_controller image_pin;

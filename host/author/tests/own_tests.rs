@@ -1,4 +1,4 @@
-//! Runs the tests of the SDKs and of the greeters, with their languages' own tools.
+//! Runs the tests of the SDKs and of the examples, with their languages' own tools.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use flyball_author::COMPONENTIZE_PY;
 use flyball_controlplane::skip;
 
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 19] = [
+const CHECKS: [(&str, &[&str]); 28] = [
     ("guests/sdk-go", &["go", "vet", "./..."]),
     ("guests/sdk-go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
@@ -31,6 +31,15 @@ const CHECKS: [(&str, &[&str]); 19] = [
     ("examples/greeter-python", &["python3", "-m", "unittest"]),
     ("guests/sdk-c", &["make", "test"]),
     ("examples/greeter-c", &["make", "test"]),
+    ("examples/namespace-defaults", &["go", "vet", "./..."]),
+    ("examples/namespace-defaults", &["go", "test", "./..."]),
+    ("examples/idle-scaler", INSTALL),
+    ("examples/idle-scaler", &["npm", "run", "types"]),
+    ("examples/idle-scaler", &["npm", "test"]),
+    ("examples/cert-expiry", INSTALL),
+    ("examples/cert-expiry", &["npm", "test"]),
+    ("examples/secret-mirror", &["python3", "-m", "unittest"]),
+    ("examples/image-pin", &["make", "test"]),
 ];
 
 /// Installs the packages of a folder. Their scripts aren't needed.
@@ -73,9 +82,9 @@ fn is_installed(program: &str, skipped: &str) -> bool {
 }
 
 #[test]
-fn the_sdks_and_greeters_pass_their_own_tests() {
+fn the_sdks_and_examples_pass_their_own_tests() {
     for (folder, command) in CHECKS {
-        let name = format!("the_sdks_and_greeters_pass_their_own_tests ({folder})");
+        let name = format!("the_sdks_and_examples_pass_their_own_tests ({folder})");
         if is_installed(command[0], &name) {
             succeeds(folder, command);
         }
@@ -89,6 +98,7 @@ fn the_code_in_go_is_formatted() {
         "examples/greeter-go",
         "examples/controllerruntime-builtins",
         "examples/controllerruntime-jobset",
+        "examples/namespace-defaults",
     ] {
         let unformatted = succeeds(folder, &["gofmt", "-l", "."]);
         // Generated and copied files are not.

@@ -6,6 +6,7 @@
 mod book;
 mod builds;
 mod container;
+mod examples;
 mod interceptor;
 mod metrics_api;
 mod proxy;
@@ -26,6 +27,7 @@ use serde_json::Value;
 pub use book::{Book, Step, links};
 pub use builds::{replace, stamped};
 pub use container::{Pod, Running, bundle_command, projected, unable};
+pub use examples::Example;
 pub use interceptor::Interceptor;
 pub use metrics_api::MetricsApi;
 pub use proxy::Proxy;

@@ -68,6 +68,21 @@ const GUESTS: &[Guest] = &[
     guest(C, "greeter-c", "examples/greeter-c", &[C_SDK]),
     guest(
         Go,
+        "namespace-defaults",
+        "examples/namespace-defaults",
+        &[GO_SDK],
+    ),
+    guest(TypeScript, "idle-scaler", "examples/idle-scaler", &[JS_SDK]),
+    guest(JavaScript, "cert-expiry", "examples/cert-expiry", &[JS_SDK]),
+    guest(
+        Python,
+        "secret-mirror",
+        "examples/secret-mirror",
+        &[PYTHON_SDK],
+    ),
+    guest(C, "image-pin", "examples/image-pin", &[C_SDK]),
+    guest(
+        Go,
         "controllerruntime-builtins",
         "examples/controllerruntime-builtins",
         &[GO_SDK],

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Space, finish, guest, is_full, last_lines, log_of, replace, stamped, until,
+    Cluster, Example, Space, finish, guest, is_full, last_lines, log_of, replace, stamped, until,
     until_within,
 };
 use flyball_controlplane::{Process, skip};
@@ -18,7 +18,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::greeters::{Greetings, define_greetings, examples, text_of};
+use crate::greeters::{Greetings, define_greetings, text_of};
 
 /// The guest of a language. The plugin is named as the greeter that it contains.
 struct Language {
@@ -360,7 +360,7 @@ impl Suite<'_> {
 
     /// Writes the greeter's policy, for the plugin's namespace alone.
     fn write_policy(&self, more: &str) -> Result<()> {
-        let policy = examples().join(&self.plugin).join("policy.toml");
+        let policy = Example::folders().join(&self.plugin).join("policy.toml");
         let namespaces = format!("namespaces = [\"{}\"]", self.greetings.space.name);
         let mut text = String::new();
         for line in std::fs::read_to_string(policy)?.lines() {

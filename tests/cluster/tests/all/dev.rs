@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Space, annotate, finish, guest, host, host_output, log_of, until,
+    Cluster, Example, Space, annotate, finish, guest, host, host_output, log_of, until,
 };
 use flyball_controlplane::{Assets, Process, skip};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,7 +15,7 @@ use kube::{Client, Config};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::greeters::{Greetings, examples};
+use crate::greeters::Greetings;
 
 /// What new projects in C say in their ConfigMap.
 const TEXT: &str = "fb_annotation(found, ANNOTATION);";
@@ -94,13 +94,13 @@ async fn a_project_with_a_policy_runs_with_its_rights_on_a_cluster() -> Result<(
 async fn runs_with_its_rights(cluster: &Cluster) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let kubeconfig = cluster.plane.kubeconfig_path().display();
-    let definition = examples().join("greeter.crd.yaml");
+    let definition = Example::folders().join("greeter.crd.yaml");
     let flags = [
         format!("--kubeconfig={kubeconfig}"),
         format!("--apply={}", definition.display()),
     ];
     let flags = flags.each_ref().map(String::as_str);
-    let mut dev = Dev::start(folder.path(), &examples().join("greeter-c"), &flags)?;
+    let mut dev = Dev::start(folder.path(), &Example::folders().join("greeter-c"), &flags)?;
     for object in [
         "CustomResourceDefinition greetings.greeter.flyball.dev",
         "ServiceAccount greeter-c",
@@ -140,7 +140,7 @@ fn without_a_project_or_a_cluster_it_says_what_to_do() -> Result<()> {
         let test = "without_a_project_or_a_cluster_it_says_what_to_do";
         return skip(test, "no compiler for WASI is installed");
     }
-    let project = examples().join("greeter-c");
+    let project = Example::folders().join("greeter-c");
     let error = fails(&project, &[])?;
     ensure!(
         error.contains("no cluster to run on: name one with --kubeconfig")

@@ -1,15 +1,11 @@
 //! The greeter of each language: a custom resource, an object that it owns, a finalizer, conditions and events, with a
 //! service account that has the rights of the printed roles alone.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, finish, guest, until};
-use flyball_controlplane::skip;
-use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use flyball_cluster_tests::{Cluster, Example, Space, finish, until};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
-    PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
 use serde_json::{Value, json};
 
@@ -35,21 +31,12 @@ async fn the_greeter_of_each_language_keeps_its_config_map_and_cleans_up() -> Re
 /// Runs the greeters one after another, since they reconcile the same objects.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
     define_greetings(cluster).await?;
-    for name in GREETERS {
-        let Ok(component) = guest(name) else {
-            skip(
-                &format!(
-                    "the_greeter_of_each_language_keeps_its_config_map_and_cleans_up ({name})"
-                ),
-                "a tool that builds it is missing",
-            )?;
-            continue;
-        };
-        let policy = examples().join(name).join("policy.toml");
-        cluster.apply_roles(&policy, &component).await?;
-        let plugins = cluster.folder_with(&format!("{name}-plugins"), &[component])?;
-        let args = Cluster::plugins_alone(&plugins, &policy);
-        let mut host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;
+    let test = "the_greeter_of_each_language_keeps_its_config_map_and_cleans_up";
+    for greeter in Example::built(&GREETERS, test)? {
+        let name = greeter.name.clone();
+        let greeter = [greeter];
+        cluster.grant(&greeter).await?;
+        let mut host = cluster.spawn_examples(&name, &greeter, &[])?;
         let space = Space::create(cluster.client.clone(), &format!("of-{name}")).await?;
         let greetings = Greetings::of(space);
         let result = greetings.are_kept().await;
@@ -60,13 +47,9 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
-}
-
 /// Defines the custom resource.
 pub(crate) async fn define_greetings(cluster: &Cluster) -> Result<()> {
-    let definition = std::fs::read_to_string(examples().join("greeter.crd.yaml"))?;
+    let definition = std::fs::read_to_string(Example::folders().join("greeter.crd.yaml"))?;
     let definition: Value = serde_saphyr::from_str(&definition)?;
     let definitions = json!({"items": [definition]}).to_string();
     cluster.apply(&definitions).await.map(drop)
@@ -95,7 +78,8 @@ impl Greetings {
         self.create("hello", text).await?;
         self.until_text("hello", text).await?;
         self.until_ready("hello", "True", "Greeted").await?;
-        self.until_event("Normal", "Greeted", "wrote ConfigMap hello")
+        self.space
+            .until_event("Greeting", "Normal", "Greeted", "wrote ConfigMap hello")
             .await?;
         let finalizers = self.api.get("hello").await?.metadata.finalizers;
         ensure!(
@@ -119,7 +103,9 @@ impl Greetings {
         self.space.create_object::<ConfigMap>(taken).await?;
         self.create("taken", "theirs").await?;
         self.until_ready("taken", "False", "NameTaken").await?;
-        self.until_event("Warning", "NameTaken", "taken").await?;
+        self.space
+            .until_event("Greeting", "Warning", "NameTaken", "taken")
+            .await?;
 
         for name in ["hello", "taken"] {
             self.api.delete(name, &DeleteParams::default()).await?;
@@ -195,29 +181,6 @@ impl Greetings {
                 Ok(())
             } else {
                 Err(found.to_string())
-            })
-        })
-        .await
-    }
-
-    async fn until_event(&self, event_type: &str, reason: &str, message: &str) -> Result<()> {
-        until(&format!("there is an event {reason}"), async || {
-            let api = self.space.api::<Event>();
-            let events = api.list(&ListParams::default()).await?.items;
-            let is_it = |event: &Event| {
-                event.type_.as_deref() == Some(event_type)
-                    && event.reason.as_deref() == Some(reason)
-                    && event.involved_object.kind.as_deref() == Some("Greeting")
-                    && event
-                        .message
-                        .as_deref()
-                        .is_some_and(|text| text.contains(message))
-            };
-            let texts: Vec<_> = events.iter().map(|event| &event.message).collect();
-            Ok(if events.iter().any(is_it) {
-                Ok(())
-            } else {
-                Err(format!("{texts:?}"))
             })
         })
         .await

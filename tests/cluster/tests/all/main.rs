@@ -9,6 +9,7 @@ mod crd;
 mod deploy;
 mod deployments;
 mod dev;
+mod examples;
 mod faults;
 mod garbage;
 mod greeters;
