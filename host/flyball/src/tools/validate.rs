@@ -76,8 +76,8 @@ pub(super) async fn run(
 /// Checks a plugin, and the policy that it has.
 async fn plugin(engine: &Engine, file: &Path, policy: &Policy) -> anyhow::Result<Value> {
     let inspection = flyball_manager::inspect(engine, file, policy).await?;
-    if let Some(unused) = inspection.unused {
-        bail!("{}: {unused}", file.display());
+    if let Some(mistake) = inspection.mistake {
+        bail!("{}: {mistake}", file.display());
     }
     let description = &inspection.description;
     let digest = format!("sha256:{}", inspection.digest);

@@ -11,7 +11,7 @@ use flyball_types::description::Description;
 use flyball_types::nearest::nearest;
 
 use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in, read};
-use crate::policy::grant::Grants;
+use crate::policy::grant::{Asks, Grants};
 use crate::policy::{PluginPolicy, Policy};
 
 /// A file that a host could run, if the policy granted what the plugin asks for.
@@ -21,8 +21,8 @@ pub struct Inspection {
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
-    /// What the policy grants and the plugin can't use, because of a misspelling, say.
-    pub unused: Option<String>,
+    /// Why the policy that names the plugin can't be meant so: a watch lacks a grant, or a grant has a field that no watch reads.
+    pub mistake: Option<String>,
     /// The file's bytes.
     pub wasm: Bytes,
 }
@@ -49,9 +49,11 @@ pub async fn inspect(
         plugin = describe_with(config, &plugin, engine, &component).await?;
     }
     let own = policy.plugins.get(plugin.name());
-    let unused = own.and_then(|own| unused_field(own, &plugin.description));
+    let mistake = own.and_then(|own| {
+        unused_field(own, &plugin.description).or_else(|| refused_watch(own, &plugin.description))
+    });
     Ok(Inspection {
-        unused,
+        mistake,
         description: plugin.description,
         digest: plugin.digest,
         wasm,
@@ -103,9 +105,41 @@ fn unused_field(policy: &PluginPolicy, description: &Description) -> Option<Stri
     })
 }
 
+/// Returns a sentence about a watch that the policy does not grant, without which the plugin does not run.
+fn refused_watch(policy: &PluginPolicy, description: &Description) -> Option<String> {
+    let refused = Asks::of(description).refused_watch(policy)?;
+    let name = &description.name;
+    Some(format!(
+        "the policy does not let the plugin `{name}` {refused}"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_that_the_policy_does_not_grant_is_named_with_the_fields_that_lack() {
+        let description = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}],
+            "watches": [{"kind": "v1/Pod", "fields": ["spec.nodeName"], "labelSelector": "app=web"}]}"#;
+        let description = Description::read(description).unwrap();
+        let refused = |kind: &str, fields: &str| {
+            let text = format!(
+                "[[plugins.a.allow]]\nkinds = [\"{kind}\"]\nverbs = [\"watch\"]\nfields = [{fields}]"
+            );
+            let policy = Policy::parse(Path::new("p"), &text).unwrap();
+            refused_watch(&policy.plugins["a"], &description)
+        };
+        let granted = "\"spec.nodeName\", \"metadata.labels\"";
+        assert_eq!(refused("v1/Pod", granted), None);
+        let lacks_labels = refused("v1/Pod", "\"spec.nodeName\"").unwrap();
+        assert!(
+            lacks_labels.starts_with("the policy does not let the plugin `a` watch v1/Pod")
+                && lacks_labels.contains("it reads metadata.labels"),
+            "{lacks_labels}"
+        );
+        assert!(refused("v1/Secret", "\"data\"").is_some());
+    }
 
     #[test]
     fn a_field_of_a_policy_that_no_watch_reads_is_named_with_the_nearest_one() {

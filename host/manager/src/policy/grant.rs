@@ -195,6 +195,13 @@ impl Asks {
         )
     }
 
+    /// The first watch that the policy does not grant, as half a sentence. No plugin can work without its watches.
+    pub(crate) fn refused_watch(&self, policy: &PluginPolicy) -> Option<String> {
+        let mut refused = self.0.iter().filter(|ask| !ask.is_granted(policy));
+        let watch = refused.find(|ask| matches!(ask, Ask::Watch { .. }))?;
+        Some(watch.refused(policy))
+    }
+
     /// What the other does not ask for.
     fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).cloned().collect())
@@ -411,8 +418,8 @@ impl Grants {
                 });
             }
         }
-        if let Some(watch) = beyond.0.iter().find(|ask| matches!(ask, Ask::Watch { .. })) {
-            return Err(Refusal::Watch(watch.refused(policy)));
+        if let Some(watch) = asks.refused_watch(policy) {
+            return Err(Refusal::Watch(watch));
         }
         let account = policy.service_account.as_deref().and_then(account);
         let account = account.or_else(|| Some((ACCOUNTS_NAMESPACE.to_owned(), name)));
