@@ -219,12 +219,13 @@ mod tests {
         let mut schema = schema_of::<Spec>("spec");
         let condition = schema["properties"]["conditions"]["items"].take();
         assert_eq!(condition["required"], json!(["type", "status"]));
+        // schemars puts variants with docs last.
         let properties = json!({
             "text": {"type": "string", "description": "A text of two lines."},
             "maxCount": {"type": "integer", "format": "int64"},
             "isOn": {"type": "boolean"},
             "tries": {"type": "integer", "format": "int32", "default": 3},
-            "speed": {"type": "string", "enum": ["Slow", "Fast"], "description": "How fast."},
+            "speed": {"type": "string", "enum": ["Fast", "Slow"], "description": "How fast."},
             "inner": inner,
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},
             "names": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
