@@ -73,6 +73,15 @@ impl Scenarios {
     }
 }
 
+/// Whether the host panicked. A guest's panic is logged too, with a path under `guests/` or `tests/guests/`.
+fn has_panicked(log: &str) -> bool {
+    let mut panics = log.split("panicked").skip(1);
+    panics.any(|rest| {
+        let of_guest = [" at guests/", " at tests/guests/"];
+        !of_guest.iter().any(|start| rest.starts_with(start))
+    })
+}
+
 /// Stops the hosts and the cluster. The logs are kept if the test failed, if a host panicked, or if
 /// it failed to shut down.
 pub async fn finish(
@@ -84,8 +93,7 @@ pub async fn finish(
     for mut host in hosts {
         let status = host.stop().await?;
         let log = log_of(&host)?;
-        // A guest's panic is logged too, with a path under `guests/`. It is not the host's.
-        if result.is_ok() && log.replace("panicked at guests/", "").contains("panicked") {
+        if result.is_ok() && has_panicked(&log) {
             result = Err(anyhow::anyhow!("{} panicked", host.name()));
         }
         if result.is_ok() && !status.success() {

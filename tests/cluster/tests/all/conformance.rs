@@ -32,7 +32,13 @@ struct Language {
     place: &'static str,
 }
 
-const LANGUAGES: [Language; 5] = [
+const LANGUAGES: [Language; 6] = [
+    language(
+        "rust",
+        "src/lib.rs",
+        "called `Option::unwrap()` on a `None` value",
+        "src/lib.rs",
+    ),
     language("go", "main.go", "nil pointer dereference", "main.go"),
     language("typescript", "src/main.ts", "TypeError", "src/main.ts"),
     language("javascript", "src/main.js", "TypeError", "src/main.js"),
