@@ -44,11 +44,8 @@ impl Assets {
     ///
     /// This blocks: in async code, call it through `spawn_blocking`.
     pub fn find_or_build() -> anyhow::Result<Self> {
-        match env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-            Some(folder) => Self::in_folder(
-                Path::new(&folder),
-                &env::var_os("PATH").unwrap_or_default(),
-            )
+        match named_folder() {
+            Some(folder) => Self::in_folder(&folder, &env::var_os("PATH").unwrap_or_default())
             .with_context(|| {
                 format!(
                     "can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them"
@@ -62,17 +59,10 @@ impl Assets {
     /// folders of `PATH`. Builds nothing.
     pub fn installed(folder: Option<&Path>) -> anyhow::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
-        let named = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
-        let named = named.map(PathBuf::from);
-        if let Some(folder) = folder.or(named.as_deref()) {
-            return Self::in_folder(folder, &path);
+        if let Some(folder) = folder.map(Path::to_owned).or_else(named_folder) {
+            return Self::in_folder(&folder, &path);
         }
-        let find = |name: &str| {
-            env::split_paths(&path)
-                .map(|folder| folder.join(name))
-                .find(|path| path.is_file())
-                .map(Program::alone)
-        };
+        let find = |name: &str| Program::in_one_of(env::split_paths(&path), name);
         let need = |name: &str| {
             find(name).with_context(|| {
                 format!("there is no {name} in PATH, and {FOLDER_VARIABLE} is not set")
@@ -89,20 +79,11 @@ impl Assets {
     /// The binaries in `folder`, which must have `etcd` and `kube-apiserver`. The scheduler may also
     /// be in one of the folders of `path`, a list in the format of `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
-        let find = |name: &str| {
-            Some(folder.join(name))
-                .filter(|path| path.is_file())
-                .map(Program::alone)
-        };
+        let find = |name: &str| Program::in_one_of([folder.to_owned()], name);
         let need = |name: &str| {
             find(name).with_context(|| format!("there is no {name} in {}", folder.display()))
         };
-        let in_path = |name: &str| {
-            env::split_paths(path)
-                .map(|folder| folder.join(name))
-                .find(|path| path.is_file())
-                .map(Program::alone)
-        };
+        let in_path = |name: &str| Program::in_one_of(env::split_paths(path), name);
         Ok(Self {
             etcd: need("etcd")?,
             apiserver: need("kube-apiserver")?,
@@ -154,9 +135,18 @@ impl Assets {
     }
 }
 
+/// The folder that `KUBEBUILDER_ASSETS` names, if it is set.
+fn named_folder() -> Option<PathBuf> {
+    let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    folder.map(PathBuf::from)
+}
+
 impl Program {
-    fn alone(path: PathBuf) -> Self {
-        Self { path, part: None }
+    /// The binary of this name in the first of the folders that has it.
+    fn in_one_of(folders: impl IntoIterator<Item = PathBuf>, name: &str) -> Option<Self> {
+        let mut paths = folders.into_iter().map(|folder| folder.join(name));
+        let path = paths.find(|path| path.is_file())?;
+        Some(Self { path, part: None })
     }
 
     fn command(&self) -> Command {
@@ -195,7 +185,14 @@ const CONTROL_PLANE: GoBinary = GoBinary {
 };
 
 impl GoBinary {
-    /// Builds the binary unless it is up to date, and returns its path.
+    /// Like [`GoBinary::build`], for async code.
+    pub(crate) async fn built(&'static self) -> anyhow::Result<PathBuf> {
+        tokio::task::spawn_blocking(|| self.build())
+            .await
+            .context("the build was cancelled")?
+    }
+
+    /// Builds the binary unless it is up to date, and returns its path. This blocks.
     pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);

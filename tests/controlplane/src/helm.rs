@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use crate::assets::GoBinary;
 
-const BINARY: GoBinary = GoBinary {
+static BINARY: GoBinary = GoBinary {
     folder: "helm",
     name: "helm",
     of: "Helm",
@@ -20,9 +20,7 @@ const BINARY: GoBinary = GoBinary {
 /// # Errors
 /// The build or the command fails. The error has what Helm printed.
 pub async fn helm(args: &[&str]) -> anyhow::Result<String> {
-    let binary = tokio::task::spawn_blocking(|| BINARY.build())
-        .await
-        .context("the build was cancelled")??;
+    let binary = BINARY.built().await?;
     let home = tempfile::tempdir().context("can't create a folder for Helm")?;
     let mut command = Command::new(binary);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-
 use crate::assets::GoBinary;
 
-const BINARY: GoBinary = GoBinary {
+static BINARY: GoBinary = GoBinary {
     folder: "kubectl",
     name: "kubectl",
     of: "kubectl",
@@ -16,7 +14,5 @@ const BINARY: GoBinary = GoBinary {
 
 /// Returns the path of kubectl. It is built if it is missing or its sources have changed, which needs Go and takes minutes.
 pub async fn kubectl() -> anyhow::Result<PathBuf> {
-    tokio::task::spawn_blocking(|| BINARY.build())
-        .await
-        .context("the build was cancelled")?
+    BINARY.built().await
 }

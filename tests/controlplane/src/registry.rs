@@ -16,7 +16,7 @@ use crate::assets::GoBinary;
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-const BINARY: GoBinary = GoBinary {
+static BINARY: GoBinary = GoBinary {
     folder: "registry",
     name: "registry",
     of: "the registry",
@@ -37,9 +37,7 @@ impl Registry {
     /// Starts an empty registry. The binary is built if it is missing or its sources have changed,
     /// which needs Go and takes minutes.
     pub async fn start() -> anyhow::Result<Self> {
-        let binary = tokio::task::spawn_blocking(|| BINARY.build())
-            .await
-            .context("the build was cancelled")??;
+        let binary = BINARY.built().await?;
         let folder = tempfile::tempdir().context("can't create a folder for a registry")?;
         let config = folder.path().join("config.yml");
         // The kernel chooses the port, and the registry logs it.
