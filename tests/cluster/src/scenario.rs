@@ -197,13 +197,22 @@ impl Space {
     }
 
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
-        let deleted = self
-            .api::<Pod>()
-            .delete(name, &DeleteParams::default())
-            .await;
+        self.delete::<Pod>(name).await
+    }
+
+    /// Requests the deletion of an object.
+    pub async fn delete<K>(&self, name: &str) -> Result<()>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let api = self.api::<K>();
+        let deleted = api.delete(name, &DeleteParams::default()).await;
         deleted
             .map(drop)
-            .with_context(|| format!("can't delete the pod {name}"))
+            .with_context(|| format!("can't delete the {} {name}", K::kind(&())))
     }
 
     pub async fn pods(&self) -> Result<Vec<Pod>> {

@@ -15,7 +15,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::Resource;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// The examples: the names of the plugins, of their components and of their folders in `examples`.
@@ -193,22 +193,6 @@ fn manifests(example: &str, file: &str) -> Result<Vec<Value>> {
         .with_context(|| format!("{} is malformed", path.display()))
 }
 
-async fn delete<K>(space: &Space, name: &str) -> Result<()>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + DeserializeOwned,
-{
-    let deleted = space
-        .api::<K>()
-        .delete(name, &DeleteParams::default())
-        .await;
-    deleted
-        .map(drop)
-        .with_context(|| format!("can't delete {name}"))
-}
-
 async fn budgets_are_kept(space: Space) -> Result<()> {
     let budget = "web-guard";
     let exists = |budget: &Value| budget.is_object();
@@ -234,7 +218,7 @@ async fn budgets_are_kept(space: Space) -> Result<()> {
     space
         .until_event("Deployment", "Normal", "BudgetDeleted", "the budget theirs")
         .await?;
-    delete::<PodDisruptionBudget>(&space, "theirs").await?;
+    space.delete::<PodDisruptionBudget>("theirs").await?;
     until_object::<PodDisruptionBudget>(&space, budget, "is back", exists).await?;
 
     space.redeploy(json!({"replicas": 1})).await?;
@@ -242,7 +226,7 @@ async fn budgets_are_kept(space: Space) -> Result<()> {
     space.redeploy(json!({"replicas": 2})).await?;
     until_object::<PodDisruptionBudget>(&space, budget, "is back", exists).await?;
     // No garbage collector runs.
-    delete::<Deployment>(&space, "web").await?;
+    space.delete::<Deployment>("web").await?;
     until_object::<PodDisruptionBudget>(&space, budget, "goes along", Value::is_null).await?;
 
     let shop = manifests("pod-disruption-guard", "deployments.yaml")?;
@@ -294,7 +278,7 @@ async fn defaults_are_kept(space: Space) -> Result<()> {
         quota["spec"]["hard"]["services"] == "3",
         "the quota is {quota}"
     );
-    delete::<LimitRange>(&space, NAME).await?;
+    space.delete::<LimitRange>(NAME).await?;
     let is_new =
         |found: &Value| found.is_object() && found["metadata"]["uid"] != limits["metadata"]["uid"];
     until_object::<LimitRange>(&space, NAME, "is back", is_new).await?;
@@ -475,7 +459,7 @@ async fn secrets_are_mirrored(space: Space) -> Result<()> {
     until_object::<Secret>(&team, name, "is deleted", Value::is_null).await?;
     vault.change::<Secret>(name, to("team")).await?;
     until_object::<Secret>(&team, name, "is back", has("R3LDvGV6aQ==")).await?;
-    delete::<Secret>(&vault, name).await?;
+    vault.delete::<Secret>(name).await?;
     until_object::<Secret>(&team, name, "goes along", Value::is_null).await?;
     let again = json!({"metadata": {
         "name": "again", "labels": {"secret-mirror.flyball.dev/role": "source"},
