@@ -71,24 +71,29 @@ fn is_of_process(line: &str) -> bool {
 
 /// Returns a line's series; `None` if the line is empty.
 fn describe(line: &str) -> Option<String> {
-    let (family, labels) = match line.split_once('{') {
-        Some((family, rest)) => (family, rest.rsplit_once('}')?.0),
-        None => (line.split_whitespace().next()?, ""),
+    let family = line.split(|c: char| c == '{' || c.is_whitespace()).next();
+    let family = family.filter(|family| !family.is_empty())?;
+    let describe = |(name, value): (&str, &str)| match VALUES.contains(&name) {
+        true => format!("{name}=\"{value}\""),
+        false => name.to_owned(),
     };
-    let mut described: Vec<String> = Vec::new();
-    let mut rest = labels;
-    while let Some((name, value)) = rest.split_once("=\"") {
-        let name = name.trim_start_matches(',');
-        let end = end_of_value(value);
-        described.push(if VALUES.contains(&name) {
-            format!("{name}=\"{}\"", &value[..end])
-        } else {
-            name.to_owned()
-        });
-        rest = value.get(end + 1..).unwrap_or_default();
-    }
+    let mut described: Vec<String> = labels(line).into_iter().map(describe).collect();
     described.sort();
     Some(format!("{family}{{{}}}", described.join(",")))
+}
+
+/// The labels of a line, with their values as they are written.
+pub fn labels(line: &str) -> Vec<(&str, &str)> {
+    let inside = line
+        .split_once('{')
+        .and_then(|(_, rest)| Some(rest.rsplit_once('}')?.0));
+    let (mut labels, mut rest) = (Vec::new(), inside.unwrap_or_default());
+    while let Some((name, value)) = rest.split_once("=\"") {
+        let end = end_of_value(value);
+        labels.push((name.trim_start_matches(','), &value[..end]));
+        rest = value.get(end + 1..).unwrap_or_default();
+    }
+    labels
 }
 
 /// Shortens a text about a series of a histogram to one about the histogram, so that its buckets take one line.

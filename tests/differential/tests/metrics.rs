@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, until};
 use flyball_controlplane::Options;
+use flyball_differential::metrics::labels;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
@@ -148,38 +149,14 @@ fn families(page: &str) -> Families {
         } else if let Some(family) = all.get_mut(&current).filter(|_| !line.starts_with('#')) {
             for (label, value) in labels(line) {
                 if label == "le" {
-                    family.buckets.insert(value);
+                    family.buckets.insert(value.to_owned());
                 } else {
-                    family.labels.insert(label);
+                    family.labels.insert(label.to_owned());
                 }
             }
         }
     }
     all
-}
-
-/// The labels of a line, with their values.
-fn labels(line: &str) -> Vec<(String, String)> {
-    let Some((mut rest, _)) = line
-        .split_once('{')
-        .and_then(|(_, rest)| rest.rsplit_once('}'))
-    else {
-        return Vec::new();
-    };
-    let mut labels = Vec::new();
-    while let Some((name, value)) = rest.split_once("=\"") {
-        let mut is_escaped = false;
-        let end = value.char_indices().find(|(_, character)| {
-            let is_end = *character == '"' && !is_escaped;
-            is_escaped = *character == '\\' && !is_escaped;
-            is_end
-        });
-        let end = end.map_or(value.len(), |(at, _)| at);
-        let name = name.trim_start_matches(',').to_owned();
-        labels.push((name, value[..end].to_owned()));
-        rest = value.get(end + 1..).unwrap_or_default();
-    }
-    labels
 }
 
 /// The differences: metric, and what differs.
