@@ -406,10 +406,9 @@ impl Grants {
                 digest: file.digest.to_owned(),
             });
         }
-        let beyond = asks.beyond(policy);
         // What the version before asked for and was not granted either is left out on purpose.
         if let Some(before) = before {
-            let more = beyond.without(before);
+            let more = asks.beyond(policy).without(before);
             if !more.is_empty() {
                 let more: Vec<String> = more.0.iter().map(|ask| ask.refused(policy)).collect();
                 return Err(Refusal::AsksForMore {
