@@ -13,15 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a child may take to end after SIGTERM before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often to check whether a child has ended.
-const POLL: Duration = Duration::from_millis(10);
 
 /// Spawns `command` so that the child is killed when this process ends in any way.
 ///
@@ -31,6 +30,17 @@ pub fn spawn(command: Command) -> io::Result<Child> {
     let (reply, result) = mpsc::sync_channel(1);
     SPAWNER.send(Job { command, reply }).map_err(|_| failed())?;
     result.recv().map_err(|_| failed())?
+}
+
+/// Waits until the child ends. To be called in a tokio runtime, which receives the signal of that.
+pub async fn ended(child: &mut Child) -> io::Result<ExitStatus> {
+    let mut changes = signal(SignalKind::child())?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        changes.recv().await;
+    }
 }
 
 /// A child with a name and a log file. Dropping it kills the child and waits for its end.
@@ -94,14 +104,10 @@ impl Process {
     pub async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
-        let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            tokio::time::sleep(POLL).await;
+        match tokio::time::timeout(GRACE, ended(&mut self.child)).await {
+            Ok(ended) => ended,
+            Err(_) => self.kill(),
         }
-        self.kill()
     }
 
     /// Sends SIGKILL and waits. Does nothing to a process that has ended.

@@ -149,6 +149,7 @@ impl Session {
             let saved = tokio::select! {
                 saved = until_saved(&mut saves, &mut sources) => saved?,
                 status = self.host.as_mut().expect("it was started").ended() => {
+                    let status = status.context("can't wait for the host")?;
                     bail!("the host has ended ({status}): its last lines, above, say why")
                 }
             };
@@ -164,7 +165,8 @@ impl Session {
     ) -> anyhow::Result<()> {
         let built = self.folder.path().join("built.wasm");
         let mut build = Build::start(self.build_command(&built)?)?;
-        if !build.ended().await.success() {
+        let ended = build.ended().await.context("can't wait for the build")?;
+        if !ended.success() {
             let left = match self.given {
                 Some(_) => "the version before goes on",
                 None => "nothing runs yet",

@@ -1,7 +1,7 @@
 //! The child processes: builds and the host. Each leads a process group, so that Ctrl-C in a terminal reaches this process alone,
 //! which then ends them in order, with the tools that a build runs.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -17,8 +17,6 @@ use super::console::Console;
 
 /// How long the host may take to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often to check whether a child has ended.
-const POLL: Duration = Duration::from_millis(10);
 
 /// A process group. Dropping it kills the group.
 struct Group(Child);
@@ -30,13 +28,8 @@ impl Group {
         Ok(Self(child))
     }
 
-    async fn ended(&mut self) -> ExitStatus {
-        loop {
-            if let Ok(Some(status)) = self.0.try_wait() {
-                return status;
-            }
-            tokio::time::sleep(POLL).await;
-        }
+    async fn ended(&mut self) -> io::Result<ExitStatus> {
+        process::ended(&mut self.0).await
     }
 }
 
@@ -56,7 +49,7 @@ impl Build {
         Group::start(command).map(Self)
     }
 
-    pub(super) async fn ended(&mut self) -> ExitStatus {
+    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.0.ended().await
     }
 }
@@ -85,7 +78,7 @@ impl Host {
         Ok(Self { group, log })
     }
 
-    pub(super) async fn ended(&mut self) -> ExitStatus {
+    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.group.ended().await
     }
 
