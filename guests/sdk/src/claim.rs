@@ -1,6 +1,8 @@
 //! Claims: an owner adopts the orphans that its selector matches, and releases the objects that it
 //! controls and that no longer match.
 
+use std::collections::HashSet;
+
 use flyball_types::{ApiError, LabelSelector, Labels};
 use serde::Serialize;
 use serde_json::json;
@@ -69,16 +71,18 @@ impl<T: Claimed> Claims<T> {
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
         // The two lists are read at different times: an object that lost its controller in between
         // is in both.
-        let is_new = |one: &T| {
-            !kept
-                .iter()
-                .chain(&released)
-                .any(|own| own.facts().uid == one.facts().uid)
-        };
         let mut adopted: Vec<_> = orphans
             .into_iter()
-            .filter(|one| is_selected(one) && one.facts().is_free && is_new(one))
+            .filter(|one| is_selected(one) && one.facts().is_free)
             .collect();
+        if !adopted.is_empty() {
+            let own: HashSet<&str> = kept
+                .iter()
+                .chain(&released)
+                .map(|own| own.facts().uid)
+                .collect();
+            adopted.retain(|one| !own.contains(one.facts().uid));
+        }
         if owner.is_deleting() {
             released.clear();
             adopted.clear();

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 
 use flyball_types::{Projection, Query};
 
@@ -10,11 +11,15 @@ use crate::imports::{Imports, Page};
 use crate::malformed::{self, Misfit};
 use crate::view::View;
 
+/// The most objects that are skipped at once: they cross into the sandbox, but are not parsed.
+const SKIPPED_AT_ONCE: u32 = 10_000;
+
 /// A cached list of objects as views. An object must satisfy all conditions.
-#[must_use = "a list reads nothing until `all`, `each` or `count` is called"]
+#[must_use = "a list reads nothing until `all`, `first`, `each`, `find_map` or `count` is called"]
 pub struct List<'a, T> {
     imports: &'a dyn Imports,
     query: Query,
+    skipped: u32,
     view: PhantomData<T>,
 }
 
@@ -27,6 +32,7 @@ impl<'a, T: View> List<'a, T> {
         Self {
             imports,
             query,
+            skipped: 0,
             view: PhantomData,
         }
     }
@@ -86,13 +92,59 @@ impl<'a, T: View> List<'a, T> {
         Ok(all)
     }
 
+    /// Leaves out the first objects, in the order of [`all`](Self::all). Together with [`first`](Self::first), it divides
+    /// a long list between several reconciles.
+    pub fn skip(mut self, count: u32) -> Self {
+        self.skipped = count;
+        self
+    }
+
+    /// Returns the first objects, at most this many.
+    ///
+    /// # Errors
+    /// As [`all`](Self::all).
+    pub fn first(self, most: u32) -> Result<Vec<T>, Error> {
+        let mut first = Vec::new();
+        self.find_map(most, |object| {
+            first.push(object);
+            (first.len() >= most as usize).then_some(())
+        })?;
+        Ok(first)
+    }
+
     /// Calls `visit` for each object, with at most one page of objects in memory.
     ///
     /// # Errors
     /// As [`all`](Self::all), or an error of `visit`, which ends the iteration.
     pub fn each(self, mut visit: impl FnMut(T) -> Result<(), Error>) -> Result<(), Error> {
-        let query = self.query.clone();
-        let mut page = self.imports.lister_list(query, projection::<T>(), 0)?;
+        let visit = |object| visit(object).map(ControlFlow::<()>::Continue);
+        self.pages(0, visit).map(drop)
+    }
+
+    /// Calls `visit` for each object until it returns a value, and returns that. Reads `page` objects at a time, so that the
+    /// memory does not grow with the list.
+    ///
+    /// # Errors
+    /// As [`all`](Self::all).
+    pub fn find_map<R>(
+        self,
+        page: u32,
+        mut visit: impl FnMut(T) -> Option<R>,
+    ) -> Result<Option<R>, Error> {
+        self.pages(page, |object| {
+            Ok(visit(object).map_or(ControlFlow::Continue(()), ControlFlow::Break))
+        })
+    }
+
+    /// Visits objects, in pages of at most `limit` (0: as large as the host allows), until `visit` breaks.
+    fn pages<R>(
+        self,
+        limit: u32,
+        mut visit: impl FnMut(T) -> Result<ControlFlow<R>, Error>,
+    ) -> Result<Option<R>, Error> {
+        let Some(mut page) = self.first_page(limit)? else {
+            return Ok(None);
+        };
         loop {
             let objects: Vec<T> = match flyball_types::read(&page.items) {
                 Ok(objects) => objects,
@@ -109,12 +161,40 @@ impl<'a, T: View> List<'a, T> {
                     ));
                 }
             };
-            objects.into_iter().try_for_each(&mut visit)?;
+            for object in objects {
+                if let ControlFlow::Break(found) = visit(object)? {
+                    return Ok(Some(found));
+                }
+            }
             match page.rest {
-                Some(rest) => page = rest.next(0)?,
-                None => return Ok(()),
+                Some(rest) => page = rest.next(limit)?,
+                None => return Ok(None),
             }
         }
+    }
+
+    /// Returns the first page after the skipped objects; `None` if no more follow them.
+    fn first_page(&self, limit: u32) -> Result<Option<Page>, Error> {
+        let step = |left: u32| {
+            if left > 0 {
+                left.min(SKIPPED_AT_ONCE)
+            } else {
+                limit
+            }
+        };
+        let mut left = self.skipped;
+        let query = self.query.clone();
+        let mut page = self
+            .imports
+            .lister_list(query, projection::<T>(), step(left))?;
+        while left > 0 {
+            left -= step(left);
+            match page.rest {
+                Some(rest) => page = rest.next(step(left))?,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(page))
     }
 
     /// Returns the number of objects. No object crosses into the sandbox.

@@ -9,7 +9,7 @@ use crate::certificate::CertificateTemplate;
 use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
 use crate::log::Level;
 use crate::time::Time;
-use crate::write::Batch;
+use crate::write::{Batch, MAX_BATCH};
 
 use super::reads::{Rest, in_scope, invalid};
 use super::store::Id;
@@ -80,6 +80,12 @@ impl Imports for Cluster {
     /// Without slow start and stop on error, the batch is one round.
     fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let state = &mut *self.state.borrow_mut();
+        let count = batch.writes.len();
+        if count > MAX_BATCH {
+            let message =
+                format!("a batch has at most {MAX_BATCH} writes, and this one has {count}");
+            return vec![Err(ApiError::full(message)); count];
+        }
         let initial = if batch.stop_on_error {
             Some(1)
         } else {
