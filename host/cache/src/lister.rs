@@ -130,7 +130,8 @@ impl Lister {
         self.overlay.with(self.informer.core(), count)
     }
 
-    fn find_while<E>(
+    /// As [`Lister::list_while`], in no order.
+    pub fn find_while<E>(
         &self,
         query: &ListQuery,
         may_go_on: impl Fn() -> Result<(), E>,

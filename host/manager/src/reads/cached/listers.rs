@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_cache::{Informer, ListQuery, Lister, Object, Projection, Uid, View};
+use flyball_cache::{Informer, ListQuery, Lister, Projection, Uid, View};
 use flyball_plugin::{Cursor, check_cpu_time};
 use flyball_types::{ALL_KINDS, ApiError, FieldPath, Kind, Mask};
 use parking_lot::RwLock;
@@ -18,7 +18,7 @@ use crate::policy::PluginPolicy;
 use crate::policy::access::{Access, Read, access};
 use crate::reads::cached::Seen;
 
-use self::snapshot::{Part, Snapshot};
+use self::snapshot::{Numbered, Part, Snapshot};
 
 /// The listers of one plugin.
 pub(super) struct Listers {
@@ -185,10 +185,10 @@ impl Readable<'_> {
         projection: impl Fn(&Lister) -> Result<Projection, ApiError>,
         answer_bytes: usize,
     ) -> Result<Box<dyn Cursor>, ApiError> {
-        let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
+        let mut found: Vec<Numbered> = Vec::new();
         let mut parts = Vec::new();
         for lister in self.0.iter() {
-            let objects = lister.list_while(query, check_cpu_time)?;
+            let objects = lister.find_while(query, check_cpu_time)?;
             // Of many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
@@ -199,11 +199,10 @@ impl Readable<'_> {
                 });
             }
         }
-        if self.0.len() > 1 {
-            found.sort_by(|(_, a), (_, b)| {
-                (a.namespace(), a.name()).cmp(&(b.namespace(), b.name()))
-            });
-            found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
+        // Several watches may show the same object.
+        if parts.len() > 1 {
+            let mut shown: HashSet<Uid> = HashSet::new();
+            found.retain(|(_, object)| shown.insert(object.uid().clone()));
         }
         Ok(Box::new(Snapshot::new(found, parts, answer_bytes)))
     }

@@ -18,9 +18,13 @@ fn pod(namespace: &str, name: &str) -> Value {
 
 /// The reads of a plugin that watches pods with these fields, under a policy with these `[[plugins.a.allow]]` entries.
 async fn reads(allow: &str, fields: &[&str]) -> CachedReads {
+    reads_of(vec![pod("demo", "web"), pod("other", "db")], allow, fields).await
+}
+
+async fn reads_of(pods: Vec<Value>, allow: &str, fields: &[&str]) -> CachedReads {
     let text = format!("[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\"]\n{allow}");
     let policy = Policy::parse(Path::new("policy.toml"), &text).expect("a policy");
-    let (informer, source) = informer(vec![pod("demo", "web"), pod("other", "db")], fields).await;
+    let (informer, source) = informer(pods, fields).await;
     CachedReads::new(
         &Description::default(),
         Arc::new(policy.plugins["a"].clone()),
@@ -179,4 +183,37 @@ async fn the_size_of_a_cursor_includes_what_it_reads_by() {
     };
     let small = size(vec!["metadata.name".into()]);
     assert!(size(doubling_paths("a")) > small + 10_000);
+}
+
+#[tokio::test]
+async fn pages_of_any_size_are_in_order() {
+    let names: Vec<String> = (0..300)
+        .map(|number| format!("pod-{:03}", number * 7919 % 300))
+        .collect();
+    let pods = names
+        .iter()
+        .flat_map(|name| [pod("other", name), pod("demo", name)]);
+    let reads = reads_of(pods.collect(), "", &["."]).await;
+    let query = Query {
+        kind: "v1/Pod".into(),
+        ..Query::default()
+    };
+    let columns = ["metadata.namespace", "metadata.name"].map(str::to_owned);
+    let projection = Projection::Columns(columns.into());
+    let mut expected: Vec<[String; 2]> = names
+        .iter()
+        .flat_map(|name| ["demo", "other"].map(|namespace| [namespace.into(), name.clone()]))
+        .collect();
+    expected.sort_unstable();
+    for limit in [0, 1, 7, 100, 599, 600, 1000] {
+        let mut rest = Some(reads.list(&query, &projection, limit).expect("a page"));
+        let mut found: Vec<[String; 2]> = Vec::new();
+        while let Some(page) = rest {
+            let rows: Vec<[String; 2]> = serde_json::from_slice(&page.items).expect("rows");
+            assert!(limit == 0 || rows.len() <= limit as usize);
+            found.extend(rows);
+            rest = page.rest.map(|rest| rest.next(limit).expect("a page"));
+        }
+        assert!(found == expected, "{limit} at a time: {found:?}");
+    }
 }

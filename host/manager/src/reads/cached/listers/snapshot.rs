@@ -1,5 +1,6 @@
 //! The result of a cached query: a snapshot of the objects that match, returned page by page. Only readable listers make one.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use flyball_cache::Object;
@@ -12,15 +13,22 @@ const CHECKED_EACH: usize = 256 << 10;
 /// ...where each object counts so many more.
 const OBJECT_WORK: usize = 1 << 10;
 
-/// The objects that a query found and that are not yet returned.
+/// The objects that a query found and that are not yet returned, in order of namespace and name.
 pub(super) struct Snapshot {
-    /// Each with the number of its part.
-    objects: std::vec::IntoIter<(usize, Arc<Object>)>,
+    /// Those that come next. The last one is the first.
+    objects: Vec<Numbered>,
+    /// Those that come after them, in no order.
+    unsorted: Vec<Numbered>,
     parts: Vec<Part>,
-    /// An object that did not fit the page before.
-    held: Option<(usize, Arc<Object>)>,
     answer_bytes: usize,
 }
+
+/// An object with the number of its part.
+pub(super) type Numbered = (usize, Arc<Object>);
+
+/// The part of the unsorted objects that is sorted at once if a page is short: the first page of a long list costs a
+/// fraction of a whole sort, and all pages together not much more than that.
+const SORTED_PART: usize = 8;
 
 /// How the objects of one lister are returned.
 pub(super) struct Part {
@@ -32,18 +40,54 @@ pub(super) struct Part {
 
 impl Snapshot {
     /// `objects` are numbered by their part. A page has at most `answer_bytes`.
-    pub(super) fn new(
-        objects: Vec<(usize, Arc<Object>)>,
-        parts: Vec<Part>,
-        answer_bytes: usize,
-    ) -> Self {
+    pub(super) fn new(objects: Vec<Numbered>, parts: Vec<Part>, answer_bytes: usize) -> Self {
         Self {
-            objects: objects.into_iter(),
+            objects: Vec::new(),
+            unsorted: objects,
             parts,
-            held: None,
             answer_bytes,
         }
     }
+
+    /// The number of objects.
+    fn len(&self) -> usize {
+        self.objects.len() + self.unsorted.len()
+    }
+
+    /// Sorts at least so many objects, or all.
+    fn sort(&mut self, wanted: usize) {
+        let missing = wanted.saturating_sub(self.objects.len());
+        if missing == 0 || self.unsorted.is_empty() {
+            return;
+        }
+        let count = missing.max(self.unsorted.len() / SORTED_PART);
+        let mut next = std::mem::take(&mut self.unsorted);
+        // In descending order, so that the first ones are at the end.
+        let order = |one: &Numbered, other: &Numbered| in_order(other, one);
+        if count < next.len() {
+            let rest = next.len() - count;
+            next.select_nth_unstable_by(rest, order);
+            let first = next.split_off(rest);
+            self.unsorted = std::mem::replace(&mut next, first);
+        }
+        next.sort_unstable_by(order);
+        // Those that are already sorted come before all others.
+        next.append(&mut self.objects);
+        self.objects = next;
+    }
+}
+
+/// The order of objects: by namespace and name, then by part. Most lists are of one namespace, whose name objects share.
+fn in_order((part, object): &Numbered, (other_part, other): &Numbered) -> Ordering {
+    let (namespace, other_namespace) = (object.namespace(), other.namespace());
+    let by_namespace = if std::ptr::eq(namespace, other_namespace) {
+        Ordering::Equal
+    } else {
+        namespace.cmp(other_namespace)
+    };
+    by_namespace
+        .then_with(|| object.name().cmp(other.name()))
+        .then_with(|| part.cmp(other_part))
 }
 
 impl Part {
@@ -89,11 +133,11 @@ impl Cursor for Snapshot {
         } else {
             limit as usize
         };
-        let first = self.objects.as_slice().first();
+        self.sort(limit);
+        let first = self.objects.last();
         let expected = first.map_or(0, |(part, object)| self.parts[*part].expected(object));
-        let mut page = Vec::with_capacity(
-            (expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2,
-        );
+        let mut page =
+            Vec::with_capacity((expected * self.len().min(limit)).min(self.answer_bytes) + 2);
         page.push(b'[');
         let (mut count, mut work) = (0, 0);
         while count < limit {
@@ -101,8 +145,9 @@ impl Cursor for Snapshot {
                 check_cpu_time()?;
                 work = 0;
             }
-            let next = self.held.take().or_else(|| self.objects.next());
-            let Some((part, object)) = next else { break };
+            let Some((part, object)) = self.objects.pop() else {
+                break;
+            };
             work += OBJECT_WORK + object.json().len();
             let before = page.len();
             if count > 0 {
@@ -116,14 +161,14 @@ impl Cursor for Snapshot {
                     );
                     return Err(ApiError::full(message));
                 }
-                self.held = Some((part, object));
+                self.objects.push((part, object));
                 page.truncate(before);
                 break;
             }
             count += 1;
         }
         page.push(b']');
-        let is_end = self.held.is_none() && self.objects.len() == 0;
+        let is_end = self.len() == 0;
         Ok(Page {
             items: page,
             rest: (!is_end).then_some(self as Box<dyn Cursor>),
@@ -134,7 +179,7 @@ impl Cursor for Snapshot {
         // Parts may share a projection, which mostly is small.
         let projection = |part: &Part| part.projection.as_ref().map_or(0, |parsed| parsed.size());
         size_of::<Self>()
-            + size_of_val(self.objects.as_slice())
+            + self.len() * size_of::<Numbered>()
             + size_of_val(self.parts.as_slice())
             + self.parts.iter().map(projection).sum::<usize>()
     }
