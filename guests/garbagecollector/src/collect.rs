@@ -8,11 +8,16 @@ use flyball_sdk::{Key, ObjectReference, Reference, info};
 
 use crate::node::{self, Node};
 use crate::owners::{self, Owner, Owners};
-use crate::{FOREGROUND, ORPHAN, TO_DELETE, write};
+use crate::{FOREGROUND, ORPHAN, PORTION, TO_DELETE, write};
 
 /// Backoff for checking an existing owner that is not cached: initial and maximum; it doubles each
 /// time.
 const UNWATCHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+
+/// The time between two portions of an owner's dependents.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long it is remembered which dependents of an absent owner were enqueued.
+const PROGRESS_FOR: Duration = Duration::from_secs(60);
 
 /// Processes the object that a key refers to.
 pub fn collect(host: &Host, named: &Reference) -> Result<Outcome, Error> {
@@ -50,15 +55,18 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
         }
         return Ok(Outcome::Done);
     }
-    let dependents = if waiting.is_empty() {
-        Vec::new()
-    } else {
-        node::dependents(host, &object.metadata.uid)?
-    };
-    if dependents.is_empty() {
+    if waiting.is_empty() {
         return write::delete(host, object, policy(object));
     }
-    if dependents.iter().any(Node::waits_for_dependents) {
+    let mut has_dependents = false;
+    let waits = node::find_dependent(host, &object.metadata.uid, |dependent| {
+        has_dependents = true;
+        dependent.waits_for_dependents().then_some(())
+    })?;
+    if !has_dependents {
+        return write::delete(host, object, policy(object));
+    }
+    if waits.is_some() {
         // The owners may form a cycle, in which each waits for the next.
         info!(
             host,
@@ -83,47 +91,82 @@ fn policy(object: &Node) -> Propagation {
 }
 
 /// Processes an owner that waits for its dependents: removes its finalizer if no dependent blocks
-/// it, otherwise enqueues these dependents.
+/// it, otherwise enqueues these dependents, or the first [`PORTION`] of them.
+///
+/// Each of its dependents that is deleted enqueues the owner again. If there are more than a portion
+/// of them, it is checked once in [`PAUSE`], since each check takes time in proportion to their
+/// number.
 fn wait_for_dependents(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     let uid = &owner.metadata.uid;
-    let blocking: Vec<Node> = node::dependents(host, uid)?
-        .into_iter()
-        .filter(|dependent| dependent.blocks(uid))
-        .collect();
-    if blocking.is_empty() {
-        write::remove_finalizer(host, owner, FOREGROUND)?;
+    let pause = format!("waiting/{uid}");
+    if host.memo().get::<bool>(&pause).is_some() {
+        return Ok(Outcome::RequeueAfter(PAUSE));
     }
-    enqueue(host, blocking.iter())
+    let (mut seen, mut is_blocked, mut blocking) = (0, false, Vec::new());
+    node::find_dependent(host, uid, |dependent| {
+        seen += 1;
+        if dependent.blocks(uid) {
+            is_blocked = true;
+            if !dependent.metadata.is_deleting() {
+                blocking.push(dependent);
+            }
+        }
+        (blocking.len() >= PORTION as usize).then_some(())
+    })?;
+    if !is_blocked {
+        write::remove_finalizer(host, owner, FOREGROUND)?;
+        return Ok(Outcome::Done);
+    }
+    enqueue(host, &blocking)?;
+    if seen < PORTION {
+        return Ok(Outcome::Done);
+    }
+    // The memo is only an optimization: without it, the owner is checked more often.
+    let _ = host.memo().put(&pause, &true, uid, PAUSE);
+    Ok(Outcome::RequeueAfter(PAUSE))
 }
 
 /// Processes an owner that is not cached as its dependents refer to it. If it does not exist, its
-/// dependents are enqueued.
+/// dependents are enqueued, a [`PORTION`] at a time.
 fn check_absent_owner(
     host: &Host,
     named: &Reference,
     cached: Option<&Node>,
 ) -> Result<Outcome, Error> {
-    let mut dependents = node::dependents(host, &named.uid)?;
+    let progress = format!("enqueued/{named}");
+    let start: u32 = host.memo().get(&progress).unwrap_or(0);
+    let mut dependents = node::portion(host, &named.uid, start)?;
+    let is_last = dependents.len() < PORTION as usize;
     dependents.retain(|dependent| dependent.names(named));
-    if dependents.is_empty() {
+    if !dependents.is_empty() {
+        let elsewhere = cached
+            .map(|cached| cached.metadata.namespace.as_str())
+            .filter(|namespace| !namespace.is_empty());
+        if elsewhere.is_some_and(|namespace| namespace != named.namespace) {
+            dependents
+                .iter()
+                .for_each(|dependent| warn(host, dependent, named));
+        }
+        match owners::look_up(host, named.clone())? {
+            Owner::Dangling => enqueue(host, &dependents)?,
+            Owner::Misplaced => return Ok(Outcome::Done),
+            Owner::Solid | Owner::Waiting if cached.is_some() => return Ok(Outcome::Done),
+            // It is too new for the cache, or its kind can't be watched, so its deletion would not
+            // be observed.
+            Owner::Solid | Owner::Waiting => {
+                return Ok(Outcome::RequeueAfter(recheck_delay(host, named)));
+            }
+        }
+    }
+    if start == 0 && is_last {
         return Ok(Outcome::Done);
     }
-    let elsewhere = cached
-        .map(|cached| cached.metadata.namespace.as_str())
-        .filter(|namespace| !namespace.is_empty());
-    if elsewhere.is_some_and(|namespace| namespace != named.namespace) {
-        dependents
-            .iter()
-            .for_each(|dependent| warn(host, dependent, named));
-    }
-    match owners::look_up(host, named.clone())? {
-        Owner::Dangling => enqueue(host, dependents.iter()),
-        Owner::Misplaced => Ok(Outcome::Done),
-        Owner::Solid | Owner::Waiting if cached.is_some() => Ok(Outcome::Done),
-        // It is too new for the cache, or its kind can't be watched, so its deletion would not be
-        // observed.
-        Owner::Solid | Owner::Waiting => Ok(Outcome::RequeueAfter(recheck_delay(host, named))),
-    }
+    // Those before were enqueued at another time, and dependents that were deleted since have moved
+    // others among them. So it ends only with a portion that has all that are left.
+    let next = if is_last { 0 } else { start + PORTION };
+    // The memo is only an optimization: without it, the first portion is enqueued until it is deleted.
+    let _ = host.memo().put(&progress, &next, "", PROGRESS_FOR);
+    Ok(Outcome::RequeueAfter(PAUSE))
 }
 
 /// Backoff before an owner that is not cached is checked again.
@@ -137,12 +180,15 @@ fn recheck_delay(host: &Host, owner: &Reference) -> Duration {
 }
 
 /// Enqueues objects that are not being deleted yet.
-fn enqueue<'a>(host: &Host, objects: impl Iterator<Item = &'a Node>) -> Result<Outcome, Error> {
-    for object in objects.filter(|object| !object.metadata.is_deleting()) {
+fn enqueue(host: &Host, objects: &[Node]) -> Result<(), Error> {
+    for object in objects
+        .iter()
+        .filter(|object| !object.metadata.is_deleting())
+    {
         host.queue()
             .add(TO_DELETE, &Key::from(&object.reference()))?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// Emits an event about an owner reference to an object in another namespace.

@@ -4,7 +4,7 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, Reference};
 use serde::Deserialize;
 
-use crate::{FOREGROUND, ORPHAN};
+use crate::{FOREGROUND, ORPHAN, PORTION};
 
 /// An object of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -105,7 +105,22 @@ pub fn cached(host: &Host, uid: &str) -> Result<Option<Node>, Error> {
     Ok(host.list::<Node>().uid(uid).all()?.pop())
 }
 
-/// Returns the cached objects that have an owner with this UID.
-pub fn dependents(host: &Host, uid: &str) -> Result<Vec<Node>, Error> {
-    host.list::<Node>().owner(uid).all()
+/// Dependents that are read at a time. An owner may have more of them than fit the memory of an instance.
+const PAGE: u32 = 1000;
+
+/// Visits the cached objects that have an owner with this UID, until `visit` returns a value, and
+/// returns that.
+pub fn find_dependent<R>(
+    host: &Host,
+    owner: &str,
+    visit: impl FnMut(Node) -> Option<R>,
+) -> Result<Option<R>, Error> {
+    host.list::<Node>().owner(owner).find_map(PAGE, visit)
+}
+
+/// Returns at most [`PORTION`](crate::PORTION) of the cached objects that have an owner with this
+/// UID, without the first `skipped` ones.
+pub fn portion(host: &Host, owner: &str, skipped: u32) -> Result<Vec<Node>, Error> {
+    let dependents = host.list::<Node>().owner(owner).skip(skipped);
+    dependents.first(PORTION)
 }

@@ -3,6 +3,7 @@
 mod background;
 mod coordinates;
 mod foreground;
+mod large;
 mod orphans;
 
 use flyball_sdk::prelude::*;

@@ -4,10 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, until};
 use flyball_controlplane::Options;
+use futures::{StreamExt, TryStreamExt};
 use hyper::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -49,6 +50,54 @@ async fn a_kind_that_cannot_be_converted_only_delays_the_collector_and_the_graph
         ensure!(
             log_of(&host)?.contains("example.com/v2/Broken"),
             "the log does not name the missing kind"
+        );
+        Ok(())
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+/// More dependents than the collector orphans in one reconcile, and than a batch of writes may have.
+#[tokio::test]
+async fn an_owner_orphans_thousands_of_dependents() -> Result<()> {
+    const DEPENDENTS: usize = 5100;
+    let cluster = Cluster::without_nodes(Options::default()).await?;
+    let space = Space::create(cluster.client.clone(), "garbage").await?;
+    let owner = create(&space, "owner", None).await?;
+    let names = (0..DEPENDENTS).map(|number| format!("child-{number}"));
+    let creations = names.map(|name| {
+        let (space, owner) = (&space, &owner);
+        async move { create(space, &name, Some(owner)).await.map(drop) }
+    });
+    let created = futures::stream::iter(creations).buffer_unordered(32);
+    created.try_collect::<()>().await?;
+    let args = [
+        "--controllers=garbage-collector-controller".to_owned(),
+        "--kube-api-qps=5000".into(),
+        "--kube-api-burst=5000".into(),
+    ];
+    let host = cluster.spawn_host("collector", cluster.plane.kcm_kubeconfig_path(), &args)?;
+    let result = async {
+        let maps: Api<ConfigMap> = space.api();
+        let orphan = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            ..DeleteParams::default()
+        };
+        maps.delete("owner", &orphan).await?;
+        until("the owner is deleted", async || {
+            let owner = maps.get_opt("owner").await?;
+            Ok(owner.map_or(Ok(()), |_| Err("the owner exists".into())))
+        })
+        .await?;
+        let left = maps.list(&ListParams::default()).await?.items;
+        let children = left
+            .iter()
+            .filter(|map| map.name_any().starts_with("child-"));
+        let is_free = |map: &&ConfigMap| map.owner_references().is_empty();
+        let free = children.clone().filter(is_free).count();
+        ensure!(
+            (children.count(), free) == (DEPENDENTS, DEPENDENTS),
+            "{free} of {DEPENDENTS} dependents have no owner"
         );
         Ok(())
     };
