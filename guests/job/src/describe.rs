@@ -11,6 +11,12 @@ use crate::{metrics, orphans};
 /// The primary queue.
 pub const QUEUE: &str = "job";
 
+/// The index of pods by finalizer. With [`BY_PHASE`], it finds the pods that still matter among those that are counted:
+/// the cost of a reconcile does not grow with the completions that a job has reached.
+pub const BY_FINALIZER: &str = "finalizer";
+/// The index of pods by phase.
+pub const BY_PHASE: &str = "phase";
+
 /// The feature gate of changes of a suspended job's pod template.
 pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJobs";
 
@@ -25,6 +31,8 @@ pub fn describe(settings: &Settings) -> Description {
         .watch(other_changes_of_jobs(settings))
         .watch(pods(settings))
         .watch(held_pods())
+        .index(BY_FINALIZER, Pod::KIND, "metadata.finalizers")
+        .index(BY_PHASE, Pod::KIND, "status.phase")
         .queue_with(retrying(QUEUE))
         .queue_with(retrying(orphans::QUEUE))
         .allow(Pod::KIND, ["create", "delete", "patch"])

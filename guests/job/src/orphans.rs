@@ -1,13 +1,15 @@
 //! Pods that still have the finalizer although no Job counts them: their Job was deleted or has
 //! ended, or they have no controller. Without this queue they could never be deleted.
 
+use flyball_sdk::list::List;
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, controller::RoutedKey};
 
 use crate::claim;
+use crate::describe::BY_FINALIZER;
 use crate::metrics;
-use crate::pods::has_finalizer;
+use crate::pods::{FINALIZER, has_finalizer};
 use crate::views::{HeldPod, Job, Presence};
 
 /// The queue for these pods.
@@ -38,22 +40,23 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
 /// # Errors
 /// A read or a write failed.
 pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
-    let pods = host
-        .list::<HeldPod>()
-        .namespace(&job.meta.namespace)
-        .controller(&job.meta.uid)
-        .all()?;
-    let held = pods
-        .iter()
-        .filter(|pod| has_finalizer(&pod.meta.finalizers));
+    let held = held_pods_of(host, &job.meta).all()?;
     let results = host
         .batch()
-        .extend(held.map(|pod| claim::remove_finalizer(&pod.meta)))
+        .extend(held.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
         .run();
     let errors = results
         .into_iter()
         .filter_map(|result| result.found().err());
     Error::join(errors.map(Error::from)).map_or(Ok(()), Err)
+}
+
+/// Selects the pods of a job that have the finalizer.
+fn held_pods_of<'a>(host: &Host<'a>, job: &Meta) -> List<'a, HeldPod> {
+    host.list::<HeldPod>()
+        .namespace(&job.namespace)
+        .controller(&job.uid)
+        .index(BY_FINALIZER, FINALIZER)
 }
 
 /// Enqueues changed pods that no job counts and the pods of deleted jobs, and updates the metrics
@@ -86,13 +89,10 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(
             .is_some_and(|job| job.meta.uid == old.meta.uid)
     };
     if let Some(deleted) = before.filter(|old| !is_same(old)) {
-        host.list::<HeldPod>()
-            .namespace(&deleted.meta.namespace)
-            .controller(&deleted.meta.uid)
-            .each(|pod| {
-                found.extend(has_finalizer(&pod.meta.finalizers).then(|| routed(&pod)));
-                Ok(())
-            })?;
+        held_pods_of(host, &deleted.meta).each(|pod| {
+            found.push(routed(&pod));
+            Ok(())
+        })?;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub fn to_delete<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p 
 /// 5. the pod with more restarts: of its containers, then of its sidecars;
 /// 6. the younger pod.
 pub fn sort(pods: &mut [&Pod]) {
-    pods.sort_by_key(|pod| {
+    pods.sort_by_cached_key(|pod| {
         let phase = match pod.phase.as_str() {
             "Unknown" => 1,
             "Running" => 2,

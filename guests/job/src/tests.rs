@@ -9,6 +9,7 @@ mod failure_policy;
 mod finished;
 mod index_limits;
 mod indexed;
+mod large;
 mod metrics;
 mod orphans;
 mod rank;

@@ -18,7 +18,7 @@ fn reconcile(world: &World, key: &str) -> Result<Outcome, String> {
 fn route(world: &World, kind: &str, old: Option<&Object>, new: Option<&Object>) -> Vec<String> {
     let value = |object: Option<&Object>| object.map(|object| object.0.clone());
     let delta = delta(kind, value(old).as_ref(), value(new).as_ref());
-    let routed = JobController::route(&world.cluster.host(), &[delta]).unwrap();
+    let routed = world.cluster.route::<JobController>(&[delta]).unwrap();
     routed
         .iter()
         .map(|routed| format!("{} {}", routed.queue, routed.key))
