@@ -12,6 +12,7 @@ pub mod bounds;
 pub mod claim;
 pub mod condition;
 pub mod create;
+pub mod difference;
 pub mod history;
 pub mod progress;
 pub mod recreate;

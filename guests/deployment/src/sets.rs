@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use flyball_sdk::Time;
+
 use crate::template::Template;
 use crate::views::{ReplicaSet, Status};
 
@@ -104,7 +106,9 @@ impl Sets {
 
 /// Orders by age, oldest first, then by name.
 pub fn by_age(one: &ReplicaSet, other: &ReplicaSet) -> Ordering {
-    let key = |set: &ReplicaSet| (set.meta.creation_timestamp, set.meta.name.clone());
+    fn key(set: &ReplicaSet) -> (Option<Time>, &str) {
+        (set.meta.creation_timestamp, &set.meta.name)
+    }
     key(one).cmp(&key(other))
 }
 

@@ -12,6 +12,8 @@ use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::Map;
 
+use crate::difference::differ_in_a_string;
+
 /// The label that distinguishes the pods of a Deployment's ReplicaSets. Comparison ignores it.
 pub const HASH_LABEL: &str = "pod-template-hash";
 
@@ -83,6 +85,18 @@ impl Template {
         safe_suffix(hash.finish())
     }
 
+    /// Compares the specs, as text where that is enough: of a Deployment with many old ReplicaSets,
+    /// nearly all differ in a string such as the image.
+    fn has_spec_of(&self, other: &Self) -> bool {
+        if self.spec == other.spec {
+            return true;
+        }
+        let is_quantity =
+            |field: &str, parent: &str| QUANTITY.contains(&field) || QUANTITIES.contains(&parent);
+        !differ_in_a_string(self.spec.text(), other.spec.text(), is_quantity)
+            && self.spec() == other.spec()
+    }
+
     fn spec(&self) -> Option<&Value> {
         self.canonical_spec
             .get_or_init(|| canonical("spec", self.spec.value()))
@@ -93,7 +107,7 @@ impl Template {
 /// The API server has usually written both specs as the same text. Then neither is parsed.
 impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
-        self.metadata == other.metadata && (self.spec == other.spec || self.spec() == other.spec())
+        self.metadata == other.metadata && self.has_spec_of(other)
     }
 }
 
@@ -214,6 +228,18 @@ mod tests {
         assert_eq!(with(json!(2)), with(json!("2")));
         let label = |size: &str| template(json!({"metadata": {"labels": {"sizeLimit": size}}}));
         assert_ne!(label("1k"), label("1000"));
+    }
+
+    #[test]
+    fn specs_that_differ_in_a_string_are_not_parsed() {
+        let of = |image: &str, cpu: &str| {
+            let resources = json!({"limits": {"cpu": cpu}});
+            template(json!({"spec": {"containers": [{"image": image, "resources": resources}]}}))
+        };
+        let (new, old) = (of("app:2", "1"), of("app:1", "1000m"));
+        assert_ne!(new, old);
+        assert!(new.canonical_spec.get().is_none() && old.canonical_spec.get().is_none());
+        assert_eq!(new, of("app:2", "1000m"));
     }
 
     #[test]
