@@ -14,7 +14,7 @@
 //! For 6 and 8, ages are only compared by their binary logarithm (KEP-2185). Among equal ones the
 //! UID decides, which spreads deletions pseudo-randomly but deterministically.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};
 
 use flyball_sdk::Time;
@@ -62,12 +62,62 @@ pub fn least_useful<'p>(
     related: &RelatedPods,
     now: Time,
 ) -> Vec<&'p Candidate> {
-    let mut pods: Vec<&Candidate> = pods.iter().collect();
-    if surplus < pods.len() {
-        merge_sort(&mut pods, &|a, b| compare(a, b, related, now));
+    if surplus >= pods.len() {
+        return pods.iter().collect();
     }
-    pods.truncate(surplus);
-    pods
+    // Each pod is compared many times, so what is compared is computed only once.
+    let mut ranked: Vec<Ranked<'_>> = pods
+        .iter()
+        .map(|pod| Ranked::of(pod, related, now))
+        .collect();
+    merge_sort(&mut ranked, &compare);
+    ranked.iter().take(surplus).map(|one| one.pod).collect()
+}
+
+/// A pod with the criteria.
+#[derive(Clone, Copy)]
+struct Ranked<'p> {
+    pod: &'p Candidate,
+    /// The criteria 1 to 5.
+    by_use: (bool, u8, bool, i32, Reverse<u32>),
+    is_ready: bool,
+    ready: Age,
+    restarts: Reverse<(i32, i32)>,
+    created: Age,
+}
+
+/// A time, and the binary logarithm of its age.
+#[derive(Clone, Copy)]
+struct Age {
+    since: Option<Time>,
+    power: Option<u32>,
+}
+
+impl Age {
+    fn of(since: Option<Time>, now: Time) -> Self {
+        let power = since.and_then(|since| now.since(since).as_nanos().checked_ilog2());
+        Self { since, power }
+    }
+}
+
+impl<'p> Ranked<'p> {
+    fn of(pod: &'p Candidate, related: &RelatedPods, now: Time) -> Self {
+        let by_use = (
+            is_assigned(pod),
+            phase_rank(pod),
+            pod.is_ready(),
+            deletion_cost(pod),
+            Reverse(related.on_node_of(pod)),
+        );
+        Self {
+            pod,
+            by_use,
+            is_ready: pod.is_ready(),
+            ready: Age::of(pod.ready_since, now),
+            restarts: Reverse(restarts(pod)),
+            created: Age::of(pod.meta.creation_timestamp, now),
+        }
+    }
 }
 
 /// Returns the ages of the ready pods to delete as multiples of the age of the youngest ready pod,
@@ -94,29 +144,16 @@ pub fn age_ratios(pods: &[Candidate], to_delete: &[&Candidate], now: Time) -> Ve
 }
 
 /// Orders two pods by deletion: `Less` if `a` is deleted first.
-fn compare(a: &Candidate, b: &Candidate, related: &RelatedPods, now: Time) -> Ordering {
-    let by_use = is_assigned(a)
-        .cmp(&is_assigned(b))
-        .then_with(|| phase_rank(a).cmp(&phase_rank(b)))
-        .then_with(|| a.is_ready().cmp(&b.is_ready()))
-        .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
-        .then_with(|| related.on_node_of(b).cmp(&related.on_node_of(a)));
-    let by_readiness = || match a.is_ready() && b.is_ready() {
-        true => by_age(a, b, a.ready_since, b.ready_since, now),
+fn compare(a: Ranked<'_>, b: Ranked<'_>) -> Ordering {
+    let by_readiness = || match a.is_ready && b.is_ready {
+        true => by_age(a, b, |pod| pod.ready),
         false => Ordering::Equal,
     };
-    by_use
+    a.by_use
+        .cmp(&b.by_use)
         .then_with(by_readiness)
-        .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| {
-            by_age(
-                a,
-                b,
-                a.meta.creation_timestamp,
-                b.meta.creation_timestamp,
-                now,
-            )
-        })
+        .then_with(|| a.restarts.cmp(&b.restarts))
+        .then_with(|| by_age(a, b, |pod| pod.created))
 }
 
 fn is_assigned(pod: &Candidate) -> bool {
@@ -157,21 +194,16 @@ fn restarts(pod: &Candidate) -> (i32, i32) {
 }
 
 /// Orders later times first; an unknown time is the latest.
-fn by_age(
-    a: &Candidate,
-    b: &Candidate,
-    time_of_a: Option<Time>,
-    time_of_b: Option<Time>,
-    now: Time,
-) -> Ordering {
-    let power = |time: Time| now.since(time).as_nanos().checked_ilog2();
-    match (time_of_a, time_of_b) {
+fn by_age<'p>(a: Ranked<'p>, b: Ranked<'p>, age: impl Fn(Ranked<'p>) -> Age) -> Ordering {
+    let (age_of_a, age_of_b) = (age(a), age(b));
+    match (age_of_a.since, age_of_b.since) {
         (a, b) if a == b => Ordering::Equal,
         (None, _) => Ordering::Less,
         (_, None) => Ordering::Greater,
-        (Some(since_a), Some(since_b)) => power(since_a)
-            .cmp(&power(since_b))
-            .then_with(|| a.meta.uid.cmp(&b.meta.uid)),
+        (Some(_), Some(_)) => age_of_a
+            .power
+            .cmp(&age_of_b.power)
+            .then_with(|| a.pod.meta.uid.cmp(&b.pod.meta.uid)),
     }
 }
 
