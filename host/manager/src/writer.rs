@@ -187,16 +187,17 @@ impl Writer {
         result
     }
 
-    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter.
-    async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<(), ApiError> {
+    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter. Returns
+    /// how long it waited for the token.
+    async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<Duration, ApiError> {
         let may_start = async {
             if let Some(quota) = &self.quota {
                 quota.wait().await;
             }
-            self.rate.wait().await;
+            self.rate.wait().await
         };
         tokio::select! {
-            () = may_start => Ok(()),
+            waited = may_start => Ok(waited),
             () = begun.stopped() => Err(ApiError::stopped()),
         }
     }
@@ -224,7 +225,7 @@ impl Writer {
             may_write,
             returns,
         } = checked;
-        self.wait_for_token(&mut begun).await?;
+        let waited = self.wait_for_token(&mut begun).await?;
         let resource = resolve(&self.discovery, kind).await?;
         self.check_served(write, &resource).await?;
         let call = self.call(write, &resource, checked, &mut begun).await?;
@@ -238,6 +239,7 @@ impl Writer {
         let answer = {
             let _permit = self.wait_to_send(&mut begun).await?;
             let call = call.charged_to(&self.budget).unless_stopped(&begun);
+            let call = call.after_wait(waited);
             let sent = self.client.send_held(call).await;
             sent.map_err(|error| may_write.visible().refusal(kind, error))?
         };

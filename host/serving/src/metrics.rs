@@ -22,7 +22,9 @@ use prometheus::{HistogramOpts, Opts, Registry};
 pub use group::{Group, Kind};
 pub(crate) use process::process_start_time;
 pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
-pub use rest_client::{ResponseSize, RestClientLayer, RestClientMetrics, RestClientService};
+pub use rest_client::{
+    RateLimiterWait, ResponseSize, RestClientLayer, RestClientMetrics, RestClientService,
+};
 pub use restrict::Restrictions;
 use sums::Sums;
 pub use workqueue::{Gauges, QueueMetrics};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{ApiResponse, Connection};
 use flyball_plugin::{Budget, Held};
-use flyball_serving::metrics::ResponseSize;
+use flyball_serving::metrics::{RateLimiterWait, ResponseSize};
 use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
@@ -56,6 +56,8 @@ pub(crate) struct ApiRequest {
     budget: Option<Arc<Budget>>,
     /// What may stop the request before an attempt; none if nothing does.
     stop: Option<Stoppable>,
+    /// The wait for a rate limiter before the next attempt; none if it does not count.
+    waited: Option<Duration>,
 }
 
 impl ApiRequest {
@@ -74,6 +76,15 @@ impl ApiRequest {
             answer_bytes: ANSWER_BYTES,
             budget: None,
             stop: None,
+            waited: None,
+        }
+    }
+
+    /// Counts this wait for a rate limiter when the request is sent.
+    pub(crate) fn after_wait(self, waited: Duration) -> Self {
+        Self {
+            waited: Some(waited),
+            ..self
         }
     }
 
@@ -237,6 +248,7 @@ impl ApiClient {
                     return Err(ApiError::timeout(message).into());
                 }
             };
+            request.waited = None;
             let error = &failed.error;
             match error.retry_after_ms {
                 Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
@@ -279,6 +291,9 @@ impl ApiClient {
             .header(ACCEPT, api_request.accept);
         if !api_request.body.is_empty() {
             request = request.header(CONTENT_TYPE, api_request.content_type);
+        }
+        if let Some(waited) = api_request.waited {
+            request = request.extension(RateLimiterWait(waited));
         }
         if let Some(credentials) = &self.credentials {
             // A failure to get a token is not a failure of this request, which was not sent.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use flyball_types::printable;
 use flyball_workqueue::{BucketConfig, TokenBucket};
@@ -52,14 +53,18 @@ impl RateLimiter {
         self.in_flight
     }
 
-    /// Waits until a request may start. A caller that stops waiting has still used its token.
-    pub(crate) async fn wait(&self) {
-        let Some(bucket) = &self.bucket else { return };
+    /// Waits until a request may start, and returns how long it had to wait. A caller that stops waiting has still used its
+    /// token.
+    pub(crate) async fn wait(&self) -> Duration {
+        let Some(bucket) = &self.bucket else {
+            return Duration::ZERO;
+        };
         let wait = bucket.lock().reserve(Instant::now());
         if !wait.is_zero() {
             self.waits.fetch_add(1, Relaxed);
             tokio::time::sleep(wait).await;
         }
+        wait
     }
 
     /// Counts the callers that had to wait.
@@ -126,8 +131,6 @@ impl RateGate {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -148,11 +151,12 @@ mod tests {
         let limiter = RateLimiter::new(10.0, 5);
         let start = Instant::now();
         for _ in 0..5 {
-            limiter.wait().await;
+            assert_eq!(limiter.wait().await, Duration::ZERO);
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
         for _ in 0..10 {
-            limiter.wait().await;
+            let wait = limiter.wait().await;
+            assert!((99..=101).contains(&wait.as_millis()), "{wait:?}");
         }
         let took = start.elapsed();
         assert!((999..=1020).contains(&took.as_millis()), "{took:?}");

@@ -200,7 +200,7 @@ impl LiveReads {
 
     /// Sends a read, when the rate limiter lets it. Discovery is a part of it.
     pub(crate) async fn fetch(&self, read: Prepared) -> Result<Fetched, ApiError> {
-        self.rate.wait().await;
+        let waited = self.rate.wait().await;
         let Prepared { target, fields } = read;
         let (request, access, is_list) = match target {
             Target::Kind {
@@ -247,6 +247,7 @@ impl LiveReads {
             }
         };
         let request = request.at_most(self.answer_bytes).charged_to(&self.budget);
+        let request = request.after_wait(waited);
         Ok(Fetched {
             answer: self.client.send_held(request).await?,
             visible: access.mask(),

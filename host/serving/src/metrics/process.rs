@@ -1,6 +1,6 @@
 //! The resource usage of the process, and its build.
 
-use procfs::process::Process;
+use procfs::process::{Limit, LimitValue, Process};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
@@ -78,11 +78,20 @@ fn go_arch(arch: &str) -> &str {
     }
 }
 
+/// The limit that applies. No limit is the largest number of 64 bits, as Prometheus' library for Go shows it.
+fn soft(limit: &Limit) -> f64 {
+    match limit.soft_limit {
+        LimitValue::Value(limit) => limit as f64,
+        LimitValue::Unlimited => u64::MAX as f64,
+    }
+}
+
 struct ProcessCollector {
     cpu: Counter,
     open_fds: Gauge,
     max_fds: Gauge,
     virtual_memory: Gauge,
+    max_virtual_memory: Gauge,
     resident_memory: Gauge,
     start_time: Gauge,
 }
@@ -103,6 +112,10 @@ impl ProcessCollector {
                 "process_virtual_memory_bytes",
                 "Virtual memory size in bytes.",
             )?,
+            max_virtual_memory: Gauge::new(
+                "process_virtual_memory_max_bytes",
+                "Maximum amount of virtual memory available in bytes.",
+            )?,
             resident_memory: Gauge::new(
                 "process_resident_memory_bytes",
                 "Resident memory size in bytes.",
@@ -122,10 +135,9 @@ impl ProcessCollector {
         if let Ok(count) = process.fd_count() {
             self.open_fds.set(count as f64);
         }
-        if let Ok(limits) = process.limits()
-            && let procfs::process::LimitValue::Value(limit) = limits.max_open_files.soft_limit
-        {
-            self.max_fds.set(limit as f64);
+        if let Ok(limits) = process.limits() {
+            self.max_fds.set(soft(&limits.max_open_files));
+            self.max_virtual_memory.set(soft(&limits.max_address_space));
         }
         let Ok(stat) = process.stat() else { return };
         let ticks = procfs::ticks_per_second() as f64;
@@ -147,6 +159,7 @@ impl Collector for ProcessCollector {
             &self.open_fds,
             &self.max_fds,
             &self.virtual_memory,
+            &self.max_virtual_memory,
             &self.resident_memory,
             &self.start_time,
         ];
@@ -163,6 +176,7 @@ impl Collector for ProcessCollector {
             &self.open_fds,
             &self.max_fds,
             &self.virtual_memory,
+            &self.max_virtual_memory,
             &self.resident_memory,
             &self.start_time,
         ];

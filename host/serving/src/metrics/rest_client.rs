@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Method, Request, Response, Uri};
 use http_body::Body;
@@ -38,6 +39,7 @@ const SIZE_BUCKETS: [f64; 11] = [
 pub struct RestClientMetrics {
     requests: CounterVec,
     duration: HistogramVec,
+    rate_limiter: HistogramVec,
     request_size: HistogramVec,
     response_size: HistogramVec,
 }
@@ -53,6 +55,10 @@ impl ResponseSize {
         self.0.observe(size as f64);
     }
 }
+
+/// How long a request has waited for a rate limiter. Its sender puts it into the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimiterWait(pub Duration);
 
 /// Counts a client's requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
 #[derive(Clone)]
@@ -79,6 +85,12 @@ impl Metrics {
             duration: self.histogram(
                 "rest_client_request_duration_seconds",
                 "Request latency in seconds. Broken down by verb, and host.",
+                &["verb", "host"],
+                &LATENCY_BUCKETS,
+            )?,
+            rate_limiter: self.histogram(
+                "rest_client_rate_limiter_duration_seconds",
+                "Client side rate limiter latency in seconds. Broken down by verb, and host.",
                 &["verb", "host"],
                 &LATENCY_BUCKETS,
             )?,
@@ -154,6 +166,12 @@ where
                 .with_label_values(&[method.as_str(), &*host])
                 .observe(size as f64);
         }
+        if let Some(RateLimiterWait(wait)) = request.extensions().get() {
+            metrics
+                .rate_limiter
+                .with_label_values(&[method.as_str(), &*host])
+                .observe(wait.as_secs_f64());
+        }
         let started = Instant::now();
         let response = self.inner.call(request);
         Box::pin(async move {
@@ -213,6 +231,7 @@ mod tests {
         let metrics = Metrics::default();
         let mut client = metrics.rest_client()?.layer().layer(Responds(409));
         let request = Request::post("https://10.0.0.1:6443/api/v1/pods")
+            .extension(RateLimiterWait(Duration::from_millis(250)))
             .body("a body".to_owned())
             .expect("a request");
         let response = client.call(request).await.expect("a response");
@@ -224,6 +243,9 @@ mod tests {
         assert!(text.contains(counted), "{text}");
         assert!(text.contains(
             "rest_client_request_duration_seconds_count{host=\"10.0.0.1:6443\",verb=\"POST\"} 1\n"
+        ));
+        assert!(text.contains(
+            "rest_client_rate_limiter_duration_seconds_sum{host=\"10.0.0.1:6443\",verb=\"POST\"} 0.25\n"
         ));
         for (family, sum) in [("request", 6), ("response", 1000)] {
             let line = format!(
