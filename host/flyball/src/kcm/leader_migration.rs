@@ -4,13 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::builtins::TOKENS;
 
 const GROUP: &str = "controllermanager.config.k8s.io";
 /// The component that this process stands for.
 const COMPONENT: &str = "kube-controller-manager";
+/// Stands for all components.
+const ANY: &str = "*";
+/// The kind of the second lease.
+const LOCK: &str = "leases";
 /// The controllers of the default configuration, which left kube-controller-manager.
 const DEFAULT: [&str; 3] = [
     "route-controller",
@@ -23,8 +28,8 @@ const DEFAULT: [&str; 3] = [
 pub(crate) struct LeaderMigration {
     /// The name of the second lease.
     pub(crate) lease: String,
-    /// By controller, whether this process runs it, under that lease.
-    controllers: BTreeMap<String, bool>,
+    /// The controllers, as they are configured; none if the configuration does not name any.
+    leaders: Option<Vec<Leader>>,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +44,8 @@ struct Configuration {
     controller_leaders: Option<Vec<Leader>>,
 }
 
-#[derive(Deserialize)]
+/// A controller, and the component that runs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Leader {
     #[serde(default)]
@@ -52,7 +58,7 @@ impl Default for LeaderMigration {
     fn default() -> Self {
         Self {
             lease: "cloud-provider-extraction-migration".to_owned(),
-            controllers: DEFAULT.map(|name| (name.to_owned(), true)).into(),
+            leaders: Some(DEFAULT.map(|name| Leader::of_any(name)).into()),
         }
     }
 }
@@ -76,28 +82,29 @@ impl LeaderMigration {
         }
         // v1 has no such field; its lock is a Lease.
         match (version, read.resource_lock.as_deref()) {
-            (Some("v1"), None) | (Some("v1beta1" | "v1alpha1"), Some("leases")) => {}
+            (Some("v1"), None) | (Some("v1beta1" | "v1alpha1"), Some(LOCK)) => {}
             (Some("v1"), Some(_)) => return Err("v1 has no resourceLock".to_owned()),
             _ => return Err("resourceLock must be leases".to_owned()),
         }
         if read.leader_name.is_empty() {
             return Err("leaderName is missing".to_owned());
         }
-        let leaders = read.controller_leaders.unwrap_or_default();
+        let leaders = read.controller_leaders;
         let incomplete = |leader: &Leader| leader.name.is_empty() || leader.component.is_empty();
-        if let Some(at) = leaders.iter().position(incomplete) {
+        if let Some(at) = leaders.iter().flatten().position(incomplete) {
             return Err(format!(
                 "controllerLeaders[{at}] lacks a name or a component"
             ));
         }
-        let is_ours = |component: &str| matches!(component, COMPONENT | "*");
-        let controllers = leaders
-            .into_iter()
-            .map(|leader| (leader.name, is_ours(&leader.component)));
         Ok(Self {
             lease: read.leader_name,
-            controllers: controllers.collect(),
+            leaders,
         })
+    }
+
+    /// The configuration as `/configz` shows it.
+    pub(crate) fn shown(&self) -> Value {
+        json!({"leaderName": self.lease, "resourceLock": LOCK, "controllerLeaders": self.leaders})
     }
 
     /// The controllers that run under the second lease.
@@ -113,12 +120,31 @@ impl LeaderMigration {
     /// The controller of tokens always runs under the first lease, because kube-controller-manager's other controllers may
     /// need its tokens.
     fn by_owner(&self, ours: bool) -> impl Iterator<Item = &str> {
-        let of_owner = self
-            .controllers
-            .iter()
-            .filter(move |(_, is_ours)| **is_ours == ours);
-        let names = of_owner.map(|(name, _)| name.as_str());
+        // Of several entries for a controller, the last one counts.
+        let named = self.leaders.iter().flatten();
+        let owners: BTreeMap<&str, bool> = named
+            .map(|leader| (&*leader.name, leader.is_ours()))
+            .collect();
+        let of_owner = owners
+            .into_iter()
+            .filter(move |(_, is_ours)| *is_ours == ours);
+        let names = of_owner.map(|(name, _)| name);
         names.filter(|name| *name != TOKENS)
+    }
+}
+
+impl Leader {
+    /// A controller that any component may run.
+    fn of_any(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            component: ANY.to_owned(),
+        }
+    }
+
+    /// Whether this process runs the controller.
+    fn is_ours(&self) -> bool {
+        matches!(&*self.component, COMPONENT | ANY)
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::flag::{self, Flag, Kind};
 use crate::kcm::flags::FLAGS;
+use crate::kcm::leader_migration::LeaderMigration;
 
 /// The configuration: a text `--NAME` stands for the value of that flag.
 const CONFIGURATION: &str = include_str!("configz.json");
@@ -74,8 +75,12 @@ fn items(uses: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the body of `/configz`, given the uses of a flag by its name.
-pub(crate) fn configz<'a>(uses: impl Fn(&'static Flag) -> Vec<&'a str>) -> String {
+/// Returns the body of `/configz`, given the uses of a flag by its name, and the configuration of leader migration if it is
+/// enabled.
+pub(crate) fn configz<'a>(
+    uses: impl Fn(&'static Flag) -> Vec<&'a str>,
+    migration: Option<&LeaderMigration>,
+) -> String {
     let mut configuration: Value = serde_json::from_str(CONFIGURATION).unwrap_or_default();
     let of_flag = |name: &str| {
         let flag = FLAGS.iter().find(|flag| flag.name == name)?;
@@ -87,6 +92,9 @@ pub(crate) fn configz<'a>(uses: impl Fn(&'static Flag) -> Vec<&'a str>) -> Strin
     for name in ["ServiceCIDR", "SecondaryServiceCIDR"] {
         let range = ranges.next().unwrap_or_default();
         configuration["NodeIPAMController"][name] = range.into();
+    }
+    if let Some(migration) = migration {
+        configuration["Generic"]["LeaderMigration"] = migration.shown();
     }
     json!({ NAME: configuration }).to_string()
 }
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_flag_in_the_configuration_exists() {
-        let filled = configz(default);
+        let filled = configz(default, None);
         assert!(!filled.contains("\"--"), "{filled}");
         let filled: Value = serde_json::from_str(&filled).unwrap();
         let generic = &filled[NAME]["Generic"];
@@ -197,12 +205,36 @@ mod tests {
     }
 
     #[test]
+    fn leader_migration_is_shown_as_it_is_configured() {
+        let shown = |migration: Option<&LeaderMigration>| {
+            let filled: Value = serde_json::from_str(&configz(default, migration)).unwrap();
+            filled[NAME]["Generic"]["LeaderMigration"].clone()
+        };
+        let none = json!({"leaderName": "", "resourceLock": "", "controllerLeaders": null});
+        assert_eq!(shown(None), none);
+        let leaders = [
+            "route-controller",
+            "service-controller",
+            "cloud-node-lifecycle-controller",
+        ]
+        .map(|name| json!({"name": name, "component": "*"}));
+        let of_kcm = json!({
+            "leaderName": "cloud-provider-extraction-migration", "resourceLock": "leases", "controllerLeaders": leaders,
+        });
+        assert_eq!(shown(Some(&LeaderMigration::default())), of_kcm);
+        let text = "{apiVersion: controllermanager.config.k8s.io/v1, kind: LeaderMigrationConfiguration, leaderName: mine}";
+        let mine =
+            json!({"leaderName": "mine", "resourceLock": "leases", "controllerLeaders": null});
+        assert_eq!(shown(Some(&LeaderMigration::parse(text).unwrap())), mine);
+    }
+
+    #[test]
     fn both_ranges_of_services_are_shown() {
         let uses = |flag: &'static Flag| match flag.name {
             "service-cluster-ip-range" => vec!["10.0.0.0/16,fd00::/108"],
             _ => default(flag),
         };
-        let filled: Value = serde_json::from_str(&configz(uses)).unwrap();
+        let filled: Value = serde_json::from_str(&configz(uses, None)).unwrap();
         let ipam = &filled[NAME]["NodeIPAMController"];
         assert_eq!(ipam["ServiceCIDR"], "10.0.0.0/16");
         assert_eq!(ipam["SecondaryServiceCIDR"], "fd00::/108");

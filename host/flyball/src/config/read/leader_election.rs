@@ -19,7 +19,9 @@ impl Flags<'_> {
             namespace: self
                 .text("leader-elect-resource-namespace")
                 .unwrap_or_default(),
-            migration: self.leader_migration()?,
+            migration: self
+                .leader_migration()?
+                .filter(|_| self.bool("leader-elect")),
         };
         let LeaderElection {
             lease_duration,
@@ -63,8 +65,9 @@ impl Flags<'_> {
         }
     }
 
-    fn leader_migration(&self) -> Result<Option<LeaderMigration>, ConfigError> {
-        if !self.bool("leader-elect") || !self.bool("enable-leader-migration") {
+    /// The configuration of leader migration, which has an effect only with leader election.
+    pub(super) fn leader_migration(&self) -> Result<Option<LeaderMigration>, ConfigError> {
+        if !self.bool("enable-leader-migration") {
             return Ok(None);
         }
         let flag = "leader-migration-config";

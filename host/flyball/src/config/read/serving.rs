@@ -85,7 +85,7 @@ impl Flags<'_> {
             tolerate_lookup_failure: self.bool("authentication-tolerate-lookup-failure"),
             profiling: self.bool("profiling"),
             flagz: self.flagz(),
-            configz: kcm::shown::configz(|flag| self.uses(flag)),
+            configz: kcm::shown::configz(|flag| self.uses(flag), self.leader_migration()?.as_ref()),
         };
         Ok(Some((config, warnings)))
     }
