@@ -5,6 +5,7 @@ mod etcd;
 mod options;
 mod parts;
 
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -266,23 +267,30 @@ impl ControlPlane {
     /// as that of a write. The event of a long list may follow a little later. A watch has one event
     /// when it begins (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
     pub fn audit_events(&self) -> anyhow::Result<Vec<Value>> {
+        let mut events = Vec::new();
+        self.each_audit_event(|event| events.push(event))?;
+        Ok(events)
+    }
+
+    /// Visits the events of [`audit_events`](Self::audit_events) one by one. That of a million requests needs no memory then.
+    pub fn each_audit_event(&self, mut visit: impl FnMut(Value)) -> anyhow::Result<()> {
         let path = self
             .audit_log_path()
             .context("can't read the audit log: `Options::audit` is not set")?;
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            result => {
-                result.with_context(|| format!("can't read the audit log {}", path.display()))?
-            }
+        let failed = || format!("can't read the audit log {}", path.display());
+        let mut log = match fs::File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => io::BufReader::new(result.with_context(failed)?),
         };
+        let mut line = String::new();
         // The server is still writing a line without a newline.
-        text.split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'))
-            .map(|line| {
-                serde_json::from_str(line)
-                    .with_context(|| format!("can't read this line of {}: {line}", path.display()))
-            })
-            .collect()
+        while log.read_line(&mut line).with_context(failed)? > 0 && line.ends_with('\n') {
+            let event = serde_json::from_str(&line)
+                .with_context(|| format!("can't read this line of {}: {line}", path.display()))?;
+            visit(event);
+            line.clear();
+        }
+        Ok(())
     }
 
     /// Restarts the API server with the same port and data.

@@ -33,13 +33,11 @@ impl Writes {
         )
     }
 
-    /// Counts the writes outside a namespace, those of cluster-scoped objects included.
-    pub fn count_outside(audit: &[Value], namespace: &str) -> Self {
-        Self::all(
-            audit
-                .iter()
-                .filter(|event| event["objectRef"]["namespace"] != namespace),
-        )
+    /// Adds an event of an audit log, unless it is of this namespace. Those of cluster-scoped objects count.
+    pub fn note_outside(&mut self, event: &Value, namespace: &str) {
+        if event["objectRef"]["namespace"] != namespace {
+            self.note(event);
+        }
     }
 
     /// Counts the writes of a scenario up to its end: those in its namespaces, and those to the
@@ -75,11 +73,16 @@ impl Writes {
     }
 
     fn all<'a>(audit: impl Iterator<Item = &'a Value>) -> Self {
-        let mut writes = BTreeMap::new();
-        for event in audit.filter(|event| is_write(event)) {
-            *writes.entry(describe(event)).or_default() += 1;
+        let mut writes = Self::default();
+        audit.for_each(|event| writes.note(event));
+        writes
+    }
+
+    /// Adds an event of an audit log, if it is a write.
+    fn note(&mut self, event: &Value) {
+        if is_write(event) {
+            *self.0.entry(describe(event)).or_default() += 1;
         }
-        Self(writes)
     }
 
     /// The number of all writes.
@@ -153,7 +156,10 @@ mod tests {
             event(json!({"resource": "pods", "namespace": "a"})),
             event(json!({"resource": "configmaps", "namespace": "b"})),
         ];
-        let writes = Writes::count_outside(&audit, "a");
+        let mut writes = Writes::default();
+        audit
+            .iter()
+            .for_each(|event| writes.note_outside(event, "a"));
         assert_eq!(
             writes.to_string(),
             "1 × update configmaps, 1 × update nodes"

@@ -15,8 +15,17 @@ use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-const NAMESPACE: &str = "cascade";
+pub(super) const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
+
+/// Starts the collector on a cluster, and waits until it works and is idle.
+pub(super) async fn start_collector(subject: Subject, cluster: &Cluster) -> Result<Process> {
+    let name = "garbage-collector-controller";
+    let collector = subject.start_with(cluster, "controllers", name, QPS, BURST, QUIET)?;
+    wait_for_collector(cluster).await?;
+    tokio::time::sleep(REST).await;
+    Ok(collector)
+}
 
 /// Measures one subject, with this number of dependents of each of 20 owners.
 pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figures> {
@@ -29,16 +38,7 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     create_namespace(client, NAMESPACE).await?;
     let mut figures = Figures::default();
     fill(&cluster, "background", dependents).await?;
-    let mut collector = subject.start_with(
-        &cluster,
-        "controllers",
-        "garbage-collector-controller",
-        QPS,
-        BURST,
-        QUIET,
-    )?;
-    wait_for_collector(&cluster).await?;
-    tokio::time::sleep(REST).await;
+    let mut collector = start_collector(subject, &cluster).await?;
     figures.push("CPU at the start, s", cpu_seconds(&collector)?);
     figures.push("memory with all in view, MiB", resident_mib(&collector)?);
     let (time, used) =
@@ -78,7 +78,8 @@ async fn fill(cluster: &Cluster, family: &str, dependents: usize) -> Result<()> 
     Ok(())
 }
 
-fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
+/// A ConfigMap with an owner, by name and UID, that it blocks.
+pub(super) fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
     let owners: Vec<Value> = owner
         .map(|(name, uid)| {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
@@ -139,7 +140,7 @@ async fn collect(
 }
 
 /// The number of objects left of a family.
-async fn left(cluster: &Cluster, family: &str) -> Result<usize> {
+pub(super) async fn left(cluster: &Cluster, family: &str) -> Result<usize> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?limit=1");
     let list = api::send(&cluster.client, "GET", &path, None).await?;
     let first = list["items"][0]["metadata"]["name"]

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use anyhow::{Result, anyhow};
 
 use super::report::Report;
+use super::sizes::Size;
 use super::sync::Full;
-use super::{OnCluster, Size, compare};
+use super::{OnCluster, compare};
 
 /// The number of workloads at a time. Most of them wait most of the time.
 const AT_ONCE: usize = 3;

@@ -43,7 +43,7 @@ fn job(number: usize, completions: usize) -> Value {
     })
 }
 
-fn is_complete(job: &Value) -> bool {
+pub(super) fn is_complete(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array();
     conditions.is_some_and(|all| {
         all.iter()
