@@ -1,7 +1,8 @@
 //! `/debug/pprof/`: profiles of the process in the format that `go tool pprof` reads.
 //!
-//! There is a profile of CPU time only. A profile of the heap would need another allocator or a counter
-//! in each allocation, and the profiles of goroutines, threads and contention are Go's own.
+//! There is a profile of CPU time only. A profile of the heap would need another allocator, which takes
+//! more memory whether or not it is used (`docs/serving.md`), and the profiles of goroutines, threads and
+//! contention are Go's own.
 
 mod format;
 mod sampler;
