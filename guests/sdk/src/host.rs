@@ -52,7 +52,7 @@ impl<'a> Host<'a> {
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         let found = self
             .imports
-            .lister_get(T::KIND, namespace, name, T::FIELDS)?;
+            .lister_get(T::KIND, namespace, name, T::READS)?;
         found
             .map(|bytes| parse(&bytes, T::KIND, namespace, name))
             .transpose()

@@ -3,6 +3,8 @@
 //! In the sandbox, the WIT imports implement it; natively, the in-memory API server of [`testing`](crate::testing).
 //! Controllers use the typed functions of [`Host`](crate::Host) instead.
 
+use std::rc::Rc;
+
 use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 
 use crate::certificate::CertificateTemplate;
@@ -12,6 +14,9 @@ use crate::write::Batch;
 
 /// The world's imports. `wit/` documents the functions.
 pub trait Imports {
+    /// Returns another handle of the same imports, for code that can't borrow this one.
+    fn share(&self) -> Rc<dyn Imports>;
+
     fn lister_get(
         &self,
         kind: &str,

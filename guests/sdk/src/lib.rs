@@ -7,6 +7,8 @@
 //! parsing. A controller reaches everything else through the [`Host`]; it must not depend on state
 //! between calls.
 //!
+//! With the feature `k8s-openapi`, the types of that crate are views too: see the module `k8s`.
+//!
 //! The same code runs in the sandbox, exported by [`export!`], and natively, with the in-memory API
 //! server of [`testing`].
 //!
@@ -104,9 +106,12 @@ pub mod hash;
 pub mod host;
 pub mod imports;
 mod int_or_percent;
+#[cfg(feature = "k8s-openapi")]
+pub mod k8s;
 pub mod list;
 pub mod log;
 mod malformed;
+pub mod merge;
 pub mod meta;
 pub mod pod;
 pub mod quantity;

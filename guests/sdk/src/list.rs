@@ -150,7 +150,7 @@ impl<'a, T: View> List<'a, T> {
                 Ok(objects) => objects,
                 Err(error) => {
                     let misfit = malformed::misfit::<T>;
-                    let again = (!T::COLUMNS.is_empty()).then_some((self.query, T::FIELDS));
+                    let again = (!T::COLUMNS.is_empty()).then_some((self.query, T::READS));
                     return Err(find(
                         self.imports,
                         T::KIND,
@@ -234,7 +234,7 @@ fn find(
 
 /// The fields that a view reads of each object.
 fn projection<T: View>() -> Projection {
-    match (T::COLUMNS, T::FIELDS) {
+    match (T::COLUMNS, T::READS) {
         ([], []) => Projection::All,
         ([], fields) => Projection::Fields(owned(fields)),
         (columns, _) => Projection::Columns(owned(columns)),

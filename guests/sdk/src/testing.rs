@@ -58,6 +58,7 @@ mod writes;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 use flyball_types::{ApiError, Catalogue, Kind, Projection, Query};
 use serde_json::Value;
@@ -79,7 +80,7 @@ use store::{Id, Store};
 
 /// An in-memory API server with the host's other imports.
 pub struct Cluster {
-    state: RefCell<State>,
+    state: Rc<RefCell<State>>,
 }
 
 /// The state of a [`Cluster`].
@@ -183,7 +184,7 @@ impl Default for Cluster {
             lister: None,
         };
         Self {
-            state: RefCell::new(state),
+            state: Rc::new(RefCell::new(state)),
         }
     }
 }

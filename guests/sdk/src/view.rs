@@ -101,6 +101,8 @@ pub trait View: DeserializeOwned {
     /// The paths whose values form a row from which the view can be deserialized; empty if it can
     /// only be deserialized from objects.
     const COLUMNS: &'static [&'static str] = &[];
+    /// The paths that cached reads ask for; all that the watch declares if empty.
+    const READS: &'static [&'static str] = Self::FIELDS;
 }
 
 /// Items used by the derive macro's code.

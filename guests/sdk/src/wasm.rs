@@ -1,5 +1,7 @@
 //! The sandbox side: the WIT imports as [`Imports`], and a [`Controller`] as the WIT exports.
 
+use std::rc::Rc;
+
 use flyball_types::{ApiError, Catalogue, Effect, EventOptions, Projection, Query};
 
 use crate::certificate::{Attribute, CertificateTemplate, SubjectKey};
@@ -110,6 +112,10 @@ fn log_panics() {
 struct Sandbox;
 
 impl Imports for Sandbox {
+    fn share(&self) -> Rc<dyn Imports> {
+        Rc::new(Sandbox)
+    }
+
     fn lister_get(
         &self,
         kind: &str,

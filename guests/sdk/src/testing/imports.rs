@@ -1,5 +1,6 @@
 //! The fake cluster's implementation of the imports.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
@@ -16,6 +17,12 @@ use super::store::Id;
 use super::{Cluster, Enqueued, Event, Signed, State};
 
 impl Imports for Cluster {
+    fn share(&self) -> Rc<dyn Imports> {
+        Rc::new(Self {
+            state: Rc::clone(&self.state),
+        })
+    }
+
     fn lister_get(
         &self,
         kind: &str,
