@@ -15,7 +15,13 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     (
         "RUST_SDK",
         "../..",
-        &["Cargo.toml", "guests/sdk", "host/types", "wit"],
+        &[
+            "Cargo.toml",
+            "guests/sdk",
+            "guests/sdk-kube",
+            "host/types",
+            "wit",
+        ],
     ),
     ("TYPESCRIPT_TEMPLATE", "templates/typescript", &["."]),
     ("JAVASCRIPT_TEMPLATE", "templates/javascript", &["."]),

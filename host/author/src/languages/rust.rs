@@ -19,7 +19,12 @@ const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
 /// The toolchain that `cargo xtask` links if rustup can't add a target.
 const LINKED_TOOLCHAIN: &str = "rust-wasm";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
-const CRATES: [&str; 3] = ["guests/sdk", "guests/sdk/macros", "host/types"];
+const CRATES: [&str; 4] = [
+    "guests/sdk",
+    "guests/sdk/macros",
+    "guests/sdk-kube",
+    "host/types",
+];
 /// Valid names of plugins that cargo refuses as names of crates, or that dependencies of a new project have.
 const RESERVED: [&str; 8] = [
     "test",

@@ -15,6 +15,7 @@ mod garbage;
 mod greeters;
 mod hostile;
 mod javascript;
+mod kube_rs;
 mod leader_migration;
 mod leaders;
 mod messages;
