@@ -137,7 +137,7 @@ fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
     ];
     let new = New::create("go", alone);
     let tested = new.run(Command::new("go").args(["test", "-v", "./..."]));
-    assert_eq!(tested.matches("--- PASS").count(), 3, "{tested}");
+    assert_eq!(tested.matches("--- PASS").count(), 6, "{tested}");
     new.builds_into_a_plugin();
     let mut crd = Command::new(env!("CARGO_BIN_EXE_flyball"));
     let refused = new.output(crd.args(["crd", &new.text()]));
@@ -163,7 +163,7 @@ fn in_python() -> New {
 fn a_new_project_in_python_passes_its_tests_and_builds_into_a_plugin() {
     let new = in_python();
     let tested = new.run(Command::new("python3").args(["-m", "unittest"]));
-    assert!(tested.contains("Ran 3 tests"), "{tested}");
+    assert!(tested.contains("Ran 9 tests"), "{tested}");
     new.builds_into_a_plugin();
 }
 
@@ -187,8 +187,8 @@ fn a_syntax_error_in_python_is_shown_with_its_line() {
 fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Result<()> {
     let new = New::create("c", Vec::new());
     let tested = new.run(Command::new("make").arg("test"));
-    assert_eq!(tested.matches("\nok ").count(), 3, "{tested}");
-    assert!(tested.contains("0 of 3 tests failed"), "{tested}");
+    assert_eq!(tested.matches("\nok ").count(), 9, "{tested}");
+    assert!(tested.contains("0 of 9 tests failed"), "{tested}");
     if Project::open(&new.dir())?.check_tools().is_err() {
         return flyball_controlplane::skip(
             "a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin",

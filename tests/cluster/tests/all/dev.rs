@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Example, Space, annotate, finish, guest, host, host_output, log_of, until,
+    Cluster, Example, Space, finish, guest, host, host_output, log_of, until,
 };
 use flyball_controlplane::{Assets, Process, skip};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,8 +17,8 @@ use serde_json::json;
 
 use crate::greeters::Greetings;
 
-/// What new projects in C say in their ConfigMap.
-const TEXT: &str = "fb_annotation(found, ANNOTATION);";
+/// What new projects in C write into an existing ConfigMap.
+const TEXT: &str = "const char *text = fb_text(greeting, \"spec.text\");";
 const FIRST_RECONCILE: &str = " -> first reconcile ";
 
 #[tokio::test]
@@ -41,9 +41,9 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
     dev.until("a control plane runs").await?;
     let client = client_of(&dev).await?;
     let space = Space::create(client.clone(), "greeted").await?;
-    let greeting = json!({"metadata": {"annotations": {"hello.example.com/greeting": "hi"}}});
-    annotate(&client, "greeted", greeting).await?;
-    until_greeting(&space, "hi").await?;
+    let greetings = Greetings::of_group("hello.example.com", space);
+    greetings.create("hello", "hi").await?;
+    greetings.until_text("hello", "hi").await?;
     dev.until("started -> built ").await?;
     dev.until(FIRST_RECONCILE).await?;
 
@@ -51,11 +51,11 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
     let code = std::fs::read_to_string(&source)?;
     ensure!(code.matches(TEXT).count() == 1, "{code}");
     let saying = |text: &str| {
-        let changed = format!("fb_annotation(found, ANNOTATION) ? {text:?} : NULL;");
+        let changed = format!("const char *text = {text:?};");
         code.replace(TEXT, &changed)
     };
     std::fs::write(&source, saying("new"))?;
-    until_greeting(&space, "new").await?;
+    greetings.until_text("hello", "new").await?;
     dev.until("saved -> built ").await?;
     until("the times are shown again", async || {
         let log = log_of(&dev.0)?;
@@ -69,12 +69,12 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
         .await?;
     let line = saying("broken").lines().count() + 2;
     dev.until(&format!("src/greeter.c:{line}:")).await?;
-    let spoilt = json!({"data": {"greeting": "spoilt"}});
-    space.change::<ConfigMap>("hello", spoilt).await?;
-    until_greeting(&space, "new").await?;
+    let spoilt = json!({"data": {"text": "spoilt"}});
+    greetings.space.change::<ConfigMap>("hello", spoilt).await?;
+    greetings.until_text("hello", "new").await?;
 
     std::fs::write(&source, saying("newer"))?;
-    until_greeting(&space, "newer").await?;
+    greetings.until_text("hello", "newer").await?;
     let status = dev.interrupt(folder.path()).await?;
     ensure!(status.success(), "it ended with {status}");
     Ok(())
@@ -250,16 +250,4 @@ async fn client_of(dev: &Dev) -> Result<Client> {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
     Ok(Client::try_from(config)?)
-}
-
-async fn until_greeting(space: &Space, text: &str) -> Result<()> {
-    until(&format!("the ConfigMap says {text:?}"), async || {
-        let map = space.api::<ConfigMap>().get_opt("hello").await?;
-        let found = map.and_then(|map| map.data?.get("greeting").cloned());
-        Ok(match found.as_deref() == Some(text) {
-            true => Ok(()),
-            false => Err(format!("{found:?}")),
-        })
-    })
-    .await
 }

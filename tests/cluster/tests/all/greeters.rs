@@ -61,16 +61,23 @@ pub(crate) fn text_of(map: &ConfigMap) -> Option<&str> {
 
 /// The Greetings of a namespace.
 pub(crate) struct Greetings {
+    /// The group of the custom resource.
+    group: String,
     pub(crate) space: Space,
     pub(crate) api: Api<DynamicObject>,
 }
 
 impl Greetings {
     pub(crate) fn of(space: Space) -> Self {
-        let kind = GroupVersionKind::gvk("greeter.flyball.dev", "v1", "Greeting");
+        Self::of_group("greeter.flyball.dev", space)
+    }
+
+    pub(crate) fn of_group(group: &str, space: Space) -> Self {
+        let kind = GroupVersionKind::gvk(group, "v1", "Greeting");
         let resource = ApiResource::from_gvk(&kind);
         let api = Api::namespaced_with(space.client.clone(), &space.name, &resource);
-        Self { space, api }
+        let group = group.to_owned();
+        Self { group, space, api }
     }
 
     pub(crate) async fn are_kept(&self) -> Result<()> {
@@ -130,7 +137,7 @@ impl Greetings {
 
     pub(crate) async fn create(&self, name: &str, text: &str) -> Result<()> {
         let object: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "greeter.flyball.dev/v1", "kind": "Greeting",
+            "apiVersion": format!("{}/v1", self.group), "kind": "Greeting",
             "metadata": {"name": name}, "spec": {"text": text},
         }))?;
         // The kind is served a moment after its definition.
