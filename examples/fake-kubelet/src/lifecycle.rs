@@ -1,6 +1,8 @@
 //! The lifecycle of a pod: what its status should be now, and when it changes next. Pure functions
 //! of the pod, its script and the time.
 
+use std::time::Duration;
+
 use flyball_sdk::prelude::*;
 
 use crate::pod::{Container, Pod};
@@ -11,6 +13,8 @@ use crate::status::{Condition, ContainerStatus, State, Status};
 /// Exit code of containers when their pod is deleted: 128 + SIGTERM, as for a process without a
 /// handler.
 pub const TERMINATED: i32 = 143;
+/// How long a pod whose deletion needs no further request may exist before its deletion is requested again.
+const INTERRUPTED: Duration = Duration::from_secs(1);
 /// Exit code of containers that are killed or never ran: 128 + SIGKILL.
 pub const KILLED: i32 = 137;
 
@@ -54,10 +58,17 @@ pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan 
         }
         conclude(&mut plan.status, pod, script, now);
     }
-    // With a grace period of 0 the API server deletes the object itself; only finalizers keep it.
-    plan.delete = plan.status.has_ended()
-        && pod.meta.is_deleting()
-        && pod.meta.deletion_grace_period_seconds != Some(0);
+    if plan.status.has_ended()
+        && let Some((requested, grace)) = pod.deletion()
+    {
+        // With a grace period of 0 the API server deletes the object itself, unless the client that requested it goes away
+        // in the middle. Finalizers keep the object.
+        let due = requested + INTERRUPTED;
+        plan.delete = !grace.is_zero() || (pod.meta.finalizers.is_empty() && now >= due);
+        if !plan.delete && pod.meta.finalizers.is_empty() {
+            plan.wake = Some(due);
+        }
+    }
     plan
 }
 

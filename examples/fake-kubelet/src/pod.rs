@@ -16,6 +16,7 @@ pub struct Pod {
             "creationTimestamp",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
+            "finalizers",
             "generation",
         )
     )]

@@ -176,6 +176,25 @@ fn a_pod_being_deleted_is_ended_and_then_deleted() {
 }
 
 #[test]
+fn a_deletion_that_the_api_server_did_not_finish_is_requested_again() {
+    let mut left = pod("a", json!({}));
+    left["status"]["phase"] = "Succeeded".into();
+    let cluster = Cluster::with([left]);
+    let deleted = json!(cluster.host().now());
+    cluster.edit("v1/Pod", "default", "a", |pod| {
+        pod["metadata"]["deletionTimestamp"] = deleted;
+        pod["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+    });
+    let Outcome::RequeueAfter(due) = reconcile(&cluster, "default/a") else {
+        panic!("the API server may still delete it");
+    };
+    assert!(cluster.written().is_empty());
+    cluster.advance(due);
+    reconcile(&cluster, "default/a");
+    assert_eq!(cluster.object("v1/Pod", "default", "a"), None);
+}
+
+#[test]
 fn a_pod_with_finalizers_ends_but_is_not_removed() {
     let mut held = pod("a", json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
