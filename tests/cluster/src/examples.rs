@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use flyball_controlplane::{Process, skip};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
+use serde_json::{Value, json};
 
 use crate::{Cluster, Space, guest, until};
 
@@ -51,6 +52,22 @@ impl Example {
 }
 
 impl Cluster {
+    /// Creates the CustomResourceDefinition in a file in YAML.
+    pub async fn define(&self, file: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("can't read {}", file.display()))?;
+        let definition: Value = serde_saphyr::from_str(&text)
+            .with_context(|| format!("can't parse {}", file.display()))?;
+        let definitions = json!({"items": [definition]}).to_string();
+        self.apply(&definitions).await.map(drop)
+    }
+
+    /// Defines the custom resource of the greeters.
+    pub async fn define_greetings(&self) -> Result<()> {
+        self.define(&Example::folders().join("greeter.crd.yaml"))
+            .await
+    }
+
     /// Creates the service accounts of examples, and the roles that the binary prints for them.
     pub async fn grant(&self, examples: &[Example]) -> Result<()> {
         for example in examples {

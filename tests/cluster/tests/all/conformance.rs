@@ -18,7 +18,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::greeters::{Greetings, define_greetings, text_of};
+use crate::greeters::{Greetings, text_of};
 
 /// The guest of a language. The plugin is named as the greeter that it contains.
 struct Language {
@@ -87,7 +87,7 @@ async fn the_guest_of_each_language_conforms() -> Result<()> {
 
 /// Runs all guests side by side in one host. Each is granted a namespace of its own.
 async fn all_conform(cluster: &Cluster, hosts: &mut Vec<Process>) -> Result<()> {
-    define_greetings(cluster).await?;
+    cluster.define_greetings().await?;
     let plugins = cluster.folder_with("plugins", &[])?;
     let policies = cluster.folder_with("policies", &[])?;
     let mut suites = Vec::new();

@@ -30,7 +30,7 @@ async fn the_greeter_of_each_language_keeps_its_config_map_and_cleans_up() -> Re
 
 /// Runs the greeters one after another, since they reconcile the same objects.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
-    define_greetings(cluster).await?;
+    cluster.define_greetings().await?;
     let test = "the_greeter_of_each_language_keeps_its_config_map_and_cleans_up";
     for greeter in Example::built(&GREETERS, test)? {
         let name = greeter.name.clone();
@@ -45,14 +45,6 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
         ensure!(status.success(), "the host with {name} ended with {status}");
     }
     Ok(())
-}
-
-/// Defines the custom resource.
-pub(crate) async fn define_greetings(cluster: &Cluster) -> Result<()> {
-    let definition = std::fs::read_to_string(Example::folders().join("greeter.crd.yaml"))?;
-    let definition: Value = serde_saphyr::from_str(&definition)?;
-    let definitions = json!({"items": [definition]}).to_string();
-    cluster.apply(&definitions).await.map(drop)
 }
 
 pub(crate) fn text_of(map: &ConfigMap) -> Option<&str> {
