@@ -13,9 +13,9 @@ export function isConditionTrue(conditions, type) {
 /** Sets a condition in place. Returns whether anything changed. */
 export function setCondition(conditions, condition, now) {
   const old = getCondition(conditions, condition.type);
-  const given = condition.lastTransitionTime ?? `${now.toISOString().slice(0, 19)}Z`;
   const kept = old !== undefined && old.status === condition.status ? old.lastTransitionTime : undefined;
-  const next = { ...condition, reason: condition.reason ?? "", message: condition.message ?? "", lastTransitionTime: kept ?? given };
+  const lastTransitionTime = kept ?? condition.lastTransitionTime ?? `${now.toISOString().slice(0, 19)}Z`;
+  const next = { ...condition, reason: condition.reason ?? "", message: condition.message ?? "", lastTransitionTime };
   if (old === undefined) {
     conditions.push(next);
     return true;

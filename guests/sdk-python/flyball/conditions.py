@@ -36,11 +36,10 @@ def set(conditions: list[dict[str, Any]], new: dict[str, Any], now: datetime) ->
     """Sets a condition in place, as apimachinery's SetStatusCondition does: `lastTransitionTime` changes only if the status
     does. Returns whether anything changed."""
     old = get(conditions, new["type"])
-    moved = old is None or old.get("status") != new["status"]
-    time = new.get("lastTransitionTime") or rfc3339(now)
-    if old is not None and not moved:
-        time = old.get("lastTransitionTime") or time
-    new = {**new, "lastTransitionTime": time}
+    kept = None
+    if old is not None and old.get("status") == new["status"]:
+        kept = old.get("lastTransitionTime")
+    new = {**new, "lastTransitionTime": kept or new.get("lastTransitionTime") or rfc3339(now)}
     if old == new:
         return False
     if old is None:
