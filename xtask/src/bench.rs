@@ -11,6 +11,7 @@ mod churn;
 mod converge;
 mod empty;
 mod heartbeats;
+mod idle_plugins;
 mod jobs;
 mod large;
 mod latency;
@@ -35,6 +36,7 @@ use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
 use crate::build::{self, Profile};
+use crate::guests::projects;
 use crate::run::{say, workspace};
 
 use self::report::{Figures, Report, Rounds};
@@ -112,7 +114,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-const ON_CLUSTERS: [OnCluster; 33] = [
+const ON_CLUSTERS: [OnCluster; 34] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -146,9 +148,13 @@ const ON_CLUSTERS: [OnCluster; 33] = [
     OnCluster::once_without_stock("growth"),
     OnCluster::once_without_stock("ring"),
     OnCluster::once_without_stock("reload"),
+    OnCluster::once_without_stock(IDLE_PLUGINS),
 ];
 /// The workloads of the runtime alone.
-const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
+const OF_RUNTIME: [&str; 4] = ["call", "hostile", "idle", LANGUAGES];
+/// The workloads that compare languages. They run the greeters of all.
+const LANGUAGES: &str = "languages";
+const IDLE_PLUGINS: &str = "idle-plugins";
 /// Measured in a whole run only if they are named: each takes more than half an hour.
 const IF_NAMED: [&str; 3] = ["hostile", "job-100000", "owner-200000"];
 /// A quick run leaves these out: they would be the same as others.
@@ -182,6 +188,11 @@ fn all_names() -> impl Iterator<Item = &'static str> {
         .chain(OF_RUNTIME)
 }
 
+/// Whether a workload compares languages, so that its figures are in docs/languages.md.
+fn of_languages(workload: &str) -> bool {
+    [LANGUAGES, IDLE_PLUGINS].contains(&workload)
+}
+
 /// Measures all workloads, or the named ones.
 pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     let names = &arguments.workloads;
@@ -210,6 +221,12 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
         Size::Whole => Profile::Production,
     };
     let (built, _) = build::all_and_control_plane(profile)?;
+    if all
+        .iter()
+        .any(|name| of_languages(name) && is_selected(name))
+    {
+        projects::build_available(false)?;
+    }
     flyball_cluster_tests::use_host(built.host);
     let mut report = Report::default();
     let measured = measure_all(is_selected, size, alone, &mut report);
@@ -218,7 +235,10 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
         // Figures of this run replace older figures of the same workloads.
         let docs = workspace().join("docs");
         report.join(Report::read(&docs)?, &all).write(&docs)?;
-        report::show(&docs.join("performance.md"), &docs)?;
+        report::show(&docs.join("performance.md"), &docs, |name| {
+            !of_languages(name)
+        })?;
+        report::show(&docs.join("languages.md"), &docs, of_languages)?;
     } else {
         report.write(&workspace().join("target/bench"))?;
     }
@@ -352,6 +372,7 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "standby" => standby::measure(subject).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,
         "reload" => reload::measure(count).await,
+        IDLE_PLUGINS => idle_plugins::measure(count, time(size)).await,
         _ => converge::up(subject, shape).await,
     }
 }

@@ -6,13 +6,14 @@
 
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[path = "support/variants.rs"]
+mod variants;
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flyball_plugin::{Engine, EngineOptions, Limits, Plugin, digest};
+use flyball_plugin::{Engine, EngineOptions, Limits, Plugin};
 use support::{component_file, plain};
+use variants::{resident_mib, spread, variant};
 
 /// The maximum memory of the process, in MiB.
 const MAX_MEMORY: f64 = 300.0;
@@ -45,7 +46,7 @@ async fn measure(count: usize, name: &str) -> bool {
         ..EngineOptions::default()
     };
     let wasm = component_file(name);
-    // The code is the same in each. It is compiled once, and then copied to the names that the host would use.
+    // The code is the same in each, and is compiled once.
     {
         let engine = Engine::new(options.clone()).unwrap();
         engine.load(wasm.clone().into()).await.unwrap();
@@ -121,39 +122,6 @@ async fn measure(count: usize, name: &str) -> bool {
         );
     }
     is_within
-}
-
-/// Copies the only compiled file to the names of all variants.
-fn spread(cache: &Path, wasm: &[u8], count: usize) {
-    let compiled = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
-    let name = compiled.file_name().unwrap().to_str().unwrap().to_owned();
-    let rest = name.strip_prefix(&digest(wasm)).unwrap();
-    for number in 0..count {
-        fs::copy(
-            &compiled,
-            cache.join(format!("{}{rest}", digest(&variant(wasm, number)))),
-        )
-        .unwrap();
-    }
-}
-
-/// The component with an additional custom section, which gives it another digest.
-fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
-    let text = format!("{number:08}");
-    let mut section = vec![0, 1 + 1 + text.len() as u8, 1, b'n'];
-    section.extend(text.as_bytes());
-    [wasm, &section].concat()
-}
-
-/// The resident memory of this process (see proc(5)).
-fn resident_mib() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
-    kib / 1024.0
 }
 
 fn quantile(times: &mut [Duration], percent: usize) -> Duration {

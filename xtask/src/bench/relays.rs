@@ -183,13 +183,15 @@ pub(super) fn name(number: usize, count: usize) -> String {
     format!("relay-{number:04}-of-{count:04}")
 }
 
-/// The component with another name.
+/// The relay's component with another name.
 fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
-    let (from, to) = (BUILT_NAME.as_bytes(), name.as_bytes());
-    ensure!(
-        from.len() == to.len(),
-        "{name} is not as long as {BUILT_NAME}"
-    );
+    renamed(wasm, BUILT_NAME, name)
+}
+
+/// A component whose name `before` is replaced by one of the same length.
+pub(super) fn renamed(wasm: &[u8], before: &str, name: &str) -> Result<Vec<u8>> {
+    let (from, to) = (before.as_bytes(), name.as_bytes());
+    ensure!(from.len() == to.len(), "{name} is not as long as {before}");
     let mut wasm = wasm.to_vec();
     let places: Vec<usize> = wasm
         .windows(from.len())
@@ -199,7 +201,7 @@ fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
         .collect();
     ensure!(
         !places.is_empty(),
-        "the relay's component doesn't contain its name {BUILT_NAME}"
+        "the component doesn't contain its name {before}"
     );
     for at in places {
         wasm[at..at + from.len()].copy_from_slice(to);

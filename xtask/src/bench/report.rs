@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::plot;
+use super::{of_languages, plot};
 use crate::run::{command, output};
 
 /// The markers around the figures in a document.
@@ -145,8 +145,8 @@ impl Report {
             .collect()
     }
 
-    /// The figures as tables in Markdown.
-    fn markdown(&self) -> String {
+    /// The figures of the selected workloads as tables in Markdown.
+    fn markdown(&self, is_selected: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
         for Workload {
             name,
@@ -155,18 +155,14 @@ impl Report {
             rows,
         } in &self.workloads
         {
-            text.push_str(&format!(
-                "\n**{name}**: {what} (at {version})\n\n| | Flyball | stock | ours/stock | stock/stock |\n|---|---|---|---|---|\n"
-            ));
-            for row in rows {
-                let [ours, stock, _] = row.medians();
-                let [ours, stock, ratio, noise] = [ours, stock, row.ratio(), row.noise()]
-                    .map(|value| value.map_or("–".into(), |value| format!("{value:.2}")));
-                text.push_str(&format!(
-                    "| {} | {ours} | {stock} | {ratio} | {noise} |\n",
-                    row.figure
-                ));
+            if !is_selected(name) {
+                continue;
             }
+            text.push_str(&format!("\n**{name}**: {what} (at {version})\n\n"));
+            text.push_str(&match of_languages(name) {
+                true => by_subject(rows),
+                false => against_stock(rows),
+            });
         }
         text + "\n"
     }
@@ -187,8 +183,66 @@ impl Report {
     }
 }
 
-/// Replaces the figures in a document with those of a folder.
-pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
+/// A table with a line for each figure, beside stock's.
+fn against_stock(rows: &[Row]) -> String {
+    let mut text =
+        "| | Flyball | stock | ours/stock | stock/stock |\n|---|---|---|---|---|\n".to_owned();
+    for row in rows {
+        let [ours, stock, _] = row.medians();
+        let [ours, stock, ratio, noise] = [ours, stock, row.ratio(), row.noise()]
+            .map(|value| value.map_or("–".into(), |value| format!("{value:.2}")));
+        text.push_str(&format!(
+            "| {} | {ours} | {stock} | {ratio} | {noise} |\n",
+            row.figure
+        ));
+    }
+    text
+}
+
+/// A table of figures with names such as `go: warm call, µs`, with a line for each subject.
+fn by_subject(rows: &[Row]) -> String {
+    let parts = |row: &Row| {
+        let (subject, figure) = row.figure.split_once(": ")?;
+        Some((subject.to_owned(), figure.to_owned(), row.medians()[0]?))
+    };
+    let cells: Vec<_> = rows.iter().filter_map(parts).collect();
+    let (mut subjects, mut figures) = (Vec::new(), Vec::new());
+    for (subject, figure, _) in &cells {
+        for (seen, name) in [(&mut subjects, &**subject), (&mut figures, &**figure)] {
+            if !seen.contains(&name) {
+                seen.push(name);
+            }
+        }
+    }
+    let mut text = format!("| | {} |\n", figures.join(" | "));
+    text += &format!("|---|{}\n", "---|".repeat(figures.len()));
+    for subject in subjects {
+        let value = |figure: &&str| {
+            let cell = cells
+                .iter()
+                .find(|(of, name, _)| of == subject && name == figure);
+            cell.map_or("–".to_owned(), |(.., value)| short(*value))
+        };
+        let values: Vec<String> = figures.iter().map(value).collect();
+        text += &format!("| {subject} | {} |\n", values.join(" | "));
+    }
+    text
+}
+
+/// A value with two digits after the point, or none if it is whole.
+fn short(value: f64) -> String {
+    match value.fract() {
+        0.0 => format!("{value:.0}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Replaces the figures in a document with those of the selected workloads in a folder.
+pub(super) fn show(
+    document: &Path,
+    folder: &Path,
+    is_selected: impl Fn(&str) -> bool,
+) -> Result<()> {
     let text = std::fs::read_to_string(document)
         .with_context(|| format!("can't read {}", document.display()))?;
     let places = text
@@ -196,7 +250,14 @@ pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
         .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) =
         places.with_context(|| format!("{} has no markers for the figures", document.display()))?;
-    let text = [before, BEGIN, &Report::read(folder)?.markdown(), END, after].concat();
+    let text = [
+        before,
+        BEGIN,
+        &Report::read(folder)?.markdown(is_selected),
+        END,
+        after,
+    ]
+    .concat();
     std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
 
@@ -319,6 +380,25 @@ mod tests {
             ["daemons, CPU, s: 0.75 of stock's, more than 0.6"]
         );
         assert!(report.excesses("others", &[("CPU", 0.1)]).is_empty());
+    }
+
+    #[test]
+    fn figures_of_languages_are_a_table_with_a_line_for_each() {
+        let row = |figure: &str, value| Row {
+            figure: figure.into(),
+            flyball: vec![value],
+            stock: vec![],
+            again: vec![],
+        };
+        let rows = [
+            row("go: component, MB", 1.5),
+            row("go: warm call, µs", 20.0),
+            row("c: component, MB", 0.25),
+        ];
+        assert_eq!(
+            by_subject(&rows),
+            "| | component, MB | warm call, µs |\n|---|---|---|\n| go | 1.50 | 20 |\n| c | 0.25 | – |\n"
+        );
     }
 
     #[test]

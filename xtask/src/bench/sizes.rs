@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::IDLE_PLUGINS;
 use super::converge::Shape;
 
 /// The number of StatefulSets.
@@ -67,7 +68,8 @@ pub(super) fn count(name: &str, size: Size) -> usize {
         ("replicaset-20000" | "owner-20000", Size::Whole) => 20_000,
         ("owner-200000", Size::Whole) => 200_000,
         ("deployment-2000", Size::Whole) => 2000,
-        ("ring", Size::Whole) => 100,
+        ("ring" | IDLE_PLUGINS, Size::Whole) => 100,
+        (IDLE_PLUGINS, Size::Quick) => 2,
         ("ring", Size::Quick) => 5,
         ("reload", Size::Whole) => 50,
         ("reload", Size::Quick) => 3,
@@ -143,6 +145,10 @@ pub(super) fn describe(name: &str, size: Size) -> String {
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
         "reload" => format!("a plugin is replaced {count} times while its keys change"),
+        IDLE_PLUGINS => format!(
+            "hosts with {count} different plugins each, and an operator in Go, {} s after the last of them has started",
+            time(size).as_secs()
+        ),
         _ => format!("{owners} {kind}s with {replicas} pods each"),
     }
 }

@@ -54,12 +54,17 @@ pub fn faulty() -> Vec<u8> {
     component_file("faulty")
 }
 
-/// Reads a component that `cargo xtask guests rust` has built.
-pub fn component_file(name: &str) -> Vec<u8> {
+/// Where `cargo xtask guests` builds a component.
+pub fn component_path(name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target =
         target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    let path = target.join(format!("guests/components/{name}.wasm"));
+    target.join(format!("guests/components/{name}.wasm"))
+}
+
+/// Reads a component that `cargo xtask guests rust` has built.
+pub fn component_file(name: &str) -> Vec<u8> {
+    let path = component_path(name);
     std::fs::read(&path).unwrap_or_else(|error| {
         panic!(
             "{}: {error}: build it with `cargo xtask guests rust`",
@@ -113,6 +118,8 @@ pub type Lister = dyn Fn(&Query, &Projection) -> Page + Send + Sync;
 pub struct Fake {
     /// The result of each read.
     pub object: Vec<u8>,
+    /// True if the cache holds no object.
+    pub is_empty: bool,
     /// If set, runs queries instead of returning `object`.
     pub lister: Option<Box<Lister>>,
     /// The duration of live reads and of batches of writes.
@@ -183,7 +190,7 @@ impl Imports for Fake {
         _: &str,
         _: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        Ok(Some(self.object.clone().into()))
+        Ok((!self.is_empty).then(|| self.object.clone().into()))
     }
 
     /// A list with a limit of one object has a further page.
