@@ -4,6 +4,8 @@
 //!
 //!     cargo xtask bench idle
 
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "../tests/support/mod.rs"]
 mod support;
 #[path = "support/variants.rs"]
@@ -12,8 +14,9 @@ mod variants;
 use std::time::{Duration, Instant};
 
 use flyball_plugin::{Engine, EngineOptions, Limits, Plugin};
+use memory::resident_mib;
 use support::{component_file, plain};
-use variants::{resident_mib, spread, variant};
+use variants::{spread, variant};
 
 /// The maximum memory of the process, in MiB.
 const MAX_MEMORY: f64 = 300.0;

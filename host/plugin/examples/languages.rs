@@ -4,10 +4,10 @@
 //!
 //!     cargo xtask bench languages
 
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "../tests/support/mod.rs"]
 mod support;
-#[path = "support/variants.rs"]
-mod variants;
 
 use std::fs;
 use std::path::Path;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flyball_plugin::{Component, Engine, EngineOptions, Limits, Outcome, Plugin};
+use memory::resident_mib;
 use serde_json::json;
 use support::{Fake, component_path};
-use variants::{resident_mib, spread, variant};
 
 /// The greeter of a language.
 struct Greeter {
@@ -58,10 +58,6 @@ const INSTANCES: usize = 10;
 const AMPLE_QUOTA: u32 = 1_000_000;
 
 fn main() {
-    let idle: usize = std::env::args()
-        .nth(1)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(100);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()
@@ -85,7 +81,7 @@ fn main() {
             |figure: &str, value, unit| println!("{language}: {figure}\t{value:.3}\t{unit}");
         print("component", wasm.len() as f64 / 1e6, "MB");
         print("source", lines(&name, sources) as f64, "lines");
-        let measured = async move { tokio::spawn(measure(wasm, idle)).await.unwrap() };
+        let measured = async move { tokio::spawn(measure(wasm)).await.unwrap() };
         let measured = runtime.block_on(measured);
         print("compilation", measured.compilation.as_secs_f64(), "s");
         print("first call", millis(measured.first), "ms");
@@ -99,7 +95,6 @@ fn main() {
         );
         print("linear memory", measured.linear_mib, "MiB");
         print("an instance", measured.instance_mib, "MiB");
-        print("an idle plugin", measured.idle_kib, "KiB");
         if measured.warm > goal {
             slow.push(format!("{language} {:?}, goal {goal:?}", measured.warm));
         }
@@ -131,21 +126,17 @@ struct Measured {
     linear_mib: f64,
     /// The resident memory of an instance that has run.
     instance_mib: f64,
-    /// The resident memory of a plugin whose code is unloaded and that has no instance.
-    idle_kib: f64,
 }
 
-async fn measure(wasm: Vec<u8>, idle: usize) -> Measured {
+async fn measure(wasm: Vec<u8>) -> Measured {
     let home = tempfile::tempdir().unwrap();
-    let cache = home.path().join("cache");
     let options = EngineOptions {
-        cache: Some(cache.clone()),
-        cache_bytes: u64::MAX,
+        cache: Some(home.path().join("cache")),
         ..EngineOptions::default()
     };
-    let engine = Engine::new(options.clone()).unwrap();
+    let engine = Engine::new(options).unwrap();
     let start = Instant::now();
-    let component = engine.load(wasm.clone().into()).await.unwrap();
+    let component = engine.load(wasm.into()).await.unwrap();
     let compilation = start.elapsed();
     let plugin = Plugin::new(&engine, component.clone(), Limits::default()).unwrap();
     let (nothing, settled) = (nothing(), settled());
@@ -163,9 +154,6 @@ async fn measure(wasm: Vec<u8>, idle: usize) -> Measured {
     let elsewhere = Plugin::new(&engine, component.clone(), limits).unwrap();
     let on_another_thread = median_call(&elsewhere, &settled).await;
     let (linear_mib, instance_mib) = instances(&engine, component, &settled).await;
-    drop((plugin, elsewhere, engine));
-
-    spread(&cache, &wasm, idle);
     Measured {
         compilation,
         first: median(first),
@@ -174,7 +162,6 @@ async fn measure(wasm: Vec<u8>, idle: usize) -> Measured {
         on_another_thread,
         linear_mib,
         instance_mib,
-        idle_kib: idle_plugins(options, &wasm, idle, &settled).await,
     }
 }
 
@@ -194,26 +181,6 @@ async fn instances(engine: &Engine, component: Component, settled: &Arc<Fake>) -
     let stats = first.stats();
     let linear = stats.memory as f64 / stats.live as f64 / 1024.0 / 1024.0;
     (linear, resident)
-}
-
-/// The resident memory of each of so many distinct plugins in KiB, after a call of each, while they are idle.
-async fn idle_plugins(
-    options: EngineOptions,
-    wasm: &[u8],
-    count: usize,
-    settled: &Arc<Fake>,
-) -> f64 {
-    let engine = Engine::new(options).unwrap();
-    let before = resident_mib();
-    let mut plugins = Vec::new();
-    for number in 0..count {
-        let component = engine.load(variant(wasm, number).into()).await.unwrap();
-        let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
-        call(&plugin, settled).await;
-        plugin.trim_idle(Duration::ZERO);
-        plugins.push(plugin);
-    }
-    (resident_mib() - before).max(0.0) * 1024.0 / count as f64
 }
 
 async fn median_call(plugin: &Plugin, imports: &Arc<Fake>) -> Duration {

@@ -19,23 +19,19 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             format!("a plugin alone, and beside each kind of fault, for {seconds} s each")
         }
         ("idle", Some(plugins)) => format!("{plugins} distinct plugins, one of them busy"),
-        (super::LANGUAGES, Some(plugins)) => {
-            format!("the greeters; the last column is the memory of each of {plugins} idle plugins")
-        }
+        (super::LANGUAGES, _) => "the greeters".into(),
         _ => "what a call costs".into(),
     }
 }
 
 /// The argument of the example: for `hostile`, the seconds for which it calls its victim beside each
-/// fault; for `idle` and `languages`, the number of idle plugins.
+/// fault; for `idle`, the number of plugins.
 fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
         ("hostile", Size::Whole) => Some(60),
         ("hostile", Size::Quick) => Some(1),
         ("idle", Size::Whole) => Some(1000),
         ("idle", Size::Quick) => Some(50),
-        (super::LANGUAGES, Size::Whole) => Some(100),
-        (super::LANGUAGES, Size::Quick) => Some(3),
         _ => None,
     }
 }

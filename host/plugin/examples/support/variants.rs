@@ -1,4 +1,4 @@
-//! Many distinct plugins with the same code, and the memory that they take.
+//! Many distinct plugins with the same code.
 
 use std::fs;
 use std::path::Path;
@@ -23,15 +23,4 @@ pub(crate) fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
     let mut section = vec![0, 1 + 1 + text.len() as u8, 1, b'n'];
     section.extend(text.as_bytes());
     [wasm, &section].concat()
-}
-
-/// The resident memory of this process (see proc(5)).
-pub(crate) fn resident_mib() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
-    kib / 1024.0
 }
