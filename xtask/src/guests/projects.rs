@@ -96,6 +96,15 @@ const GUESTS: &[Guest] = &[
             &[GO_SDK],
         )
     },
+    Guest {
+        is_large: true,
+        ..guest(
+            Go,
+            "controllerruntime-requests",
+            "tests/guests/controllerruntime",
+            &[GO_SDK],
+        )
+    },
     guest(
         Go,
         "conformance-go",

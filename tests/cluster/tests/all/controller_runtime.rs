@@ -5,15 +5,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, finish, guest, until, until_within};
-use flyball_controlplane::skip;
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use flyball_cluster_tests::{Cluster, Space, finish, guest, log_of, until, until_within};
+use flyball_controlplane::{Process, skip};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// How long a host may take to compile such a plugin, which is large, on a busy machine.
 const COMPILING: Duration = Duration::from_secs(300);
+
+/// The plugin of JobSet's controllers.
+const JOB_SET: &str = "controllerruntime-jobset";
+/// The plugin that logs the requests of its controller.
+const REQUESTS: &str = "controllerruntime-requests";
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -81,42 +86,187 @@ async fn labels_replica_sets(cluster: &Cluster, name: &str, component: PathBuf) 
     Ok(())
 }
 
+/// The steps of controller-runtime's own integration test of controllers, except for the last two. Those list a type that only
+/// the test has, and watch a further kind while the controller runs.
 #[tokio::test]
-#[ignore = "builds and compiles JobSet, which takes some minutes"]
-async fn job_set_creates_jobs_and_completes() -> Result<()> {
-    let name = "controllerruntime-jobset";
-    let Ok(component) = guest(name) else {
-        return skip("job_set_creates_jobs_and_completes", "Go is missing");
+#[ignore = "builds and compiles a large plugin, which takes a minute"]
+async fn a_controller_for_controller_runtime_gets_the_requests_that_its_own_test_expects()
+-> Result<()> {
+    let Ok(component) = guest(REQUESTS) else {
+        return skip(
+            "a_controller_for_controller_runtime_gets_the_requests_that_its_own_test_expects",
+            "Go is missing",
+        );
     };
     let cluster = Cluster::for_plugins().await?;
-    let result = job_set_completes(&cluster, name, component).await;
+    let result = gets_requests(&cluster, component).await;
     finish(cluster, [], result).await
 }
 
-/// The definition of the custom resource, from JobSet's Go module.
-fn definition(name: &str) -> Result<Value> {
-    let output = Command::new("go")
-        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/jobset"])
-        .current_dir(example(name))
-        .output()
-        .context("can't run `go`")?;
-    let folder = String::from_utf8(output.stdout)?;
-    let path =
-        Path::new(folder.trim()).join("config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml");
-    let text =
-        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-    Ok(serde_saphyr::from_str(&text)?)
+async fn gets_requests(cluster: &Cluster, component: PathBuf) -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/controllerruntime");
+    let policy = folder.join("policy.toml");
+    let mut host = start(cluster, REQUESTS, &policy, component).await?;
+    let log = host.log_path().to_owned();
+    let requests = async |count: usize, of: &str| {
+        until(&format!("{count} requests after {of}"), async || {
+            let log = std::fs::read_to_string(&log)?;
+            let seen = log.matches("reconciled true/deployment-name").count();
+            Ok(if seen == count {
+                Ok(())
+            } else {
+                Err(format!("there were {seen}"))
+            })
+        })
+        .await
+    };
+    // The namespace of the controller's predicate. Objects in another one cause no request.
+    let (space, other) = (
+        Space::create(cluster.client.clone(), "true").await?,
+        Space::create(cluster.client.clone(), "false").await?,
+    );
+    let labels = json!({"foo": "bar"});
+    let spec = json!({
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "nginx", "image": "nginx"}]},
+        },
+    });
+    let deployment = json!({"metadata": {"name": "deployment-name"}, "spec": spec});
+    other
+        .create_object::<Deployment>(deployment.clone())
+        .await?;
+    let created = space.create_object::<Deployment>(deployment).await?;
+    requests(1, "the creation").await?;
+    let labelled = json!({"metadata": {"labels": labels}});
+    space
+        .change::<Deployment>("deployment-name", labelled.clone())
+        .await?;
+    requests(2, "the update").await?;
+    let owner = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment-name",
+        "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+    });
+    let owned = json!({"metadata": {"name": "rs-name", "ownerReferences": [owner]}, "spec": spec});
+    space.create_object::<ReplicaSet>(owned).await?;
+    requests(3, "the creation of an owned object").await?;
+    space.change::<ReplicaSet>("rs-name", labelled).await?;
+    requests(4, "the update of an owned object").await?;
+    space.delete::<ReplicaSet>("rs-name").await?;
+    requests(5, "the deletion of an owned object").await?;
+    space.delete::<Deployment>("deployment-name").await?;
+    requests(6, "the deletion").await?;
+    let log = log_of(&host)?;
+    ensure!(
+        log.matches("reconciled ").count() == 6,
+        "there were other requests"
+    );
+    let status = host.stop().await?;
+    ensure!(status.success(), "the host ended with {status}");
+    Ok(())
 }
 
-async fn job_set_completes(cluster: &Cluster, name: &str, component: PathBuf) -> Result<()> {
-    cluster
-        .apply(&json!({"items": [definition(name)?]}).to_string())
-        .await?;
-    let policy = example(name).join("policy.toml");
-    cluster.apply_roles(&policy, &component).await?;
-    let plugins = cluster.folder_with("jobset-plugins", &[component])?;
-    let args = Cluster::plugins_alone(&plugins, &policy);
-    let mut host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;
+#[tokio::test]
+#[ignore = "builds and compiles JobSet, which takes some minutes"]
+async fn job_set_creates_jobs_and_completes() -> Result<()> {
+    let Ok(component) = guest(JOB_SET) else {
+        return skip("job_set_creates_jobs_and_completes", "Go is missing");
+    };
+    let cluster = Cluster::for_plugins().await?;
+    let result = job_set_completes(&cluster, component).await;
+    finish(cluster, [], result).await
+}
+
+#[tokio::test]
+#[ignore = "builds and compiles JobSet, and runs its suite, which takes some minutes"]
+async fn job_sets_own_suite_passes() -> Result<()> {
+    let Ok(component) = guest(JOB_SET) else {
+        return skip("job_sets_own_suite_passes", "Go is missing");
+    };
+    let cluster = Cluster::for_plugins().await?;
+    let result = suite_passes(&cluster, component).await;
+    finish(cluster, [], result).await
+}
+
+/// Runs the specs of JobSet's controllers, unedited, against a host with these controllers.
+async fn suite_passes(cluster: &Cluster, component: PathBuf) -> Result<()> {
+    let mut host = start_job_set(cluster, component).await?;
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobset");
+    let suite = cluster.folder_with(
+        "suite",
+        &[
+            ours.join("go.mod"),
+            ours.join("go.sum"),
+            ours.join("suite_test.go"),
+            job_set_module(&ours)?.join("test/integration/controller/jobset_controller_test.go"),
+        ],
+    )?;
+    let output = Command::new("go")
+        .current_dir(suite)
+        .env("KUBECONFIG", cluster.plane.kubeconfig_path())
+        .args(["test", "-count=1", "-timeout=60m", "-v", "."])
+        .args(["-args", "-ginkgo.no-color"])
+        .output()
+        .context("can't run `go test`")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() && text.contains("| 0 Failed | 0 Pending | 0 Skipped"),
+        "JobSet's suite fails with {}:\n{text}{errors}",
+        output.status
+    );
+    let status = host.stop().await?;
+    ensure!(status.success(), "the host ended with {status}");
+    Ok(())
+}
+
+/// JobSet's Go module, of the version that the Go module in this folder requires.
+fn job_set_module(folder: &Path) -> Result<PathBuf> {
+    let output = Command::new("go")
+        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/jobset"])
+        .current_dir(folder)
+        .output()
+        .context("can't run `go`")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "can't find JobSet: {errors}");
+    Ok(String::from_utf8(output.stdout)?.trim().into())
+}
+
+/// Starts a host with JobSet's controllers.
+async fn start_job_set(cluster: &Cluster, component: PathBuf) -> Result<Process> {
+    let definition = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml";
+    let definition = job_set_module(&example(JOB_SET))?.join(definition);
+    cluster.define(&definition).await?;
+    let policy = example(JOB_SET).join("policy.toml");
+    start(cluster, JOB_SET, &policy, component).await
+}
+
+/// Starts a host of the plugin's name, and waits until it runs the plugin.
+async fn start(
+    cluster: &Cluster,
+    name: &str,
+    policy: &Path,
+    component: PathBuf,
+) -> Result<Process> {
+    cluster.apply_roles(policy, &component).await?;
+    let plugins = cluster.folder_with("plugins", &[component])?;
+    let args = Cluster::plugins_alone(&plugins, policy);
+    let host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;
+    until_within(COMPILING, "the host runs the plugin", async || {
+        // The command fails until the host has created its socket.
+        let seen = cluster.plugin(name, name);
+        Ok(match &seen {
+            Ok(Some(status)) if status["state"] == "running" => Ok(()),
+            _ => Err(format!("{seen:?}")),
+        })
+    })
+    .await?;
+    Ok(host)
+}
+
+async fn job_set_completes(cluster: &Cluster, component: PathBuf) -> Result<()> {
+    let mut host = start_job_set(cluster, component).await?;
     let space = Space::create(cluster.client.clone(), "job-sets").await?;
     let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
     let sets: Api<DynamicObject> = Api::namespaced_with(
@@ -148,7 +298,7 @@ async fn job_set_completes(cluster: &Cluster, name: &str, component: PathBuf) ->
     .await?;
 
     let jobs = space.api::<Job>();
-    let found = until_within(COMPILING, "the JobSet has three Jobs", async || {
+    let found = until("the JobSet has three Jobs", async || {
         let found = jobs.list(&ListParams::default()).await?.items;
         Ok(if found.len() == 3 {
             Ok(found)
