@@ -47,6 +47,7 @@ const BUILT_INS: &[&str] = &[
     "bootstrapsigner",
     "tokencleaner",
     "podcertificatecleaner",
+    "podgroupprotection",
     "storageversiongc",
     "nodeipam",
     "nodelifecycle",

@@ -6,7 +6,7 @@ use flyball_sdk::prelude::*;
 use crate::pods::FINALIZER;
 use crate::settings::{KEYS, Settings};
 use crate::views::{HeldPod, Job, Pod, Presence};
-use crate::{metrics, orphans};
+use crate::{gang, metrics, orphans};
 
 /// The primary queue.
 pub const QUEUE: &str = "job";
@@ -24,8 +24,8 @@ pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJob
 ///
 /// The permissions are the subset of the ClusterRole that the controller uses. `update` on
 /// `finalizers` is for the OwnerReferencesPermissionEnforcement admission plugin, which guards
-/// `blockOwnerDeletion`.
-pub fn describe(settings: &Settings) -> Description {
+/// `blockOwnerDeletion`. Only with the feature gate of gangs does the API server serve what they need.
+pub fn describe(settings: &Settings, has_gangs: bool) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())
         .watch(other_changes_of_jobs(settings))
@@ -41,13 +41,19 @@ pub fn describe(settings: &Settings) -> Description {
         .allow_on(Job::KIND, "finalizers", ["update"])
         .concurrency(5)
         .feature_gate(MUTABLE_SCHEDULING, true)
+        .feature_gate(gang::GATE, false)
         .event_source("job-controller");
     let described = KEYS
         .iter()
         .fold(description, |description, (key, default, help)| {
             description.config(key, Some(default), help)
         });
-    metrics::declare(described)
+    let described = metrics::declare(described);
+    if has_gangs {
+        gang::describe(described)
+    } else {
+        described
+    }
 }
 
 /// A new job, a deleted one and a new spec are reconciled at once. The metadata is cached whole,

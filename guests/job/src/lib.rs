@@ -3,11 +3,12 @@
 //! `reconcile` names the steps, and the decision of each step is a pure function:
 //!
 //! 1. [`claim`] lists the job's pods, adopts orphans and releases pods that no longer match.
-//! 2. [`tally`] and [`indexes`] count them; [`observed`] holds all that the decisions depend on.
-//! 3. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`].
-//! 4. [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`]: if the job ends,
+//! 2. [`gang`] creates the Workload and the PodGroup of pods that are scheduled together.
+//! 3. [`tally`] and [`indexes`] count them; [`observed`] holds all that the decisions depend on.
+//! 4. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`].
+//! 5. [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`]: if the job ends,
 //!    its active pods are deleted. [`act`] writes them, with [`template`].
-//! 5. [`account`] and [`track`] count the pods that have ended in the status, each exactly once.
+//! 6. [`account`] and [`track`] count the pods that have ended in the status, each exactly once.
 //!
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
 //! server acknowledged. The only state between two calls is the memo's record of recent pod
@@ -19,6 +20,7 @@ pub mod backoff;
 pub mod claim;
 pub mod describe;
 pub mod failure_policy;
+pub mod gang;
 pub mod indexes;
 pub mod intervals;
 pub mod metrics;
@@ -55,12 +57,13 @@ export!(JobController);
 
 impl Controller for JobController {
     fn describe() -> Description {
-        describe::describe(&Settings::default())
+        describe::describe(&Settings::default(), false)
     }
 
     fn describe_configured(host: &Host) -> Description {
         // `reconcile` reports invalid settings.
-        describe::describe(&Settings::read(host).unwrap_or_default())
+        let settings = Settings::read(host).unwrap_or_default();
+        describe::describe(&settings, host.feature_enabled(gang::GATE))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -100,8 +103,8 @@ impl Controller for JobController {
 /// Reconciles a job that has not ended, and records the metrics of that reconcile.
 fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     let (mode, started) = (job.mode(), host.now());
-    let (action, result) = match read(host, &job) {
-        Ok((settings, pods)) => sync(host, job, &settings, &pods),
+    let (action, result) = match prepare(host, &job) {
+        Ok(prepared) => sync(host, job, &prepared),
         Err(error) => (plan::UNPLANNED, Err(error)),
     };
     let labels = [
@@ -118,9 +121,25 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     result
 }
 
-/// Reads the settings and claims the job's pods.
-fn read(host: &Host, job: &Job) -> Result<(Settings, Vec<Pod>), Error> {
-    Ok((Settings::read(host)?, claim::claim(host, job)?))
+/// What a reconcile starts with.
+struct Prepared {
+    settings: Settings,
+    /// The pods of the job.
+    pods: Vec<Pod>,
+    /// The PodGroup of the job's next pods.
+    group: Option<String>,
+}
+
+/// Reads the settings, claims the job's pods, and creates the PodGroup that its next pods will name.
+fn prepare(host: &Host, job: &Job) -> Result<Prepared, Error> {
+    let settings = Settings::read(host)?;
+    let pods = claim::claim(host, job)?;
+    let group = gang::ensure(host, job, &pods)?;
+    Ok(Prepared {
+        settings,
+        pods,
+        group,
+    })
 }
 
 /// Creates or deletes pods as the job requires and writes its status. Returns the metrics' label
@@ -128,15 +147,22 @@ fn read(host: &Host, job: &Job) -> Result<(Settings, Vec<Pod>), Error> {
 fn sync(
     host: &Host,
     mut job: Job,
-    settings: &Settings,
-    pods: &[Pod],
+    prepared: &Prepared,
 ) -> (&'static str, Result<Outcome, Error>) {
+    let Prepared {
+        settings,
+        pods,
+        group,
+    } = prepared;
     let (now, stored) = (host.now(), job.status.clone());
     if !job.suspend {
         job.status.start_time.get_or_insert(now.to_second());
     }
     let recalled: Record = host.memo().get(&job.meta.uid).unwrap_or_default();
-    let observed = Observed::of(&job, pods, recalled, settings, now);
+    let observed = Observed {
+        group: group.as_deref(),
+        ..Observed::of(&job, pods, recalled, settings, now)
+    };
 
     let verdict = verdict::judge(&observed);
     let is_ending = verdict.is_some();

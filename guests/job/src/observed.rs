@@ -16,6 +16,8 @@ pub struct Observed<'p> {
     pub tally: Tally<'p>,
     /// The state of its indexes; `None` unless it is an Indexed Job.
     pub indexes: Option<Indexes<'p>>,
+    /// The PodGroup that its next pods name, if it is a gang.
+    pub group: Option<&'p str>,
     /// The memo's record of pod failures.
     pub recalled: Record,
     /// The record with the pods that have ended since.
@@ -37,6 +39,7 @@ impl<'p> Observed<'p> {
             job,
             pods,
             indexes: job.is_indexed().then(|| Indexes::of(job, pods)),
+            group: None,
             record: recalled.after(&tally.new_succeeded, &tally.new_failed),
             recalled,
             tally,

@@ -13,7 +13,7 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const MAX_PREFIX: usize = 58;
 
 /// Returns the writes that create pods: one for each element of `numbers`, which holds the pods'
-/// indexes.
+/// indexes. Only an Indexed Job has a `group`, the PodGroup that its pods name.
 ///
 /// # Errors
 /// The template has no labels, so the selector could not match its pods.
@@ -21,6 +21,7 @@ pub fn creations(
     job: &Job,
     numbers: &[Option<i64>],
     indexes: Option<&Indexes>,
+    group: Option<&str>,
 ) -> Result<Vec<Write>, Error> {
     let mut template = job.template.clone();
     if !has_finalizer(&template.metadata.finalizers) {
@@ -43,6 +44,9 @@ pub fn creations(
             .into_iter()
             .flatten()
             .for_each(add_index_variable);
+    }
+    if let Some(group) = group {
+        spec["schedulingGroup"] = json!({"podGroupName": group});
     }
     let of_index = |index: i64| {
         spec["hostname"] = format!("{}-{index}", job.meta.name).into();

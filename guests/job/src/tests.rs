@@ -7,6 +7,7 @@ mod describe;
 mod ending;
 mod failure_policy;
 mod finished;
+mod gang;
 mod index_limits;
 mod indexed;
 mod large;

@@ -4,6 +4,7 @@ use flyball_sdk::condition;
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::{InitContainer, PodTemplate};
 use flyball_sdk::prelude::*;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// The value of `spec.managedBy` that names this controller.
@@ -367,6 +368,17 @@ impl Job {
         }
         let spec: Option<Spec> = self.template.spec.parse().ok().flatten();
         spec.and_then(|spec| spec.restart_policy).as_deref() == Some("OnFailure")
+    }
+
+    /// Whether the template sets the scheduling group of its pods.
+    pub fn sets_group(&self) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            scheduling_group: Option<IgnoredAny>,
+        }
+        let spec: Option<Spec> = self.template.spec.parse().ok().flatten();
+        spec.is_some_and(|spec| spec.scheduling_group.is_some())
     }
 
     /// The controller that manages it, if it isn't this one.

@@ -63,6 +63,7 @@ const FILES: &[(&str, &str)] = &[
         "podcertificatecleaner",
         "podcertificaterequest-cleaner-controller",
     ),
+    ("podgroupprotection", "podgroup-protection-controller"),
     (
         "storageversiongc",
         "storageversion-garbage-collector-controller",
@@ -180,6 +181,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "podcertificaterequest-cleaner-controller",
         include_str!("../policies/podcertificaterequest-cleaner-controller.toml"),
+    ),
+    (
+        "podgroup-protection-controller",
+        include_str!("../policies/podgroup-protection-controller.toml"),
     ),
     (
         "replicaset-controller",

@@ -127,10 +127,15 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
 }
 
 /// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its
-/// pods.
+/// pods. Or the hash of a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup.
 fn hash(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
-    let is_of_set = metadata["ownerReferences"][0]["kind"] == "DaemonSet";
+    let owner = &metadata["ownerReferences"][0]["kind"];
+    if owner == "Job" && (object["kind"] == "Workload" || object["kind"] == "PodGroup") {
+        let (_, hash) = metadata["name"].as_str()?.rsplit_once('-')?;
+        return Some(hash.to_owned());
+    }
+    let is_of_set = owner == "DaemonSet";
     let label = if is_of_set {
         "controller-revision-hash"
     } else {
@@ -269,6 +274,23 @@ mod tests {
         };
         assert_eq!(run("DaemonSet", "abc"), run("DaemonSet", "def"));
         assert_ne!(run("StatefulSet", "abc"), run("StatefulSet", "def"));
+    }
+
+    #[test]
+    fn the_hashes_in_names_of_workloads_and_groups_are_replaced_only_for_jobs() {
+        let run = |owner: &str, hashes: [&str; 2]| {
+            let [workload, group] = hashes;
+            let named = |kind: &str, name: String| {
+                json!({"kind": kind, "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}})
+            };
+            objects(vec![
+                named("Workload", format!("job-{workload}")),
+                named("PodGroup", format!("job-{workload}-job-pgt-0-{group}")),
+            ])
+        };
+        let (first, second) = (["abc", "xyz"], ["def", "uvw"]);
+        assert_eq!(run("Job", first), run("Job", second));
+        assert_ne!(run("JobSet", first), run("JobSet", second));
     }
 
     #[test]

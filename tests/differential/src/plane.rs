@@ -43,6 +43,7 @@ static PLANES: &[Plane] = &[
     NODES,
     TAINTS,
     DEVICE_TAINTS,
+    GANGS,
     SERVICES,
     AUTOSCALERS,
 ];
@@ -251,6 +252,22 @@ const DEVICE_TAINTS: Plane = Plane {
     apiserver_flags: &[
         "--feature-gates=DRADeviceTaintRules=true",
         "--runtime-config=resource.k8s.io/v1beta2=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind.
+const GANGS: Plane = Plane {
+    folders: &["podgroup-protection"],
+    controllers: &[
+        "garbage-collector-controller",
+        "job-controller",
+        "podgroup-protection-controller",
+    ],
+    flags: &["--feature-gates=GenericWorkload=true,WorkloadWithJob=true"],
+    apiserver_flags: &[
+        "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
     ],
     ..QUIET
 };

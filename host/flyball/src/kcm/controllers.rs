@@ -51,6 +51,7 @@ pub(crate) const GATES: &[(&str, &[&str])] = &[
         "podcertificaterequest-cleaner-controller",
         &["PodCertificateRequest"],
     ),
+    ("podgroup-protection-controller", &["GenericWorkload"]),
     (
         "storageversion-garbage-collector-controller",
         &["APIServerIdentity", "StorageVersionAPI"],
