@@ -13,7 +13,7 @@ use crate::core::{Core, Indexes};
 use crate::informer::Handle;
 use crate::reachability::Reachability;
 use crate::reflector::Reflector;
-use crate::{Informer, InformerStatus, Interest, Source};
+use crate::{Informer, InformerStatus, Interest, ListMode, Source};
 
 /// Creates informers and owns the tasks of their reflectors.
 pub struct InformerFactory {
@@ -23,6 +23,7 @@ pub struct InformerFactory {
 struct Shared {
     source: Arc<dyn Source>,
     reachability: Arc<Reachability>,
+    list_mode: ListMode,
     registry: Mutex<Registry>,
 }
 
@@ -50,15 +51,20 @@ pub(crate) struct Registration {
 
 impl InformerFactory {
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self::sharing(source, Arc::default())
+        Self::sharing(source, Arc::default(), ListMode::default())
     }
 
     /// A factory whose reflectors share what is known of the server's reachability with others.
-    pub fn sharing(source: Arc<dyn Source>, reachability: Arc<Reachability>) -> Self {
+    pub fn sharing(
+        source: Arc<dyn Source>,
+        reachability: Arc<Reachability>,
+        list_mode: ListMode,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 source,
                 reachability,
+                list_mode,
                 registry: Mutex::default(),
             }),
         }
@@ -153,12 +159,14 @@ impl InformerFactory {
             let Shared {
                 source,
                 reachability,
+                list_mode,
                 ..
             } = &*self.shared;
             let reflector = Reflector::new(
                 Arc::clone(&entry.core),
                 Arc::clone(source),
                 Arc::clone(reachability),
+                *list_mode,
             );
             entry.task = Some((stop, tokio::spawn(reflector.run(stopped))));
         }

@@ -53,6 +53,7 @@ pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
 pub use query::ListQuery;
 pub use reachability::Reachability;
+pub use reflector::ListMode;
 pub use resource::{ApiResource, PathSegmentError, Scope, Subresource};
 pub use response::ApiResponse;
 pub use source::{Get, KubeSource, Source, SourceError};

@@ -22,8 +22,19 @@ use lists::{PagedList, StreamedList};
 use recovery::AfterVerify;
 use watches::Watching;
 
+/// How lists are requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListMode {
+    /// Streamed at the start of a watch where the server supports that, otherwise in pages.
+    #[default]
+    Streamed,
+    /// Always in pages.
+    Paged,
+}
+
 /// Lists and watches for one informer.
 pub(crate) struct Reflector {
+    list_mode: ListMode,
     core: Arc<Core>,
     requests: Requests,
     reachability: Arc<Reachability>,
@@ -87,8 +98,10 @@ impl Reflector {
         core: Arc<Core>,
         source: Arc<dyn Source>,
         reachability: Arc<Reachability>,
+        list_mode: ListMode,
     ) -> Self {
         Self {
+            list_mode,
             requests: Requests::new(source, Arc::clone(&core)),
             core,
             reachability,

@@ -5,8 +5,8 @@ mod fake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake::{Server, interest, started};
-use flyball_cache::{Informer, ListQuery, Lister, OverlayWriter, Scope, View};
+use fake::{Server, interest, listing, started};
+use flyball_cache::{Informer, ListMode, ListQuery, Lister, OverlayWriter, Scope, View};
 use flyball_types::Mask;
 use flyball_types::description::DeltaType;
 use serde_json::json;
@@ -85,6 +85,20 @@ async fn pages_are_requested_from_a_server_that_does_not_stream_lists() {
         requests[4],
         "watch=true&allowWatchBookmarks=true&resourceVersion=107"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_list_is_streamed_if_the_mode_is_paged() {
+    let server = Server::new();
+    some_pods(&server, 2);
+    let (_factory, informer) = listing(&server, interest(&["spec"]), ListMode::Paged).await;
+    informer.synced().await;
+    sleep(Duration::from_millis(10)).await;
+    server.error_event(410, "Expired");
+    sleep(Duration::from_secs(60)).await;
+    let relist = "limit=500&resourceVersion=102&resourceVersionMatch=NotOlderThan";
+    let watch = "watch=true&allowWatchBookmarks=true&resourceVersion=102";
+    assert_eq!(server.requests(), ["limit=500", watch, relist, watch]);
 }
 
 #[tokio::test(start_paused = true)]

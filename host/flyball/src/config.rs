@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flyball_manager::ListMode;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
@@ -139,6 +140,14 @@ pub(crate) struct AutoscalingFlags {
 }
 
 impl RunConfig {
+    /// How the caches list, as the feature gate says.
+    pub(crate) fn list_mode(&self) -> ListMode {
+        match self.feature_gates.is_enabled("WatchListClient") {
+            true => ListMode::Streamed,
+            false => ListMode::Paged,
+        }
+    }
+
     /// Fails if a flag names a controller that is neither kube-controller-manager's nor one of
     /// these plugins.
     pub(crate) fn check_names(&self, plugins: &[String]) -> anyhow::Result<()> {

@@ -113,6 +113,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     })?;
     let options = Options {
         cluster: parts.cluster,
+        list_mode: config.list_mode(),
         holder_identity: holder_identity(),
         leader_election: leader_election(config, !parts.builtins.is_empty()),
         migration: migration(config),

@@ -43,5 +43,7 @@ pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Failure, Performance, Reconciled};
 pub use signer::{AuthorityError, KeyError, Signer};
 
+/// How the caches list.
+pub use flyball_cache::ListMode;
 /// The verbs that the host needs on what plugins watch.
 pub use flyball_cache::source::VERBS as WATCH_VERBS;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flyball_cache::ListMode;
 use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ use crate::plugins::{PluginOptions, Sources, Telemetry};
 pub struct Options {
     /// How the API server is reached.
     pub cluster: kube::Config,
+    pub list_mode: ListMode,
     /// Names this process in the User-Agent and in the lease: no other process ever has the same.
     pub holder_identity: String,
     /// How the process that acts is elected; none if this is the only one.
@@ -99,6 +101,7 @@ impl Manager {
     ) -> Result<Self, ManagerError> {
         let Options {
             cluster,
+            list_mode,
             holder_identity,
             leader_election,
             migration,
@@ -113,6 +116,7 @@ impl Manager {
         };
         let cluster = Cluster::new(
             &cluster,
+            list_mode,
             holder_identity,
             is_elected,
             migrated,

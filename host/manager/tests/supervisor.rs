@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_manager::{
-    AdminHandle, Grants, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
-    RollbackTo, Signer, Sources, Telemetry,
+    AdminHandle, Grants, ListMode, Manager, Options, PluginOptions, PluginState, PluginStatus,
+    RequestError, RollbackTo, Signer, Sources, Telemetry,
 };
 use flyball_plugin::{Engine, EngineOptions};
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
@@ -38,6 +38,7 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
     let options = Options {
         migration: None,
         cluster: kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")),
+        list_mode: ListMode::default(),
         holder_identity: "test".into(),
         leader_election: None,
         plugins: PluginOptions {

@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::recovery::{AfterVerify, ended_early};
 use super::watches::Watching;
-use super::{Reflector, State, watch_timeout};
+use super::{ListMode, Reflector, State, watch_timeout};
 use crate::decode::Event;
 use crate::stream::Events;
 use crate::{Object, Uid};
@@ -54,9 +54,10 @@ impl Reflector {
     pub(super) async fn list(&mut self, reset: bool, one_page: bool) -> State {
         let mask = self.core.wanted_mask();
         self.widen_at = None;
-        let pages_only = self
-            .pages_only_until
-            .is_some_and(|until| Instant::now() < until);
+        let pages_only = self.list_mode == ListMode::Paged
+            || self
+                .pages_only_until
+                .is_some_and(|until| Instant::now() < until);
         if pages_only || one_page {
             return State::Pages(PagedList {
                 objects: Vec::new(),

@@ -12,7 +12,9 @@ mod requests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flyball_cache::{ApiResource, Informer, InformerFactory, Interest, Scope, SourceError};
+use flyball_cache::{
+    ApiResource, Informer, InformerFactory, Interest, ListMode, Scope, SourceError,
+};
 use flyball_types::{Kind, LabelSelector, Mask};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -330,7 +332,17 @@ pub fn interest(fields: &[&str]) -> Interest {
 
 /// A factory and a running informer.
 pub async fn started(server: &Arc<Server>, interest: Interest) -> (InformerFactory, Informer) {
-    let factory = InformerFactory::new(Arc::new(Connection(Arc::clone(server))));
+    listing(server, interest, ListMode::default()).await
+}
+
+/// The same with a mode for lists.
+pub async fn listing(
+    server: &Arc<Server>,
+    interest: Interest,
+    list_mode: ListMode,
+) -> (InformerFactory, Informer) {
+    let source = Arc::new(Connection(Arc::clone(server)));
+    let factory = InformerFactory::sharing(source, Arc::default(), list_mode);
     let informer = factory.informer(interest);
     factory.start();
     (factory, informer)

@@ -306,6 +306,7 @@ fn unknown_gates(gates: &FeatureGates) -> Option<String> {
 mod tests {
     use std::net::SocketAddr;
 
+    use flyball_manager::ListMode;
     use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
 
     use super::*;
@@ -512,6 +513,17 @@ mod tests {
             "--feature-gates=WorkloadWithJob=false",
         ];
         assert!(error(&args).contains("does not exist in the emulated version 1.35"));
+    }
+
+    #[test]
+    fn lists_are_streamed_with_the_feature_gate() {
+        let mode = |args: &[&str]| read(args).list_mode();
+        assert_eq!(mode(&[]), ListMode::Streamed);
+        assert_eq!(
+            mode(&["--feature-gates=WatchListClient=false"]),
+            ListMode::Paged
+        );
+        assert_eq!(mode(&["--emulated-version=1.34"]), ListMode::Paged);
     }
 
     #[test]

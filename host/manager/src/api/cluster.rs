@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::connection::connect;
-use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, Reachability};
+use flyball_cache::{
+    Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability,
+};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::MetricsError;
 use tokio::sync::watch;
@@ -76,6 +78,7 @@ impl Cluster {
     /// held. The plugins in `migrated` have a lease of their own.
     pub(crate) fn new(
         config: &kube::Config,
+        list_mode: ListMode,
         holder_identity: String,
         is_elected: bool,
         migrated: Option<BTreeSet<String>>,
@@ -108,6 +111,7 @@ impl Cluster {
             factory: Arc::new(InformerFactory::sharing(
                 source.clone(),
                 reachability.clone(),
+                list_mode,
             )),
             discovery: Arc::new(Discovery::new(source)),
             connection: connect(config)?,
