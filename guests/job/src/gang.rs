@@ -104,7 +104,7 @@ fn workload(host: &Host, job: &Job, pods: &[Pod]) -> Result<Option<Workload>, Er
         .index(BY_JOB, &job.meta.name)
         .all()?;
     found.retain(|workload| workload.target.is_job());
-    if let [_, _, ..] = found.as_slice() {
+    if found.len() > 1 {
         error!(host, "{} Workloads refer to {}", found.len(), job.meta.key());
         return Ok(None);
     }

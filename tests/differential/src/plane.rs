@@ -256,7 +256,8 @@ const DEVICE_TAINTS: Plane = Plane {
     ..QUIET
 };
 
-/// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind.
+/// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind. Lists are requested in
+/// pages here, and streamed on all other planes.
 const GANGS: Plane = Plane {
     folders: &["podgroup-protection"],
     controllers: &[
@@ -264,7 +265,7 @@ const GANGS: Plane = Plane {
         "job-controller",
         "podgroup-protection-controller",
     ],
-    flags: &["--feature-gates=GenericWorkload=true,WorkloadWithJob=true"],
+    flags: &["--feature-gates=GenericWorkload=true,WatchListClient=false,WorkloadWithJob=true"],
     apiserver_flags: &[
         "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
         "--runtime-config=scheduling.k8s.io/v1alpha2=true",

@@ -52,9 +52,15 @@ pub(crate) const GATES: &[(&str, &[&str])] = &[
         &["PodCertificateRequest"],
     ),
     ("podgroup-protection-controller", &["GenericWorkload"]),
+    ("resourceclaim-controller", &["DynamicResourceAllocation"]),
+    ("service-cidr-controller", &["MultiCIDRServiceAllocator"]),
     (
         "storageversion-garbage-collector-controller",
         &["APIServerIdentity", "StorageVersionAPI"],
+    ),
+    (
+        "volumeattributesclass-protection-controller",
+        &["VolumeAttributesClass"],
     ),
 ];
 
