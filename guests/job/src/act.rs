@@ -123,7 +123,7 @@ fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
     let Observed { job, tally, .. } = observed;
     debug!(host, "too few pods, creating {}", numbers.len());
     let about = job.meta.reference(Job::KIND);
-    let creations = match template::creations(job, numbers, observed.indexes.as_ref(), observed.group) {
+    let creations = match template::creations(observed, numbers) {
         Ok(creations) => creations,
         Err(failure) => {
             return Done {

@@ -105,7 +105,12 @@ fn workload(host: &Host, job: &Job, pods: &[Pod]) -> Result<Option<Workload>, Er
         .all()?;
     found.retain(|workload| workload.target.is_job());
     if found.len() > 1 {
-        error!(host, "{} Workloads refer to {}", found.len(), job.meta.key());
+        error!(
+            host,
+            "{} Workloads refer to {}",
+            found.len(),
+            job.meta.key()
+        );
         return Ok(None);
     }
     let Some(workload) = found.pop() else {
@@ -113,8 +118,7 @@ fn workload(host: &Host, job: &Job, pods: &[Pod]) -> Result<Option<Workload>, Er
             .then(|| create_workload(host, job))
             .transpose();
     };
-    let is_usable =
-        workload.meta.is_controlled_by(&job.meta.uid) && workload.templates.len() == 1;
+    let is_usable = workload.meta.is_controlled_by(&job.meta.uid) && workload.templates.len() == 1;
     if !is_usable {
         debug!(
             host,

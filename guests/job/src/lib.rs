@@ -144,11 +144,7 @@ fn prepare(host: &Host, job: &Job) -> Result<Prepared, Error> {
 
 /// Creates or deletes pods as the job requires and writes its status. Returns the metrics' label
 /// for what was done to pods, and the outcome.
-fn sync(
-    host: &Host,
-    mut job: Job,
-    prepared: &Prepared,
-) -> (&'static str, Result<Outcome, Error>) {
+fn sync(host: &Host, mut job: Job, prepared: &Prepared) -> (&'static str, Result<Outcome, Error>) {
     let Prepared {
         settings,
         pods,

@@ -3,7 +3,7 @@
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
 
-use crate::indexes::Indexes;
+use crate::observed::Observed;
 use crate::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX, has_finalizer};
 use crate::views::Job;
 
@@ -13,22 +13,18 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const MAX_PREFIX: usize = 58;
 
 /// Returns the writes that create pods: one for each element of `numbers`, which holds the pods'
-/// indexes. Only an Indexed Job has a `group`, the PodGroup that its pods name.
+/// indexes.
 ///
 /// # Errors
 /// The template has no labels, so the selector could not match its pods.
-pub fn creations(
-    job: &Job,
-    numbers: &[Option<i64>],
-    indexes: Option<&Indexes>,
-    group: Option<&str>,
-) -> Result<Vec<Write>, Error> {
+pub fn creations(observed: &Observed, numbers: &[Option<i64>]) -> Result<Vec<Write>, Error> {
+    let job = observed.job;
     let mut template = job.template.clone();
     if !has_finalizer(&template.metadata.finalizers) {
         template.metadata.finalizers.push(FINALIZER.into());
     }
     let owner = job.meta.controller_reference(Job::KIND);
-    let Some(indexes) = indexes else {
+    let Some(indexes) = &observed.indexes else {
         if template.metadata.labels.is_empty() {
             return Err(Error::failed("unable to create pods, no labels"));
         }
@@ -45,7 +41,7 @@ pub fn creations(
             .flatten()
             .for_each(add_index_variable);
     }
-    if let Some(group) = group {
+    if let Some(group) = observed.group {
         spec["schedulingGroup"] = json!({"podGroupName": group});
     }
     let of_index = |index: i64| {

@@ -51,16 +51,13 @@ impl Controller for GroupProtection {
             .fields(&[GROUP_NAME])
             .when_at(&["metadata.uid", "status.phase"])
             .enqueue(Mapping::named(GROUP_NAME).on([DeltaType::Modified, DeltaType::Deleted]));
-        describe(
-            "podgroup-protection-controller",
-            env!("CARGO_PKG_VERSION"),
-        )
-        .watch(groups)
-        .watch(pods)
-        .index(MEMBERS, Pod::KIND, GROUP_NAME)
-        .queue("podgroupprotection")
-        .allow(PodGroup::KIND, ["get", "update"])
-        .concurrency(1)
+        describe("podgroup-protection-controller", env!("CARGO_PKG_VERSION"))
+            .watch(groups)
+            .watch(pods)
+            .index(MEMBERS, Pod::KIND, GROUP_NAME)
+            .queue("podgroupprotection")
+            .allow(PodGroup::KIND, ["get", "update"])
+            .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

@@ -33,11 +33,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
         "apis/policy/v1",
         "poddisruptionbudgets",
     ),
-    (
-        "PodGroup",
-        "apis/scheduling.k8s.io/v1alpha2",
-        "podgroups",
-    ),
+    ("PodGroup", "apis/scheduling.k8s.io/v1alpha2", "podgroups"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
     ("ResourceClaim", "apis/resource.k8s.io/v1", "resourceclaims"),
@@ -52,11 +48,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
     ("StatefulSet", "apis/apps/v1", "statefulsets"),
-    (
-        "Workload",
-        "apis/scheduling.k8s.io/v1alpha2",
-        "workloads",
-    ),
+    ("Workload", "apis/scheduling.k8s.io/v1alpha2", "workloads"),
 ];
 /// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[

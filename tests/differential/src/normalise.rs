@@ -280,9 +280,7 @@ mod tests {
     fn the_hashes_in_names_of_workloads_and_groups_are_replaced_only_for_jobs() {
         let run = |owner: &str, hashes: [&str; 2]| {
             let [workload, group] = hashes;
-            let named = |kind: &str, name: String| {
-                json!({"kind": kind, "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}})
-            };
+            let named = |kind: &str, name: String| json!({"kind": kind, "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}});
             objects(vec![
                 named("Workload", format!("job-{workload}")),
                 named("PodGroup", format!("job-{workload}-job-pgt-0-{group}")),

@@ -38,7 +38,7 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 21] = [
+const PLAYED_ALONE: [&str; 22] = [
     "bootstrap-signer/secret-changed",
     "certificatesigningrequest-approving/bootstrapped",
     "certificatesigningrequest-cleaner/denied",
@@ -53,6 +53,7 @@ const PLAYED_ALONE: [&str; 21] = [
     "namespace/custom-resources",
     "node-ipam/one-after-another",
     "node-lifecycle/evicted",
+    "podgroup-protection/completed",
     "resourceclaim/completed",
     "service-cidr/deleted",
     "serviceaccount/deleted-twice",

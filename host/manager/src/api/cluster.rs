@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::connection::connect;
-use flyball_cache::{
-    Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability,
-};
+use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::MetricsError;
 use tokio::sync::watch;
