@@ -58,7 +58,7 @@ impl Default for LeaderMigration {
     fn default() -> Self {
         Self {
             lease: "cloud-provider-extraction-migration".to_owned(),
-            leaders: Some(DEFAULT.map(|name| Leader::of_any(name)).into()),
+            leaders: Some(DEFAULT.map(Leader::of_any).into()),
         }
     }
 }
