@@ -1,14 +1,20 @@
-//! Embeds the templates, the SDKs and the world, so that a project can be created and built without a checkout.
+//! Embeds the templates, the SDKs and the world, so that a project can be created and built without a checkout. They are
+//! compressed together, because they are a fifth as large so. Assembles the WASI adapter, so that the binary needs no assembler.
 
 #[path = "src/ignored.rs"]
 mod ignored;
+#[path = "src/placeholder.rs"]
+mod placeholder;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ignored::is_ignored;
+use zstd_safe::{CompressionLevel, compress, compress_bound};
 
-/// Each constant, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
+const LEVEL: CompressionLevel = 12;
+
+/// Each table, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
 const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     ("WIT", "../../wit", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
@@ -44,7 +50,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
 
 fn main() {
     let crate_folder = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
-    let mut code = String::new();
+    let (mut code, mut contents) = (String::new(), Vec::new());
     for (name, folder, paths) in EMBEDDED {
         let folder = crate_folder
             .join(folder)
@@ -57,21 +63,65 @@ fn main() {
             collect(&path, &mut files);
         }
         files.sort();
-        writeln!(code, "pub(crate) const {name}: &[File] = &[").expect("a string");
+        writeln!(
+            code,
+            "pub(crate) static {name}: LazyLock<Vec<File>> = LazyLock::new(|| files({}, &[",
+            contents.len()
+        )
+        .expect("a string");
         for file in files {
             let relative = file.strip_prefix(&folder).expect("it is in the folder");
+            let content =
+                std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             writeln!(
                 code,
-                "    ({:?}, include_bytes!({:?})),",
+                "    ({:?}, {}),",
                 relative.display().to_string(),
-                file.display().to_string()
+                content.len()
             )
             .expect("a string");
+            contents.extend(content);
         }
-        code.push_str("];\n");
+        code.push_str("]));\n");
     }
+    let mut frame = Vec::with_capacity(compress_bound(contents.len()));
+    compress(&mut frame, &contents, LEVEL)
+        .unwrap_or_else(|code| panic!("zstd: {}", zstd_safe::get_error_name(code)));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("set by cargo"));
+    assemble_adapters(&out);
     std::fs::write(out.join("embedded.rs"), code).expect("the folder for outputs is writable");
+    std::fs::write(out.join("embedded.zst"), frame).expect("the folder for outputs is writable");
+}
+
+/// Assembles the WASI adapter: one that drops output, and one that writes it to the log from a buffer.
+fn assemble_adapters(out: &Path) {
+    println!("cargo::rerun-if-changed=src/deny.wat");
+    println!("cargo::rerun-if-changed=../../wit/world.wit");
+    let world = std::fs::read_to_string("../../wit/world.wit").expect("the world is readable");
+    let package = world
+        .lines()
+        .find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))
+        .and_then(|package| package.split_once('@'));
+    let (package, version) = package.expect("the world has a version");
+    let log = format!("{package}/log@{version}");
+    println!("cargo::rustc-env=ADAPTER_LOG={log}");
+    let function = "(func $log (param i32 i32 i32 i32 i32)";
+    let import = format!("(import \"{log}\" \"write\" {function}))");
+    for (name, log, buffer, size) in [
+        ("silent", format!("{function})"), 0, 0),
+        ("logging", import, placeholder::BUFFER, placeholder::SIZE),
+    ] {
+        let text = include_str!("src/deny.wat")
+            .replace("{{LOG}}", &log)
+            .replace("{{BUFFER}}", &buffer.to_string())
+            .replace("{{SIZE}}", &size.to_string());
+        let module = wat::parse_str(text).unwrap_or_else(|error| panic!("src/deny.wat: {error}"));
+        for number in [buffer, size].into_iter().filter(|number| *number > 0) {
+            placeholder::find(&module, number).expect("a placeholder is there once");
+        }
+        std::fs::write(out.join(format!("{name}.wasm")), module)
+            .expect("the folder for outputs is writable");
+    }
 }
 
 /// Adds a file, or all files in a folder.

@@ -1,56 +1,62 @@
-//! Generates the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names. The folder contains
-//! `<name>.wasm`, `<name>.cwasm` and `<name>.sha256` for each. Without the variable, the table is empty.
+//! Generates the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names, which
+//! `host/plugin/src/bin/precompile.rs` writes. Without the variable, the table is empty.
 
+use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed=FLYBALL_BUILTINS");
-    let mut table = String::from(
-        "/// The built-in controllers.\npub(crate) static BUILTINS: &[Builtin] = &[\n",
-    );
-    if let Some(folder) = env::var_os("FLYBALL_BUILTINS").filter(|folder| !folder.is_empty()) {
+    let folder = env::var_os("FLYBALL_BUILTINS").filter(|folder| !folder.is_empty());
+    let (mut shared, mut builtins) = (String::from("&[]"), String::new());
+    if let Some(folder) = folder {
         let folder = fs::canonicalize(&folder)
-            .map_err(|error| format!("FLYBALL_BUILTINS={folder:?}: {error}"))?;
-        println!("cargo::rerun-if-changed={}", folder.display());
-        for wasm in components(&folder)? {
-            let (cwasm, digest) = (wasm.with_extension("cwasm"), wasm.with_extension("sha256"));
-            for file in [&wasm, &cwasm, &digest] {
-                if !file.exists() {
-                    return Err(format!(
-                        "FLYBALL_BUILTINS has {}, but not {}",
-                        wasm.display(),
-                        file.display()
-                    )
-                    .into());
-                }
-                println!("cargo::rerun-if-changed={}", file.display());
-            }
-            let name = wasm.file_stem().unwrap_or_default().to_string_lossy();
-            writeln!(
-                table,
-                "    Builtin {{ name: {name:?}, digest: include_str!({digest:?}), wasm: include_bytes!({wasm:?}), \
-                 cwasm: include_bytes!({cwasm:?}) }},"
-            )?;
+            .map_err(|error| format!("FLYBALL_BUILTINS={}: {error}", folder.display()))?;
+        shared = embed(&folder, "shared")?;
+        let index = existing(folder.join("index"))?;
+        for line in fs::read_to_string(index)?.lines() {
+            writeln!(builtins, "    {},", entry(&folder, line)?)?;
         }
     }
-    table.push_str("];\n");
+    let table = format!(
+        "/// The frame of the code that built-in controllers share.\n\
+         pub(crate) static SHARED: &[u8] = {shared};\n\
+         /// The built-in controllers.\n\
+         pub(crate) static BUILTINS: &[Builtin] = &[\n{builtins}];\n"
+    );
     fs::write(Path::new(&env::var("OUT_DIR")?).join("builtins.rs"), table)?;
     Ok(())
 }
 
-fn components(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut components = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "wasm")
-        {
-            components.push(path);
-        }
+/// The entry of the table for a line of the index.
+fn entry(folder: &Path, line: &str) -> Result<String, Box<dyn Error>> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let (name, digest, size, part) = match words[..] {
+        [name, digest, size] => (
+            name,
+            digest,
+            size,
+            format!("Frame({})", embed(folder, name)?),
+        ),
+        [name, digest, size, start, end] => (name, digest, size, format!("Shared({start}, {end})")),
+        _ => return Err(format!("{}/index: not a line: {line}", folder.display()).into()),
+    };
+    Ok(format!(
+        "Builtin {{ name: {name:?}, digest: {digest:?}, size: {size}, part: Part::{part} }}"
+    ))
+}
+
+/// The expression that embeds a frame.
+fn embed(folder: &Path, name: &str) -> Result<String, Box<dyn Error>> {
+    let file = existing(folder.join(format!("{name}.zst")))?;
+    Ok(format!("include_bytes!({file:?})"))
+}
+
+fn existing(file: PathBuf) -> Result<PathBuf, Box<dyn Error>> {
+    if !file.exists() {
+        return Err(format!("FLYBALL_BUILTINS lacks {}", file.display()).into());
     }
-    components.sort();
-    Ok(components)
+    println!("cargo::rerun-if-changed={}", file.display());
+    Ok(file)
 }

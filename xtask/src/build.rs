@@ -1,14 +1,17 @@
 //! `cargo xtask build`: builds the guests, and the host with the built-in guests embedded and
 //! precompiled.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use flyball_controlplane::Assets;
 
 use crate::guests;
+use crate::machine::Architecture;
 use crate::run::{command, is_fresh, run, say, workspace};
+use crate::toolchain::{Toolchain, prepare_toolchain};
 
 /// The guests that are embedded in the host.
 const BUILT_INS: &[&str] = &[
@@ -99,22 +102,50 @@ impl Profile {
             Self::Production => "production",
         }
     }
+
+    /// The level of zstd for the compiled code of built-in guests. The highest takes a minute.
+    fn compression(self) -> &'static str {
+        match self {
+            Self::Release => "3",
+            Self::Production => "19",
+        }
+    }
 }
 
-/// Builds the guests in Rust and the host.
+/// Builds the guests in Rust and the host, for this machine.
 pub(crate) fn all(profile: Profile) -> Result<Built> {
+    all_for(profile, None)
+}
+
+/// Builds the guests in Rust and the host, for another architecture if one is given.
+pub(crate) fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built> {
     let start = Instant::now();
+    let toolchain = match foreign {
+        Some(architecture) => {
+            architecture.require_compiler()?;
+            prepare_toolchain(&architecture.target())?
+        }
+        None => Toolchain::Installed,
+    };
     say("step 1 of 4: building the guests");
     guests::build_guests()?;
-    let embedded = precompile()?;
+    let embedded = precompile(profile, foreign)?;
     let name = profile.name();
     say(&format!(
         "step 4 of 4: building the host with the profile {name}"
     ));
-    run(build_binary("flyball", profile).env(EMBEDDED, &embedded))?;
+    let mut cargo = build_binary(toolchain, "flyball", profile);
+    let mut folder = workspace().join("target");
+    if let Some(architecture) = foreign {
+        let target = architecture.target();
+        cargo.args(["--target", &target]);
+        architecture.set_linker(&mut cargo);
+        folder.push(target);
+    }
+    run(cargo.env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built {
-        host: workspace().join("target").join(name).join("flyball"),
+        host: folder.join(name).join("flyball"),
         embedded,
     })
 }
@@ -134,36 +165,62 @@ pub(crate) fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)>
     })
 }
 
-/// Compiles the built-in guests for this machine, and returns their folder.
-fn precompile() -> Result<PathBuf> {
+/// Compiles the built-in guests for all machines of an architecture, which is this machine's if no other is given, and
+/// compresses their code. Returns the folder that the host's build reads.
+fn precompile(profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf> {
     say("step 2 of 4: building the compiler of the guests");
-    run(&mut build_binary("precompile", Profile::Release))?;
+    let mut cargo = build_binary(Toolchain::Installed, "precompile", Profile::Release);
+    if foreign.is_some() {
+        cargo.args(["--features", "flyball-plugin/other-architectures"]);
+    }
+    run(&mut cargo)?;
     let compiler = workspace().join("target/release/precompile");
-    let folder = workspace().join("target/guests/built-in");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("can't create {}", folder.display()))?;
-    let is_stale = |source: &PathBuf| {
-        !is_fresh(
-            &folder.join(source.file_name().unwrap_or_default()),
-            &[source, &compiler],
-        )
-    };
+    let architecture = foreign.map_or(std::env::consts::ARCH, Architecture::name);
+    let codes = workspace()
+        .join("target/guests/built-in")
+        .join(architecture);
+    let level = profile.compression();
+    let packed = codes.join(format!("packed-{level}"));
+    std::fs::create_dir_all(&packed)
+        .with_context(|| format!("can't create {}", packed.display()))?;
+    let code = |name: &str| codes.join(format!("{name}.cwasm"));
+    let is_stale = |name: &&&str| !is_fresh(&code(name), &[&component(name), &compiler]);
     let stale: Vec<PathBuf> = BUILT_INS
         .iter()
-        .map(|name| component(name))
         .filter(is_stale)
+        .map(|name| component(name))
         .collect();
-    say("step 3 of 4: compiling the guests for this machine");
+    say(&format!(
+        "step 3 of 4: compiling the guests for {architecture}"
+    ));
     if !stale.is_empty() {
-        run(command(&compiler).arg(&folder).args(stale))?;
+        let mut compile = command(&compiler);
+        compile.args(["compile", architecture]).arg(&codes);
+        run(compile.args(stale))?;
     }
-    Ok(folder)
+    let mut sources: Vec<PathBuf> = BUILT_INS.iter().map(|name| code(name)).collect();
+    sources.push(compiler.clone());
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    let index = packed.join("index");
+    if !is_fresh(&index, &sources) || !lists_all(&index) {
+        let mut pack = command(&compiler);
+        pack.args(["pack", level]).arg(&codes).arg(&packed);
+        run(pack.args(BUILT_INS.iter().map(|name| component(name))))?;
+    }
+    Ok(packed)
+}
+
+/// Whether the index of the compressed code has all built-in guests, and no other.
+fn lists_all(index: &Path) -> bool {
+    let lines = std::fs::read_to_string(index).unwrap_or_default();
+    let names = lines.lines().map(|line| line.split(' ').next());
+    names.eq(BUILT_INS.iter().map(|name| Some(*name)))
 }
 
 /// The command that builds one binary with the features of the whole workspace. The tests are built
 /// with the same features, so dependencies are compiled once.
-fn build_binary(name: &str, profile: Profile) -> std::process::Command {
-    let mut cargo = command("cargo");
+fn build_binary(toolchain: Toolchain, name: &str, profile: Profile) -> Command {
+    let mut cargo = toolchain.cargo();
     cargo.args(["build", "--workspace", "--bin", name]);
     cargo.args(["--profile", profile.name()]);
     cargo

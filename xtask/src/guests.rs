@@ -91,7 +91,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
 
 /// Builds the guests in Rust in one run of cargo, so that shared dependencies are compiled once.
 pub(crate) fn build_guests() -> Result<Vec<Built>> {
-    let toolchain = prepare_toolchain()?;
+    let toolchain = prepare_toolchain(TARGET)?;
     let packages = guest_packages()?;
     say(&format!("building {}", packages.join(", ")));
     let mut cargo = toolchain.cargo();

@@ -2,24 +2,28 @@
 
 #[cfg(test)]
 mod architecture;
-mod bench;
 mod build;
 mod demo;
-mod differential;
 mod dist;
 mod docs;
 mod failures;
 mod fuzz;
 mod guests;
+mod machine;
 mod prerequisites;
 mod release;
 mod run;
 mod test;
 mod toolchain;
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
+use anyhow::{Result, anyhow};
 use clap::Parser;
+
+use crate::run::{command, run, workspace};
 
 /// Builds, tests, demonstrates and measures Flyball.
 #[derive(Parser)]
@@ -34,10 +38,41 @@ enum Command {
     Dist(dist::Arguments),
     Test(test::Arguments),
     Demo(demo::Arguments),
-    Differential(differential::Arguments),
-    Bench(bench::Arguments),
+    /// Play scenarios under Flyball, and compare the results with those of the stock kube-controller-manager
+    #[command(disable_help_flag = true)]
+    Differential(Passed),
+    /// Measure Flyball and the stock kube-controller-manager
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
     Fuzz(fuzz::Arguments),
     Guests(guests::Arguments),
+}
+
+/// Arguments for another program.
+#[derive(clap::Args)]
+struct Passed {
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    arguments: Vec<OsString>,
+}
+
+/// Builds the program that measures, and continues as it.
+fn measure(task: &str, passed: &Passed) -> Result<()> {
+    let mut build = command("cargo");
+    run(build.args([
+        "build",
+        "--release",
+        "--workspace",
+        "--bin",
+        "xtask-measure",
+    ]))?;
+    let program = workspace().join("target/release/xtask-measure");
+    let mut measure = command(&program);
+    let error = measure.arg(task).args(&passed.arguments).exec();
+    Err(anyhow!("can't run {}: {error}", program.display()))
 }
 
 fn main() -> ExitCode {
@@ -50,8 +85,8 @@ fn main() -> ExitCode {
         Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Differential(arguments) => differential::run(&arguments),
-        Command::Bench(arguments) => bench::measure(&arguments),
+        Command::Differential(arguments) => measure("differential", &arguments),
+        Command::Bench(arguments) => measure("bench", &arguments),
         Command::Fuzz(arguments) => fuzz::feed(&arguments),
         Command::Guests(arguments) => guests::build(&arguments.languages),
     };
@@ -73,6 +108,36 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Command::command().debug_assert();
+    }
+
+    /// Whoever builds or tries Flyball for the first time waits for what xtask builds on.
+    #[test]
+    fn xtask_builds_on_neither_the_engine_nor_the_differential_suite() {
+        let tree = run::output(command("cargo").args([
+            "tree",
+            "--locked",
+            "--package=xtask",
+            "--edges=normal,build",
+            "--prefix=none",
+        ]));
+        let tree = tree.expect("`cargo tree` succeeds");
+        let is_built = |name: &str| {
+            tree.lines()
+                .any(|line| line.split(' ').next() == Some(name))
+        };
+        assert!(is_built("xtask") && is_built("flyball-author"), "{tree}");
+        for name in ["wasmtime", "flyball-differential", "flyball-cluster-tests"] {
+            assert!(!is_built(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn options_of_benchmarks_are_passed_on() {
+        let Command::Bench(passed) = Command::parse_from(["xtask", "bench", "--help", "--quick"])
+        else {
+            panic!("another command");
+        };
+        assert_eq!(passed.arguments, ["--help", "--quick"]);
     }
 
     #[test]

@@ -6,19 +6,28 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::build::{self, Profile};
+use crate::machine::Architecture;
 use crate::run::{command, run, say, workspace};
 
-/// Builds the host and writes it to `target/dist`. Returns its path.
+/// Builds the host for this machine, and writes it to `target/dist`. Returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    let built = build::all(Profile::Production)?;
-    let folder = workspace().join("target/dist");
-    std::fs::create_dir_all(&folder)
+    build_for(None, &workspace().join("target/dist"))
+}
+
+/// Builds the host, for another architecture if one is given, and writes it to a folder. Returns its path.
+pub(crate) fn build_for(foreign: Option<Architecture>, folder: &Path) -> Result<PathBuf> {
+    let built = build::all_for(Profile::Production, foreign)?;
+    std::fs::create_dir_all(folder)
         .with_context(|| format!("can't create {}", folder.display()))?;
     let binary = folder.join("flyball");
-    let symbols = separate(&built.host, &binary)?;
-    let size = |path: &Path| std::fs::metadata(path).map(|file| file.len() / 1_000_000);
+    let objcopy = match foreign {
+        Some(architecture) => architecture.program("objcopy"),
+        None => "objcopy".to_owned(),
+    };
+    let symbols = separate(&objcopy, &built.host, &binary)?;
+    let size = |path: &Path| std::fs::metadata(path).map(|file| file.len() as f64 / 1e6);
     say(&format!(
-        "{} has {} MB; its symbols are in {}, {} MB",
+        "{} has {:.1} MB; its symbols are in {}, {:.1} MB",
         binary.display(),
         size(&binary)?,
         symbols.display(),
@@ -28,16 +37,17 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 /// Copies a binary without its symbols, and writes them to a file with the extension `debug` beside the copy. The copy
-/// names that file, so that profilers and debuggers find it. Returns its path.
-pub(crate) fn separate(from: &Path, to: &Path) -> Result<PathBuf> {
+/// names that file, so that profilers and debuggers find it. `objcopy` is that of the binary's architecture. Returns the path of
+/// the file.
+pub(crate) fn separate(objcopy: &str, from: &Path, to: &Path) -> Result<PathBuf> {
     let symbols = to.with_extension("debug");
-    run(command("objcopy")
+    run(command(objcopy)
         .arg("--only-keep-debug")
         .arg(from)
         .arg(&symbols))?;
     let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
     link.push(&symbols);
-    run(command("objcopy")
+    run(command(objcopy)
         .arg("--strip-all")
         .arg(link)
         .arg(from)
@@ -53,7 +63,7 @@ mod tests {
     fn a_binary_runs_without_its_symbols_and_is_smaller() {
         let folder = tempfile::tempdir().unwrap();
         let (own, copy) = (std::env::current_exe().unwrap(), folder.path().join("copy"));
-        let symbols = separate(&own, &copy).unwrap();
+        let symbols = separate("objcopy", &own, &copy).unwrap();
         let size = |path: &Path| std::fs::metadata(path).unwrap().len();
         assert!(size(&copy) < size(&own));
         assert!(size(&symbols) > 0);

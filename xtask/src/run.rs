@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").is_file())
         .expect("xtask is in a folder of the workspace")
         .to_owned()
 }

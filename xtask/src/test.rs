@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use flyball_author::tools::require;
-use flyball_cluster_tests::FULL;
-use flyball_controlplane::SKIPPED_FILE;
+use flyball_controlplane::{FULL, SKIPPED_FILE};
 
 use crate::failures::Failures;
 use crate::prerequisites::{c_compiler, go, python};

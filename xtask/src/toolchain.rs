@@ -1,5 +1,5 @@
-//! Rust's standard library for guests: from rustup if its server can be reached, otherwise built
-//! once from Debian's packages.
+//! Rust's standard library for guests, and for hosts of other architectures: from rustup if its server can be reached, otherwise
+//! built once from Debian's packages.
 //!
 //! On a user's machine nothing is installed as root: an error names the missing packages and the
 //! command that installs them. Packages are installed here only in continuous integration (`CI` is
@@ -39,7 +39,7 @@ const C_PACKAGES: [&str; 4] = [
 /// Time limit, in seconds, for rustup to reach its server and download 20 MB.
 const RUSTUP_LIMIT: u32 = 120;
 
-/// A toolchain that compiles guests.
+/// A toolchain that compiles for another target than this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
     /// The toolchain in use, which has the target.
@@ -58,24 +58,25 @@ impl Toolchain {
     }
 }
 
-/// Finds a toolchain that compiles guests, or prepares one.
-pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
-    if has_target(&[], TARGET) {
+/// Finds a toolchain that compiles for a target, or prepares one.
+pub(crate) fn prepare_toolchain(target: &str) -> Result<Toolchain> {
+    if has_target(&[], target) {
         return Ok(Toolchain::Installed);
     }
-    if has_target(&[&format!("+{LINKED}")], TARGET) {
+    if has_target(&[&format!("+{LINKED}")], target) {
         return Ok(Toolchain::Linked);
     }
-    if add_target(TARGET) {
+    if add_target(target) {
         return Ok(Toolchain::Installed);
     }
     say(
         "rustup can't reach its server: building the standard library from Debian's packages (about two minutes)",
     );
-    build_toolchain().context("can't build the standard library for wasm")?;
+    build_toolchain(target)
+        .with_context(|| format!("can't build the standard library for {target}"))?;
     ensure!(
-        has_target(&[&format!("+{LINKED}")], TARGET),
-        "the toolchain {LINKED} was built but lacks the target {TARGET}"
+        has_target(&[&format!("+{LINKED}")], target),
+        "the toolchain {LINKED} was built but lacks the target {target}"
     );
     Ok(Toolchain::Linked)
 }
@@ -129,9 +130,26 @@ fn has_target(toolchain: &[&str], target: &str) -> bool {
     })
 }
 
-fn build_toolchain() -> Result<()> {
-    install_packages()?;
+/// Builds the standard library for a target, and adds it to the linked toolchain.
+fn build_toolchain(target: &str) -> Result<()> {
+    install_packages(target)?;
     let home = toolchain_home()?;
+    let libraries = build_std(target)?;
+    let is_linked = output(command("rustc").arg(format!("+{LINKED}")).arg("-vV")).is_some();
+    if !is_linked && home.exists() {
+        std::fs::remove_dir_all(&home)?;
+    }
+    copy_libraries(
+        &libraries,
+        &home.join("lib/rustlib").join(target).join("lib"),
+    )?;
+    if is_linked {
+        return Ok(());
+    }
+    say(&format!(
+        "linking the toolchain {LINKED} to {}",
+        home.display()
+    ));
     let host = output(command("/usr/bin/rustc").arg("-vV"))
         .and_then(|text| {
             Some(
@@ -141,18 +159,6 @@ fn build_toolchain() -> Result<()> {
             )
         })
         .context("can't read the host triple from `/usr/bin/rustc -vV`")?;
-    if home.exists() {
-        std::fs::remove_dir_all(&home)?;
-    }
-    let libraries = build_std()?;
-    say(&format!(
-        "linking the toolchain {LINKED} to {}",
-        home.display()
-    ));
-    copy_libraries(
-        &libraries,
-        &home.join("lib/rustlib").join(TARGET).join("lib"),
-    )?;
     link_host(&home, &host)?;
     run(command("rustup")
         .args(["toolchain", "link", LINKED])
@@ -161,11 +167,11 @@ fn build_toolchain() -> Result<()> {
 
 /// Installs the missing packages in continuous integration. Elsewhere, fails with the command that
 /// installs them.
-fn install_packages() -> Result<()> {
+fn install_packages(target: &str) -> Result<()> {
     let missing = missing(&PACKAGES);
     ensure!(
         missing.is_empty() || is_ci(),
-        "the target {TARGET} is missing. Either run `rustup target add {TARGET}` where rustup can reach its server, or, on \
+        "the target {target} is missing. Either run `rustup target add {target}` where rustup can reach its server, or, on \
          Debian, run `sudo apt-get install --no-install-recommends {}` and this command again",
         missing.join(" ")
     );
@@ -228,33 +234,40 @@ fn toolchain_home() -> Result<PathBuf> {
 }
 
 /// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode
-/// is embedded, so that guests can be optimised together with it.
-fn build_std() -> Result<PathBuf> {
+/// is embedded, so that code can be optimised together with it.
+fn build_std(target: &str) -> Result<PathBuf> {
+    // Guests abort on a panic. The host catches them.
+    let (panic, crates) = match target == TARGET {
+        true => ("abort", "std,panic_abort,proc_macro"),
+        false => ("unwind", "std,panic_unwind,panic_abort,proc_macro"),
+    };
     let work = crate::run::workspace().join("target/guests/std");
     let source = work.join("empty/src");
     std::fs::create_dir_all(&source)?;
     std::fs::write(source.join("lib.rs"), "")?;
-    let manifest = "[package]\nname = \"empty\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
-                    [profile.release]\npanic = \"abort\"\ndebug = 0\n";
+    let manifest = format!(
+        "[package]\nname = \"empty\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
+         [profile.release]\npanic = \"{panic}\"\ndebug = 0\n"
+    );
     std::fs::write(work.join("empty/Cargo.toml"), manifest)?;
-    say("building the standard library");
+    say(&format!("building the standard library for {target}"));
     let mut cargo = command("/usr/bin/cargo");
     cargo.current_dir(work.join("empty")).args([
         "build",
         "--release",
         "--target",
-        TARGET,
+        target,
         "--target-dir",
     ]);
     cargo
         .arg(work.join("out"))
-        .arg("-Zbuild-std=std,panic_abort,proc_macro");
+        .arg(format!("-Zbuild-std={crates}"));
     cargo
         .env("RUSTC", "/usr/bin/rustc")
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", "-Cembed-bitcode=yes");
     run(&mut cargo)?;
-    Ok(work.join("out").join(TARGET).join("release/deps"))
+    Ok(work.join("out").join(target).join("release/deps"))
 }
 
 fn copy_libraries(from: &Path, to: &Path) -> Result<()> {

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
+use crate::placeholder;
+
 /// The world that guests are compiled against.
 pub const WORLD: &str = "controller";
 /// The prefix of the interfaces of the world.
@@ -15,8 +17,11 @@ pub const WORLD_ALONE: [&str; 1] = ["flyball:controller/"];
 pub const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
 /// The interface of the world that output is written to.
 const LOG: &str = "log";
-/// Implements the functions of WASI preview 1 without WASI.
-const DENY: &str = include_str!("deny.wat");
+/// The same, with the package and the version of the world.
+const ADAPTER_LOG: &str = env!("ADAPTER_LOG");
+/// Implement the functions of WASI preview 1 without WASI: assembled from `deny.wat`. The first drops output.
+const SILENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/silent.wasm"));
+const LOGGING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/logging.wasm"));
 
 /// Encodes a core module in which the bindings have recorded the world. Returns a component unchanged.
 pub fn component(module: &[u8]) -> Result<Vec<u8>> {
@@ -42,8 +47,13 @@ pub fn component_of_wasi(
     let world = resolve.select_world(&[package], Some(WORLD))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     let log = resolve.packages[package].name.interface_id(LOG);
-    let mut adapter = wat::parse_str(adapter(&log, buffer.clone()))?;
+    let mut adapter = adapter(buffer.clone())?;
     if buffer.is_some() {
+        ensure!(
+            log == ADAPTER_LOG,
+            "the world in {} has the interface {log}, and this program builds for {ADAPTER_LOG}: use the SDK of its version",
+            wit.display()
+        );
         let text = format!("package flyball:adapter;\nworld adapter {{ import {log}; }}");
         let package = resolve.push_str("adapter.wit", &text)?;
         let world = resolve.select_world(&[package], Some("adapter"))?;
@@ -57,17 +67,23 @@ pub fn component_of_wasi(
         .encode()
 }
 
-/// Returns the text of the adapter. Without a buffer, it drops output and imports nothing.
-fn adapter(log: &str, buffer: Option<Range<u32>>) -> String {
-    let function = "(func $log (param i32 i32 i32 i32 i32)";
-    let function = match buffer {
-        Some(_) => format!("(import \"{log}\" \"write\" {function}))"),
-        None => format!("{function})"),
+/// Returns the adapter. Without a buffer, it drops output and imports nothing.
+fn adapter(buffer: Option<Range<u32>>) -> Result<Vec<u8>> {
+    let Some(buffer) = buffer else {
+        return Ok(SILENT.to_owned());
     };
-    let buffer = buffer.unwrap_or_default();
-    DENY.replace("{{LOG}}", &function)
-        .replace("{{BUFFER}}", &buffer.start.to_string())
-        .replace("{{SIZE}}", &buffer.len().to_string())
+    let mut adapter = LOGGING.to_owned();
+    let size = buffer.end.saturating_sub(buffer.start);
+    for (placeholder, number) in [
+        (placeholder::BUFFER, buffer.start),
+        (placeholder::SIZE, size),
+    ] {
+        ensure!(number < 1 << 31, "the buffer {buffer:?} is out of range");
+        let at = placeholder::find(&adapter, placeholder)
+            .context("the adapter has no place for the buffer")?;
+        adapter[at..at + 5].copy_from_slice(&placeholder::leb128(number));
+    }
+    Ok(adapter)
 }
 
 /// Checks that a component imports only interfaces with these prefixes.
@@ -101,14 +117,44 @@ mod tests {
         path_open path_readlink path_remove_directory path_rename path_symlink path_unlink_file poll_oneoff proc_exit \
         proc_raise random_get sched_yield sock_accept sock_recv sock_send sock_shutdown";
 
+    const DENY: &str = include_str!("deny.wat");
+
     #[test]
     fn the_adapter_has_every_function_of_wasi() {
         for name in FUNCTIONS.split_whitespace() {
             let export = format!("(export \"{name}\")");
             assert_eq!(DENY.matches(&export).count(), 1, "{name}");
         }
-        for buffer in [None, Some(4096..8192)] {
-            wat::parse_str(adapter("flyball:controller/log", buffer)).expect("it is valid");
+    }
+
+    /// The values of the adapter's immutable globals, if it is valid.
+    fn constants(adapter: &[u8]) -> Vec<i32> {
+        wasmparser::validate(adapter).expect("it is valid");
+        let mut constants = Vec::new();
+        for payload in wasmparser::Parser::new(0).parse_all(adapter) {
+            if let wasmparser::Payload::GlobalSection(globals) = payload.unwrap() {
+                for global in globals.into_iter().map(Result::unwrap) {
+                    let first = global.init_expr.get_operators_reader().read().unwrap();
+                    if let (false, wasmparser::Operator::I32Const { value }) =
+                        (global.ty.mutable, first)
+                    {
+                        constants.push(value);
+                    }
+                }
+            }
         }
+        constants
+    }
+
+    #[test]
+    fn the_adapter_has_the_buffer_that_it_is_given() {
+        assert_eq!(constants(&adapter(None).unwrap()), [0, 0]);
+        for (start, end) in [(4096, 8192), (0, 1), (0x7f00_0000, 0x7fff_ffff)] {
+            let adapter = adapter(Some(start..end)).unwrap();
+            let expected = [start, end - start].map(|number| number as i32);
+            assert_eq!(constants(&adapter), expected);
+        }
+        let error = adapter(Some(0x8000_0000..0x8000_0001)).unwrap_err();
+        assert!(error.to_string().contains("out of range"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ mod embedded;
 mod ignored;
 mod languages;
 mod new;
+mod placeholder;
 mod project;
 mod sources;
 pub mod tools;

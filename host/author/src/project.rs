@@ -65,7 +65,7 @@ impl Project {
         let support = self.language.support();
         self.check_tools()?;
         let wit = work.join("wit");
-        embedded::write_all(embedded::WIT, &wit)?;
+        embedded::write_all(&embedded::WIT, &wit)?;
         support.compile(self, &wit, work)
     }
 }

@@ -1,18 +1,19 @@
 //! The built-in controllers and their policies. Each is granted what RBAC grants its counterpart in
 //! kube-controller-manager.
 
+use flyball_plugin::Part;
+
 /// A built-in controller.
 #[derive(Debug)]
 pub(crate) struct Builtin {
     /// The stem of its file names: a name of the controller, or one from [`FILES`].
     pub(crate) name: &'static str,
-    /// The component's SHA-256, in hex. It is computed at build time, because hashing at each start would read the
-    /// whole component into memory.
+    /// The component's SHA-256, in hex.
     pub(crate) digest: &'static str,
-    /// The component.
-    pub(crate) wasm: &'static [u8],
-    /// The component, precompiled for the machine that built the binary.
-    pub(crate) cwasm: &'static [u8],
+    /// The size of the component, in bytes.
+    pub(crate) size: usize,
+    /// Where its compiled code is.
+    pub(crate) part: Part,
 }
 
 /// The controller that `--enable-garbage-collector` switches off.
@@ -282,8 +283,8 @@ mod tests {
             Builtin {
                 name,
                 digest: "",
-                wasm: &[],
-                cwasm: &[],
+                size: 0,
+                part: Part::Frame(&[]),
             }
             .canonical_name()
         };

@@ -10,12 +10,14 @@ use flyball_manager::policy::Policy;
 use flyball_manager::{
     BuiltIn, Grants, LeaderElection, Manager, Migration, Options, PluginOptions, Sources, Telemetry,
 };
-use flyball_plugin::{Compiler, CompilerProcess, Engine, EngineOptions, Precompiled};
+use flyball_plugin::{
+    Compiler, CompilerProcess, Engine, EngineOptions, Packed, Precompiled, SharedCode,
+};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
-use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, POLICIES};
+use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, POLICIES, SHARED};
 use crate::config::RunConfig;
 use crate::kcm;
 use crate::kcm::controllers::canonical;
@@ -49,26 +51,19 @@ pub(crate) struct Parts {
 /// Runs the controllers until `shutdown`. Fails if they can't start or can't continue.
 pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let config = &parts.config;
-    let builtins: Vec<BuiltIn> = parts
-        .builtins
-        .iter()
-        .map(|builtin| {
-            let Builtin {
-                digest,
-                wasm,
-                cwasm,
-                ..
-            } = *builtin;
-            BuiltIn {
-                name: builtin.canonical_name(),
-                code: Precompiled {
-                    digest,
-                    wasm,
-                    cwasm,
-                },
-            }
-        })
-        .collect();
+    let shared = SharedCode::new(SHARED);
+    let embedded = |builtin: &&'static Builtin| BuiltIn {
+        name: builtin.canonical_name(),
+        component: Precompiled {
+            digest: builtin.digest,
+            size: builtin.size,
+            code: Packed {
+                shared: shared.clone(),
+                part: builtin.part,
+            },
+        },
+    };
+    let builtins: Vec<BuiltIn> = parts.builtins.iter().map(embedded).collect();
     for folder in &config.plugins.dirs {
         std::fs::read_dir(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
     }
@@ -147,6 +142,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         }),
     };
     let manager = Manager::load(options, sources, &builtins).await?;
+    // Frees the shared code.
+    drop((shared, builtins));
     let known = config.check_names(&manager.dropped_in());
     match known {
         // The name may be that of a plugin that is not loaded yet.

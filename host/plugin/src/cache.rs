@@ -25,7 +25,7 @@ const MAGIC: &[u8; 8] = b"flyball2";
 const DIGEST: usize = 32;
 const TRAILER: usize = MAGIC.len() + DIGEST;
 
-/// A checked file of compiled code. This refers to the same file even if another file takes its name.
+/// A file of compiled code that was checked, or that this process has just written. This refers to the same file even if another file takes its name.
 #[derive(Debug)]
 pub(crate) struct CachedFile {
     file: File,
@@ -88,9 +88,9 @@ impl Cache {
         }
     }
 
-    /// Stores the compiled form of the component with this digest. After a failure it is only compiled again at the
-    /// next start.
-    pub(crate) fn put(&self, digest: &str, code: &[u8]) {
+    /// Stores the compiled form of the component with this digest, and returns its file, which needs no check. None after a
+    /// failure, or if the code exceeds the capacity: then it is only compiled again at the next start.
+    pub(crate) fn put(&self, digest: &str, code: &[u8]) -> Option<CachedFile> {
         let name = self.name(digest);
         let written = self.folder.write(&name, |file| {
             file.write_all(code)?;
@@ -99,7 +99,13 @@ impl Cache {
         });
         if let Err(error) = written.and_then(|()| self.trim()) {
             tracing::warn!(path = %self.path(&name).display(), %error, "can't store a compiled plugin in the cache");
+            return None;
         }
+        let file = self.folder.file(&name).ok()?;
+        Some(CachedFile {
+            file,
+            path: self.path(&name),
+        })
     }
 
     /// Deletes a file that the engine rejected.

@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedFile};
 use crate::compiler::{Compiler, CompilerProcess};
 use crate::component::{Code, Component};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
 use crate::format;
-use crate::pages::page_out;
 use crate::precompiled::{deserialize, map};
 use crate::priority;
 
@@ -40,7 +39,7 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadErr
     }
     let start = Instant::now();
     let code = match compiler {
-        Compiler::InProcess => store(engine, cache, &digest, compile(engine, wasm)?),
+        Compiler::InProcess => serialize(engine, cache, &digest, compile(engine, wasm)?),
         Compiler::Process(process) => compile_apart(process, engine, cache, &digest, wasm)?,
     };
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
@@ -56,11 +55,7 @@ fn compile_apart(
     wasm: &[u8],
 ) -> Result<Code, LoadError> {
     let compiled = process.compile(wasm)?;
-    let cached = cache.and_then(|cache| {
-        cache.put(digest, &compiled);
-        load_cached(engine, cache, digest)
-    });
-    match cached {
+    match cache.and_then(|cache| store(engine, cache, digest, &compiled)) {
         Some(code) => Ok(code),
         None => deserialize(engine, &compiled)
             .map(Code::from)
@@ -87,8 +82,8 @@ fn compile(
     }
 }
 
-/// Stores compiled code in the cache, if there is one, and returns the code as mapped from there.
-fn store(
+/// Stores the code of a component in the cache, if there is one, and returns the code as mapped from there.
+fn serialize(
     engine: &wasmtime::Engine,
     cache: Option<&Cache>,
     digest: &str,
@@ -98,49 +93,36 @@ fn store(
         return code.into();
     };
     match code.serialize() {
-        Ok(bytes) => cache.put(digest, &bytes),
+        Ok(bytes) => store(engine, cache, digest, &bytes).unwrap_or_else(|| code.into()),
         Err(error) => {
             tracing::warn!(
                 digest,
                 "can't serialize a compiled plugin for the cache: {error:#}"
             );
-            return code.into();
+            code.into()
         }
     }
-    load_cached(engine, cache, digest).unwrap_or_else(|| code.into())
 }
 
-/// Loads a component whose compiled code is embedded in this binary, or compiles it if that code is for another engine
-/// or machine. If there is a cache, the code is copied to the cache and mapped from there, like the code of any plugin,
-/// so that only the parts that run take memory.
+/// Loads a component whose compiled code is embedded in this binary. If there is a cache, the code is unpacked into the cache
+/// once and mapped from there, like the code of any plugin, so that only the parts that run take memory.
 pub(crate) fn load_precompiled(
     loader: Loader<'_>,
-    code: Precompiled,
+    component: &Precompiled,
 ) -> Result<Component, LoadError> {
     let Loader { engine, cache, .. } = loader;
-    let Precompiled {
-        digest,
-        wasm,
-        cwasm,
-    } = code;
-    let copy_to_cache = |cache: &Cache| {
-        cache.put(digest, cwasm);
-        page_out(cwasm);
-        load_cached(engine, cache, digest)
-    };
-    if let Some(code) =
-        cache.and_then(|cache| load_cached(engine, cache, digest).or_else(|| copy_to_cache(cache)))
-    {
-        return Ok(Component::new(code, digest, wasm.len()));
+    let Precompiled { digest, size, code } = component;
+    let component = |code| Component::new(code, digest, *size);
+    if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, digest)) {
+        return Ok(component(code));
     }
-    match deserialize(engine, cwasm) {
-        Ok(code) => Ok(Component::new(code, digest, wasm.len())),
-        Err(error) => {
-            tracing::info!(
-                "the embedded code of a component can't be used, so it is compiled again: {error:#}"
-            );
-            load(loader, wasm)
-        }
+    let unpacked = code.unpack();
+    let unpacked = unpacked.map_err(|error| LoadError::Embedded(error.to_string()))?;
+    match cache.and_then(|cache| store(engine, cache, digest, &unpacked)) {
+        Some(code) => Ok(component(code)),
+        None => deserialize(engine, &unpacked)
+            .map(|code| component(code.into()))
+            .map_err(|error| LoadError::Embedded(format!("{error:#}"))),
     }
 }
 
@@ -156,7 +138,20 @@ pub(crate) fn precompile(
 
 /// Maps the code of a component from the cache. None if the cache does not have it or the engine rejects it.
 fn load_cached(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
-    let file = cache.get(digest)?;
+    mapped(engine, cache, digest, cache.get(digest)?)
+}
+
+/// Stores compiled code in the cache, and maps it from there. None if it can't be stored or the engine rejects it.
+fn store(engine: &wasmtime::Engine, cache: &Cache, digest: &str, code: &[u8]) -> Option<Code> {
+    mapped(engine, cache, digest, cache.put(digest, code)?)
+}
+
+fn mapped(
+    engine: &wasmtime::Engine,
+    cache: &Cache,
+    digest: &str,
+    file: CachedFile,
+) -> Option<Code> {
     match map(engine, &file) {
         Ok(code) => Some(Code::mapped(code, file)),
         Err(error) => {

@@ -14,6 +14,7 @@ use crate::compiler::Compiler;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
 use crate::limits::SharedMemory;
+use crate::packed::Packed;
 use crate::slots::InstanceSlots;
 use crate::threads::Threads;
 use crate::ticker::Ticker;
@@ -67,14 +68,15 @@ impl Default for EngineOptions {
     }
 }
 
-/// A component that is embedded in the host's binary, with its compiled code.
-#[derive(Clone, Copy)]
+/// A component whose compiled code is embedded in the host's binary.
+#[derive(Clone)]
 pub struct Precompiled {
     /// The component's [`digest`](crate::digest).
     pub digest: &'static str,
-    pub wasm: &'static [u8],
+    /// The size of the component before it was compiled, in bytes.
+    pub size: usize,
     /// The result of [`Engine::precompile`].
-    pub cwasm: &'static [u8],
+    pub code: Packed,
 }
 
 impl std::fmt::Debug for Precompiled {
@@ -162,18 +164,20 @@ impl Engine {
         self.shared.max_component_bytes
     }
 
-    /// Loads a component that is embedded in the host's binary, with the result of [`Engine::precompile`] at build
-    /// time. Compiles the component if that result does not fit this engine or machine.
-    pub async fn load_precompiled(&self, code: Precompiled) -> Result<Component, LoadError> {
+    /// Loads a component from the result of [`Engine::precompile`] that is embedded in the host's binary. Fails if that
+    /// result is for another version of this crate or another architecture.
+    pub async fn load_precompiled(&self, component: Precompiled) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| compile::load_precompiled(shared.loader(), code))
+            .block(move |shared| compile::load_precompiled(shared.loader(), &component))
             .await
     }
 
-    /// Compiles a component for [`Engine::load_precompiled`], for any machine of this architecture and operating
-    /// system. Meant for builds: it blocks and needs no engine.
-    pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let compiler = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
+    /// Compiles a component for [`Engine::load_precompiled`], for any machine of an architecture that runs this operating
+    /// system. The architecture is one that Rust knows, such as `x86_64`. Another one than this machine's needs the feature
+    /// `other-architectures`. Meant for builds: it blocks and needs no engine.
+    pub fn precompile(wasm: &[u8], architecture: &str) -> Result<Vec<u8>, LoadError> {
+        let compiler =
+            settings::portable(architecture).and_then(|config| wasmtime::Engine::new(&config));
         let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
         compile::precompile(
             &compiler,

@@ -85,6 +85,12 @@ pub enum LoadError {
     /// failed.
     #[error("the component can't be compiled: {0}")]
     Compile(String),
+    /// The compiled code in the host's binary is corrupted, or was compiled for another engine or architecture.
+    #[error(
+        "the compiled code in the host's binary can't be used: {0}; install the binary again, or build it with \
+         `cargo xtask build`"
+    )]
+    Embedded(String),
     /// The compiler exceeded one of its limits.
     #[error(
         "compiling the component takes more than {0}, several times what the guests of known toolchains take: build it with \

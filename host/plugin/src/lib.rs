@@ -23,6 +23,7 @@ mod instance;
 mod limits;
 mod machine;
 mod meter;
+mod packed;
 mod pages;
 mod plugin;
 mod pool;
@@ -51,5 +52,6 @@ pub use imports::{
 };
 pub use limits::{Limits, MemoryOwner};
 pub use meter::check_cpu_time;
+pub use packed::{Pack, PackPart, Packed, Part, SharedCode, pack};
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};
 pub use quota::Quota;

@@ -25,7 +25,7 @@ pub(crate) fn deserialize(
 
 /// Like [`deserialize`], but maps a file. Its pages are read when they first run.
 ///
-/// Only `compile.rs` and `component.rs` call this, with a file that the cache has checked.
+/// Only `compile.rs` and `component.rs` call this, with a file that the cache has checked or written.
 pub(crate) fn map(engine: &wasmtime::Engine, trusted: &CachedFile) -> wasmtime::Result<Component> {
     // SAFETY: As above. Only this process's user can modify the file, and the cache never does so once it is written.
     unsafe { Component::deserialize_file(engine, trusted.path()) }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flyball_plugin::{
     CompileLimit, CompileLimits, Compiler, CompilerProcess, Engine, EngineError, EngineOptions,
-    Limits, LoadError, Plugin, Precompiled, digest,
+    Limits, LoadError, PackPart, Packed, Part, Plugin, Precompiled, SharedCode, digest, pack,
 };
 use proptest::prelude::*;
 use support::{component, engine, engine_with, guest, plain};
@@ -295,63 +295,63 @@ async fn an_idle_plugin_releases_the_memory_of_its_code_and_can_run_again() {
     assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
 }
 
+/// Compiled code as a binary embeds it, of a component with this digest.
+fn embedded(code: Vec<u8>, digest: &'static str) -> Precompiled {
+    let pack = pack(&[code], 0, 3).unwrap();
+    let [PackPart::Frame(frame)] = &pack.parts[..] else {
+        panic!("{:?}", pack.parts);
+    };
+    Precompiled {
+        digest,
+        size: 1234,
+        code: Packed {
+            shared: SharedCode::new(pack.shared.leak()),
+            part: Part::Frame(frame.clone().leak()),
+        },
+    }
+}
+
 #[tokio::test]
-async fn embedded_code_is_used_unless_it_does_not_fit_the_engine() {
-    let wasm: &'static [u8] = guest().leak();
-    let cwasm: &'static [u8] = Engine::precompile(wasm).unwrap().leak();
+async fn embedded_code_is_unpacked_into_the_cache_once() {
+    let wasm = guest();
+    let code = Engine::precompile(&wasm, std::env::consts::ARCH).unwrap();
+    let digest: &'static str = digest(&wasm).leak();
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let engine = engine_with(|options| options.cache = Some(cache.clone()));
-    let check = async |component| {
-        let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
+    let check = async |engine: &Engine, component: Precompiled| {
+        let component = engine.load_precompiled(component).await.unwrap();
+        assert_eq!((component.digest(), component.size()), (digest, 1234));
+        let plugin = Plugin::new(engine, component, Limits::default()).unwrap();
         assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
     };
-    let digest: &'static str = digest(wasm).leak();
-    let code = Precompiled {
-        digest,
-        wasm,
-        cwasm,
-    };
-    // The component is invalid, so that only the compiled code can have been used.
-    check(
-        engine
-            .load_precompiled(Precompiled {
-                wasm: b"not compiled",
-                ..code
-            })
-            .await
-            .unwrap(),
-    )
-    .await;
+    let component = embedded(code.clone(), digest);
+    check(&engine, component.clone()).await;
     let cached = fs::read(cached_file(&cache)).unwrap();
-    assert!(cached.starts_with(cwasm), "the code is not in the cache");
-    check(
-        engine
-            .load_precompiled(Precompiled {
-                wasm: b"",
-                cwasm: b"",
-                ..code
-            })
-            .await
-            .unwrap(),
-    )
-    .await;
+    assert!(cached.starts_with(&code), "the code is not in the cache");
+    // What is in the cache is not unpacked again.
+    let mut corrupted = component.clone();
+    corrupted.code.part = Part::Frame(b"");
+    check(&engine, corrupted.clone()).await;
     let uncached = engine_with(|_| ());
-    uncached
-        .load_precompiled(Precompiled {
-            wasm: b"not compiled",
-            ..code
-        })
-        .await
-        .unwrap();
-    let compiled = uncached
-        .load_precompiled(Precompiled {
-            cwasm: b"of another version",
-            ..code
-        })
-        .await
-        .unwrap();
-    assert_eq!(compiled.digest(), digest);
+    check(&uncached, component).await;
+    let error = uncached.load_precompiled(corrupted).await.unwrap_err();
+    assert!(error.to_string().contains("cargo xtask build"), "{error}");
+}
+
+#[tokio::test]
+async fn embedded_code_of_another_version_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    for engine in [
+        engine_with(|options| options.cache = Some(cache.clone())),
+        engine_with(|_| ()),
+    ] {
+        let component = embedded(b"of another version".to_vec(), "a digest");
+        let loaded = engine.load_precompiled(component).await;
+        assert!(matches!(loaded, Err(LoadError::Embedded(_))), "{loaded:?}");
+    }
+    assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
 }
 
 #[test]

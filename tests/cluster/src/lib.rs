@@ -28,13 +28,11 @@ pub use book::{Book, Step, links};
 pub use builds::{replace, stamped};
 pub use container::{Pod, Running, bundle_command, projected, unable};
 pub use examples::Example;
+pub use flyball_controlplane::FULL;
 pub use interceptor::Interceptor;
 pub use metrics_api::MetricsApi;
 pub use proxy::Proxy;
 pub use scenario::*;
-
-/// The environment variable that makes tests of adjustable length run for longer.
-pub const FULL: &str = "FLYBALL_TESTS_FULL";
 
 /// Whether [`FULL`] is set.
 pub fn is_full() -> bool {

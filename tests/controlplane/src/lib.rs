@@ -9,11 +9,12 @@
 //! [`process`] starts children that can't outlive this process, and [`ControlPlane`] starts the
 //! parts in order and waits until they are ready.
 //!
-//! A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records
+//! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records
 //! tests that can't run.
 //!
 //! Linux only: see [`process`].
 
+pub mod api;
 pub mod assets;
 mod control_plane;
 mod helm;
@@ -31,3 +32,6 @@ pub use kubectl::kubectl;
 pub use process::Process;
 pub use registry::Registry;
 pub use skip::{SKIPPED_FILE, skip};
+
+/// The environment variable that makes tests of adjustable length run for longer.
+pub const FULL: &str = "FLYBALL_TESTS_FULL";

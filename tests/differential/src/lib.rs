@@ -7,7 +7,6 @@
 //! ([`normalise`]), the events, and the number of writes ([`writes`]). The outcomes under the stock
 //! controllers are stored as a [`Golden`], with which [`compare_all`] compares those under Flyball.
 
-pub mod api;
 mod certificates;
 mod compare;
 mod endpoints;
@@ -32,6 +31,8 @@ use flyball_cluster_tests::{Cluster, MetricsApi};
 use flyball_controlplane::{Options, Process};
 use futures::StreamExt;
 use serde_json::Value;
+
+pub use flyball_controlplane::api;
 
 pub use self::compare::{Report, compare_all};
 pub use self::golden::Golden;

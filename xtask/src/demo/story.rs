@@ -1,7 +1,7 @@
 //! The steps of the demo: workloads of each kind come up on a small cluster, a node dies, and everything is deleted.
 
 use anyhow::{Context, Result};
-use flyball_differential::api;
+use flyball_controlplane::api;
 use kube::Client;
 use serde_json::{Value, json};
 

@@ -6,29 +6,66 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::digest;
-use crate::run::{command, output};
+use crate::machine::Architecture;
 
 /// The user of the container, by number, so that Kubernetes can see that it is not root.
 const USER: &str = "65532:65532";
-/// The authorities of the registries that plugins are pulled from.
-const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The version in the name of the image.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Writes the image as an OCI layout.
-pub(super) fn write(binary: &Path, layout: &Path) -> Result<()> {
+/// Writes the image as an OCI layout: for one architecture a manifest, for several an index of their manifests. The files of an
+/// architecture are given by their paths in the image.
+pub(super) fn write(
+    contents: &[(Architecture, BTreeMap<String, PathBuf>)],
+    layout: &Path,
+) -> Result<()> {
     if layout.exists() {
         fs::remove_dir_all(layout)?;
     }
     fs::create_dir_all(layout.join("blobs/sha256"))
         .with_context(|| format!("can't create {}", layout.display()))?;
-    let layer = layer(&contents(binary)?)?;
+    let manifests = contents
+        .iter()
+        .map(|(architecture, files)| manifest(layout, *architecture, files))
+        .collect::<Result<Vec<Value>>>()?;
+    let mut image = match manifests.as_slice() {
+        [manifest] => manifest.clone(),
+        manifests => blob(layout, &media("index.v1+json"), &index(manifests))?,
+    };
+    // The second name is containerd's.
+    image["annotations"] = json!({
+        "org.opencontainers.image.ref.name": VERSION,
+        "io.containerd.image.name": format!("docker.io/library/flyball:{VERSION}"),
+    });
+    fs::write(layout.join("index.json"), index(&[image]))?;
+    let version = json!({"imageLayoutVersion": "1.0.0"});
+    fs::write(layout.join("oci-layout"), version.to_string())?;
+    Ok(())
+}
+
+fn media(kind: &str) -> String {
+    format!("application/vnd.oci.image.{kind}")
+}
+
+fn index(manifests: &[Value]) -> Vec<u8> {
+    let index =
+        json!({"schemaVersion": 2, "mediaType": media("index.v1+json"), "manifests": manifests});
+    index.to_string().into_bytes()
+}
+
+/// Writes the image for one architecture, and returns the descriptor of its manifest.
+fn manifest(
+    layout: &Path,
+    architecture: Architecture,
+    files: &BTreeMap<String, PathBuf>,
+) -> Result<Value> {
+    let layer = layer(files)?;
     let config = json!({
-        "architecture": architecture()?,
+        "architecture": architecture.of_images(),
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
         "config": {
@@ -43,7 +80,6 @@ pub(super) fn write(binary: &Path, layout: &Path) -> Result<()> {
         },
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", digest(&layer))]},
     });
-    let media = |kind: &str| format!("application/vnd.oci.image.{kind}");
     let config = blob(
         layout,
         &media("config.v1+json"),
@@ -58,17 +94,8 @@ pub(super) fn write(binary: &Path, layout: &Path) -> Result<()> {
         &media("manifest.v1+json"),
         manifest.to_string().as_bytes(),
     )?;
-    // The second name is containerd's.
-    manifest["annotations"] = json!({
-        "org.opencontainers.image.ref.name": VERSION,
-        "io.containerd.image.name": format!("docker.io/library/flyball:{VERSION}"),
-    });
-    let index =
-        json!({"schemaVersion": 2, "mediaType": media("index.v1+json"), "manifests": [manifest]});
-    fs::write(layout.join("index.json"), index.to_string())?;
-    let version = json!({"imageLayoutVersion": "1.0.0"});
-    fs::write(layout.join("oci-layout"), version.to_string())?;
-    Ok(())
+    manifest["platform"] = json!({"architecture": architecture.of_images(), "os": "linux"});
+    Ok(manifest)
 }
 
 /// Writes a layout as one file, which `kind load image-archive` and `ctr images import` read.
@@ -85,29 +112,6 @@ pub(super) fn archive(layout: &Path, file: &Path) -> Result<()> {
     }
     archive.into_inner()?;
     Ok(())
-}
-
-/// The files of the image: where they are in it, and on this machine.
-fn contents(binary: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    let libraries = output(command("ldd").arg(binary));
-    let libraries = libraries
-        .with_context(|| format!("`ldd` can't list the libraries of {}", binary.display()))?;
-    let mut files: BTreeMap<String, PathBuf> = libraries
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-        .map(|path| (path.to_owned(), PathBuf::from(path)))
-        .collect();
-    ensure!(
-        files.keys().any(|path| path.contains("/libc.so")),
-        "`ldd` lists no C library: {libraries}"
-    );
-    ensure!(
-        Path::new(AUTHORITIES).is_file(),
-        "{AUTHORITIES} is missing: the image needs it to pull plugins; on Debian, `sudo apt-get install ca-certificates`"
-    );
-    files.insert(AUTHORITIES.to_owned(), AUTHORITIES.into());
-    files.insert("/flyball".to_owned(), binary.to_owned());
-    Ok(files)
 }
 
 /// The archive of the files and of the folders that they are in.
@@ -165,32 +169,27 @@ fn blob(layout: &Path, media_type: &str, content: &[u8]) -> Result<Value> {
     )
 }
 
-/// The architecture of this machine, as Go names it.
-fn architecture() -> Result<&'static str> {
-    match std::env::consts::ARCH {
-        "x86_64" => Ok("amd64"),
-        "aarch64" => Ok("arm64"),
-        other => {
-            anyhow::bail!("images are built on x86_64 and aarch64, and this machine is {other}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use flyball_cluster_tests::{bundle_command, unable};
     use flyball_controlplane::skip;
 
+    use super::super::files::of_image;
     use super::*;
 
     /// Writes an image of this test's own binary, and returns the folder with it and the layout.
     fn image() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let binary = folder.path().join("flyball");
-        crate::release::separate(&std::env::current_exe().unwrap(), &binary).unwrap();
+        crate::release::separate("objcopy", &std::env::current_exe().unwrap(), &binary).unwrap();
         let layout = folder.path().join("image");
-        write(&binary, &layout).unwrap();
+        write_own(&binary, &layout);
         (folder, layout)
+    }
+
+    fn write_own(binary: &Path, layout: &Path) {
+        let own = Architecture::own().expect("a release is built for this machine");
+        write(&[(own, of_image(own, binary).unwrap())], layout).unwrap();
     }
 
     fn blob_of(layout: &Path, descriptor: &Value) -> Vec<u8> {
@@ -218,7 +217,7 @@ mod tests {
     fn two_images_of_one_binary_are_the_same_byte_for_byte() {
         let (folder, first) = image();
         let second = folder.path().join("second");
-        write(&folder.path().join("flyball"), &second).unwrap();
+        write_own(&folder.path().join("flyball"), &second);
         let archives = [("first.tar", &first), ("second.tar", &second)].map(|(name, layout)| {
             let file = folder.path().join(name);
             archive(layout, &file).unwrap();
@@ -226,6 +225,44 @@ mod tests {
         });
         assert!(archives[0].len() > 1_000_000);
         assert!(archives[0] == archives[1], "the archives differ");
+    }
+
+    #[test]
+    fn an_image_for_several_architectures_has_a_manifest_for_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let contents = Architecture::ALL.map(|architecture| {
+            let file = folder.path().join(architecture.name());
+            fs::write(&file, architecture.name()).unwrap();
+            (
+                architecture,
+                BTreeMap::from([("/flyball".to_owned(), file)]),
+            )
+        });
+        let layout = folder.path().join("image");
+        write(&contents, &layout).unwrap();
+        let parse = |content: &[u8]| -> Value { serde_json::from_slice(content).unwrap() };
+        let outer = parse(&fs::read(layout.join("index.json")).unwrap());
+        assert_eq!(outer["manifests"].as_array().unwrap().len(), 1);
+        let image = parse(&blob_of(&layout, &outer["manifests"][0]));
+        let found = image["manifests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|descriptor| {
+                let manifest = parse(&blob_of(&layout, descriptor));
+                let config = parse(&blob_of(&layout, &manifest["config"]));
+                assert_eq!(
+                    config["architecture"],
+                    descriptor["platform"]["architecture"]
+                );
+                let layer = blob_of(&layout, &manifest["layers"][0]);
+                let mut archive = tar::Archive::new(layer.as_slice());
+                let mut file = archive.entries().unwrap().next().unwrap().unwrap();
+                let content = std::io::read_to_string(&mut file).unwrap();
+                (config["architecture"].as_str().unwrap().to_owned(), content)
+            });
+        let expected = [("amd64", "x86_64"), ("arm64", "aarch64")];
+        assert!(found.eq(expected.map(|(name, content)| (name.to_owned(), content.to_owned()))));
     }
 
     #[test]

@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::machine::Architecture;
 use crate::run::{command, output};
 
 /// Packages whose code is in the binary: the host, and the guests in `guests/`.
 const HOST: &str = "flyball";
 const GUESTS: &str = "/guests/";
 
-/// The list, the same for the same `Cargo.lock`.
-pub(super) fn of_host() -> Result<String> {
+/// The list for these architectures, the same for the same `Cargo.lock`.
+pub(super) fn of_host(architectures: &[Architecture]) -> Result<String> {
     let mut cargo = command("cargo");
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     cargo.args(["metadata", "--format-version=1", "--locked"]);
-    cargo.args(["--filter-platform", &target]);
+    for architecture in architectures {
+        cargo.args(["--filter-platform", &architecture.target()]);
+    }
     let metadata = output(&mut cargo).context("`cargo metadata --locked` fails")?;
     let list = list(&serde_json::from_str(&metadata)?)?;
     Ok(serde_json::to_string_pretty(&list)? + "\n")
@@ -96,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_list_has_what_is_linked_and_not_what_tests_need() {
-        let text = of_host().unwrap();
-        assert_eq!(text, of_host().unwrap());
+        let text = of_host(&Architecture::ALL).unwrap();
+        assert_eq!(text, of_host(&Architecture::ALL).unwrap());
         let list: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(list["metadata"]["component"]["name"], "flyball");
         let components = list["components"].as_array().unwrap();

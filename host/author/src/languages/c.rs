@@ -158,11 +158,11 @@ impl Support for C {
     }
 
     fn template(&self) -> &'static [File] {
-        C_TEMPLATE
+        &C_TEMPLATE
     }
 
     fn sdk(&self) -> &'static [File] {
-        C_SDK
+        &C_SDK
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
@@ -315,7 +315,7 @@ mod tests {
     fn the_bindings_are_those_that_the_sdk_includes() {
         let folder = tempfile::tempdir().unwrap();
         let wit = folder.path().join("wit");
-        embedded::write_all(embedded::WIT, &wit).unwrap();
+        embedded::write_all(&embedded::WIT, &wit).unwrap();
         let object = generate(&wit, folder.path()).unwrap();
         assert!(object.is_file());
         let header = std::fs::read_to_string(folder.path().join("controller.h")).unwrap();

@@ -112,11 +112,11 @@ impl Support for Go {
     }
 
     fn template(&self) -> &'static [File] {
-        GO_TEMPLATE
+        &GO_TEMPLATE
     }
 
     fn sdk(&self) -> &'static [File] {
-        GO_SDK
+        &GO_SDK
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
@@ -238,7 +238,7 @@ mod tests {
     fn bindings_import_only_the_standard_library_and_the_sdk() {
         let folder = tempfile::tempdir().unwrap();
         let wit = folder.path().join("wit");
-        embedded::write_all(embedded::WIT, &wit).unwrap();
+        embedded::write_all(&embedded::WIT, &wit).unwrap();
         let out = folder.path().join("bindings");
         generate(&wit, &out).unwrap();
         let exports = std::fs::read_to_string(out.join("wit_exports/wit_exports.go")).unwrap();

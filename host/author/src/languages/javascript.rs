@@ -87,14 +87,14 @@ impl Support for JavaScript {
 
     fn template(&self) -> &'static [File] {
         if self.typed {
-            TYPESCRIPT_TEMPLATE
+            &TYPESCRIPT_TEMPLATE
         } else {
-            JAVASCRIPT_TEMPLATE
+            &JAVASCRIPT_TEMPLATE
         }
     }
 
     fn sdk(&self) -> &'static [File] {
-        JAVASCRIPT_SDK
+        &JAVASCRIPT_SDK
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {

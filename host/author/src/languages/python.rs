@@ -122,11 +122,11 @@ impl Support for Python {
     }
 
     fn template(&self) -> &'static [File] {
-        PYTHON_TEMPLATE
+        &PYTHON_TEMPLATE
     }
 
     fn sdk(&self) -> &'static [File] {
-        PYTHON_SDK
+        &PYTHON_SDK
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {

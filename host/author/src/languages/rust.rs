@@ -88,11 +88,11 @@ impl Support for Rust {
     }
 
     fn template(&self) -> &'static [File] {
-        RUST_TEMPLATE
+        &RUST_TEMPLATE
     }
 
     fn sdk(&self) -> &'static [File] {
-        RUST_SDK
+        &RUST_SDK
     }
 
     fn vendored(&self, path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {

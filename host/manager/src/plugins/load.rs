@@ -26,12 +26,11 @@ const DROPPED_IN_INSTANCES: usize = 100;
 const DROPPED_IN_SHARE: u32 = 250;
 
 /// A controller that is part of the host's binary.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BuiltIn {
     /// Its canonical name.
     pub name: &'static str,
-    /// The component and its compiled code.
-    pub code: Precompiled,
+    pub component: Precompiled,
 }
 
 /// The source of a plugin.
@@ -165,7 +164,7 @@ pub(crate) async fn builtin(
     config: BTreeMap<String, String>,
 ) -> Result<(LoadedPlugin, Component), PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
-    let loaded = engine.load_precompiled(builtin.code).await;
+    let loaded = engine.load_precompiled(builtin.component.clone()).await;
     let component = loaded.map_err(|source| PluginError::Load {
         origin: origin.text(),
         source,

@@ -1,39 +1,95 @@
-//! `precompile OUT COMPONENT…`: compiles components for a host that embeds them. For each `NAME.wasm` it writes three
-//! files into the folder OUT: a copy of the component, the compiled code as `NAME.cwasm`, and the digest as
-//! `NAME.sha256`. For the tests of the crate, it is also the child process that compiles a component.
+//! Compiles the built-in controllers for a host that embeds them:
+//! - `precompile compile ARCHITECTURE OUT COMPONENT…` writes the compiled code of each `NAME.wasm` to `OUT/NAME.cwasm`.
+//! - `precompile pack LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd. It
+//!   writes what the host's build reads: the shared code as `OUT/shared.zst`, the others as `OUT/NAME.zst`, and a line for each
+//!   in `OUT/index`: its name, digest, size before it was compiled, and, if it is in the shared code, where that starts and ends.
+//!
+//! For the tests of the crate, it is also the child process that compiles a component.
 
+use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flyball_plugin::Engine;
+use flyball_plugin::{Engine, Pack, PackPart, digest, pack};
+
+const USAGE: &str = "usage: precompile compile ARCHITECTURE OUT COMPONENT… | precompile pack LEVEL CODES OUT COMPONENT…";
+/// The number of components whose code others refer to. A start without a cache unpacks them first, so they take memory then.
+const SHARED: usize = 1;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     if let Some(code) = flyball_plugin::run_compiler(std::env::args_os()) {
         return code;
     }
-    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
-    let Some(out) = arguments.next() else {
-        eprintln!("usage: precompile OUT COMPONENT…");
-        return ExitCode::from(2);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["compile", architecture, out, components @ ..] => components
+            .iter()
+            .try_for_each(|component| compile(architecture, out, component)),
+        ["pack", level, codes, out, components @ ..] => {
+            pack_all(level, codes.as_ref(), out.as_ref(), components)
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
     };
-    for component in arguments {
-        if let Err(error) = precompile(&out, &component) {
-            eprintln!("can't precompile {}: {error}", component.display());
-            return ExitCode::FAILURE;
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
 }
 
-fn precompile(out: &Path, component: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let wasm = std::fs::read(component)?;
-    let compiled = Engine::precompile(&wasm)?;
-    let name = component.file_name().ok_or("it has no file name")?;
-    std::fs::write(out.join(name), &wasm)?;
-    std::fs::write(out.join(name).with_extension("cwasm"), compiled)?;
-    std::fs::write(
-        out.join(name).with_extension("sha256"),
-        flyball_plugin::digest(&wasm),
-    )?;
-    Ok(())
+fn compile(architecture: &str, out: &str, component: &str) -> Result<()> {
+    let compiled = Engine::precompile(&read(component.as_ref())?, architecture)
+        .map_err(|error| format!("can't compile {component} for {architecture}: {error}"))?;
+    write(&code_of(out.as_ref(), component)?, compiled)
+}
+
+fn pack_all(level: &str, codes: &Path, out: &Path, components: &[&str]) -> Result<()> {
+    let level = level
+        .parse::<i32>()
+        .map_err(|error| format!("the level {level} is not a number: {error}"))?;
+    let read_code = |component: &&str| read(&code_of(codes, component)?);
+    let codes: Vec<Vec<u8>> = components.iter().map(read_code).collect::<Result<_>>()?;
+    let Pack { shared, parts } = pack(&codes, SHARED, level)
+        .map_err(|error| format!("can't compress the code at level {level}: {error}"))?;
+    write(&out.join("shared.zst"), shared)?;
+    let mut index = String::new();
+    for (component, part) in components.iter().zip(parts) {
+        let (name, wasm) = (name(component)?, read(component.as_ref())?);
+        write!(index, "{name} {} {}", digest(&wasm), wasm.len())?;
+        match part {
+            PackPart::Shared(range) => write!(index, " {} {}", range.start, range.end)?,
+            PackPart::Frame(frame) => write(&out.join(format!("{name}.zst")), frame)?,
+        }
+        index.push('\n');
+    }
+    write(&out.join("index"), index)
+}
+
+fn name(component: &str) -> Result<&str> {
+    let name = Path::new(component)
+        .file_stem()
+        .and_then(|name| name.to_str());
+    Ok(name.ok_or_else(|| format!("{component} names no file"))?)
+}
+
+fn code_of(folder: &Path, component: &str) -> Result<PathBuf> {
+    Ok(folder.join(format!("{}.cwasm", name(component)?)))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    Ok(fs::read(path).map_err(|error| format!("can't read {}: {error}", path.display()))?)
+}
+
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    fs::write(path, content)
+        .map_err(|error| format!("can't write {}: {error}", path.display()).into())
 }
