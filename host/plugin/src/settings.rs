@@ -171,9 +171,11 @@ mod tests {
             let engine = wasmtime::Engine::new(config).unwrap();
             let code = engine.precompile_component(&component).unwrap();
             // With and without a prefix for the upper registers.
-            code.windows(4).any(|bytes| match bytes {
-                [0xf3, 0x0f, 0xb8, _] | [0xf3, 0x40..=0x4f, 0x0f, 0xb8] => true,
-                _ => false,
+            code.windows(4).any(|bytes| {
+                matches!(
+                    bytes,
+                    [0xf3, 0x0f, 0xb8, _] | [0xf3, 0x40..=0x4f, 0x0f, 0xb8]
+                )
             })
         };
         assert!(!has_popcnt(&portable("x86_64").unwrap()));
