@@ -346,13 +346,20 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknow
     let schema = boon::Compiler::new()
         .compile(&path, &mut schemas)
         .expect("a schema");
-    let built_in = target().join("guests/built-in");
-    let files: Vec<PathBuf> = std::fs::read_dir(&built_in)
+    let codes = target()
+        .join("guests/built-in")
+        .join(std::env::consts::ARCH);
+    let components = target().join("guests/components");
+    let files: Vec<PathBuf> = std::fs::read_dir(codes)
         .expect("built by `cargo xtask build`")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| {
             path.extension()
-                .is_some_and(|extension| extension == "wasm")
+                .is_some_and(|extension| extension == "cwasm")
+        })
+        .map(|code| {
+            let name = code.file_name().expect("it has one");
+            components.join(name).with_extension("wasm")
         })
         .collect();
     let policies = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("policies"));

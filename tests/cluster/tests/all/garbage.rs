@@ -73,6 +73,7 @@ async fn an_owner_orphans_thousands_of_dependents() -> Result<()> {
     created.try_collect::<()>().await?;
     let args = [
         "--controllers=garbage-collector-controller".to_owned(),
+        "--use-service-account-credentials=true".into(),
         "--kube-api-qps=5000".into(),
         "--kube-api-burst=5000".into(),
     ];
