@@ -114,8 +114,7 @@ fn wait_for_dependents(host: &Host, owner: &Node) -> Result<Outcome, Error> {
         (blocking.len() >= PORTION as usize).then_some(())
     })?;
     if !is_blocked {
-        write::remove_finalizer(host, owner, FOREGROUND)?;
-        return Ok(Outcome::Done);
+        return release(host, owner);
     }
     enqueue(host, &blocking)?;
     if seen < PORTION {
@@ -124,6 +123,20 @@ fn wait_for_dependents(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     // The memo is only an optimization: without it, the owner is checked more often.
     let _ = host.memo().put(&pause, &true, uid, PAUSE);
     Ok(Outcome::RequeueAfter(PAUSE))
+}
+
+/// Removes the finalizer of an owner whose dependents are deleted. The cache has the owner for another moment, in which the
+/// deletion of a dependent may enqueue it.
+fn release(host: &Host, owner: &Node) -> Result<Outcome, Error> {
+    let uid = &owner.metadata.uid;
+    let released = format!("released/{uid}");
+    if host.memo().get::<bool>(&released).is_some() {
+        return Ok(Outcome::RequeueAfter(PAUSE));
+    }
+    write::remove_finalizer(host, owner, FOREGROUND)?;
+    // The memo is only an optimization: without it, the API server may get a request for an absent object.
+    let _ = host.memo().put(&released, &true, uid, PAUSE);
+    Ok(Outcome::Done)
 }
 
 /// Processes an owner that is not cached as its dependents refer to it. If it does not exist, its

@@ -31,6 +31,23 @@ fn an_owner_without_blocking_dependents_loses_its_finalizer() {
 }
 
 #[test]
+fn an_owner_that_the_cache_still_has_loses_its_finalizer_once() {
+    let owner = going(map("owner", &[]), FOREGROUND);
+    let cluster = cluster([owner.clone()]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(cluster.written(), ["patch v1/ConfigMap a/owner"]);
+    cluster.put(owner);
+    let Outcome::RequeueAfter(pause) = collect(&cluster, &key("owner")).unwrap() else {
+        panic!("it is checked again");
+    };
+    assert!(cluster.written().is_empty());
+    // Somebody has added the finalizer again.
+    cluster.advance(pause);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(cluster.written(), ["patch v1/ConfigMap a/owner"]);
+}
+
+#[test]
 fn other_finalizers_of_an_owner_are_kept() {
     let mut owner = going(map("owner", &[]), FOREGROUND);
     owner["metadata"]["finalizers"] = json!(["first", FOREGROUND, "last"]);
