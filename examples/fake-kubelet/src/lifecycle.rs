@@ -61,12 +61,16 @@ pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan 
     if plan.status.has_ended()
         && let Some((requested, grace)) = pod.deletion()
     {
-        // With a grace period of 0 the API server deletes the object itself, unless the client that requested it goes away
-        // in the middle. Finalizers keep the object.
-        let due = requested + INTERRUPTED;
-        plan.delete = !grace.is_zero() || (pod.meta.finalizers.is_empty() && now >= due);
-        if !plan.delete && pod.meta.finalizers.is_empty() {
-            plan.wake = Some(due);
+        if !grace.is_zero() {
+            plan.delete = true;
+        } else if pod.meta.finalizers.is_empty() {
+            // The API server deletes the object itself, unless the client that requested it goes away in the middle.
+            let due = requested + INTERRUPTED;
+            if now < due {
+                plan.wake = Some(due);
+            } else {
+                plan.delete = true;
+            }
         }
     }
     plan

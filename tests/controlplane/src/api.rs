@@ -44,7 +44,6 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
-    ("ResourceClaim", "apis/resource.k8s.io/v1", "resourceclaims"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
     ("StatefulSet", "apis/apps/v1", "statefulsets"),
