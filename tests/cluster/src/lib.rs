@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ pub fn is_full() -> bool {
 
 /// How long a test waits for a condition. The error shows the last state seen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The number of nodes that the fake kubelet registers by default.
+const NODES: usize = 3;
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -53,7 +56,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane with nodes.
+    /// Starts a control plane with nodes. Returns when pods can be scheduled on all of them.
     pub async fn start(options: Options) -> Result<Self> {
         let mut cluster = Self::without_nodes(options).await?;
         let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
@@ -67,6 +70,7 @@ impl Cluster {
         let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.push(format!("--plugin-dir={}", plugins.display()));
         cluster.nodes = Some(cluster.spawn_host("nodes", &kubeconfig, &args)?);
+        cluster.until_nodes_are_ready().await?;
         Ok(cluster)
     }
 
@@ -85,6 +89,26 @@ impl Cluster {
         Self::without_nodes(Options {
             scheduler: false,
             ..Options::default()
+        })
+        .await
+    }
+
+    /// Waits until pods can be scheduled on all nodes. A new node has a taint until its kubelet reports.
+    async fn until_nodes_are_ready(&self) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        until("the nodes are registered and have no taints", async || {
+            let nodes = nodes.list(&ListParams::default()).await?.items;
+            let has_taints =
+                |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_some());
+            let tainted = nodes.iter().filter(|node| has_taints(node)).count();
+            Ok(if nodes.len() == NODES && tainted == 0 {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{} nodes, of which {tainted} have taints",
+                    nodes.len()
+                ))
+            })
         })
         .await
     }
