@@ -1,5 +1,7 @@
 //! The subsets that a Service should have, from its pods.
 
+use std::collections::BTreeMap;
+
 use flyball_services::ip::{Family, is_v6};
 use flyball_services::pod::Pod;
 use flyball_services::ports::{Port, PortFinder};
@@ -7,33 +9,31 @@ use flyball_services::service::Service;
 use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
 
 /// Computes the subsets in canonical form. Pods that terminate are left out, unless pods are published before they are
-/// ready.
-pub fn subsets(service: &Service, pods: &[Pod], ports: &PortFinder) -> Vec<Subset> {
+/// ready. So are pods without a port, unless the Service is headless and has none, and pods without an address of the
+/// family.
+pub fn subsets(service: &Service, pods: Vec<Pod>, ports: &PortFinder) -> Vec<Subset> {
     let belongs =
-        |pod: &&Pod| pod.is_addressable() && (service.publish_not_ready || !pod.is_terminating());
-    let of_pod = |pod: &Pod| subset(service, pod, ports);
-    let subsets: Vec<Subset> = pods.iter().filter(belongs).filter_map(of_pod).collect();
-    repack(&subsets)
-}
-
-/// The address of a pod with its ports; `None` if it has no address of the family, or no port. Only a headless Service
-/// needs no port.
-fn subset(service: &Service, pod: &Pod, ports: &PortFinder) -> Option<Subset> {
-    let ports: Vec<SubsetPort> = ports.of_pod(&pod.name).iter().map(subset_port).collect();
-    if ports.is_empty() && !(service.ports.is_empty() && service.is_headless()) {
-        return None;
+        |pod: &Pod| pod.is_addressable() && (service.publish_not_ready || !pod.is_terminating());
+    let needs_port = !(service.ports.is_empty() && service.is_headless());
+    let mut by_ports: BTreeMap<Vec<SubsetPort>, Subset> = BTreeMap::new();
+    // A Service may have thousands of pods: each is dropped once its address is known.
+    for pod in pods.into_iter().filter(belongs) {
+        let ports: Vec<SubsetPort> = ports.of_pod(&pod.name).iter().map(subset_port).collect();
+        if ports.is_empty() && needs_port {
+            continue;
+        }
+        let Some(address) = address(service, &pod) else {
+            continue;
+        };
+        let subset = by_ports.entry(ports).or_default();
+        if service.publish_not_ready || pod.is_ready() {
+            subset.addresses.push(address);
+        } else {
+            subset.not_ready_addresses.push(address);
+        }
     }
-    let address = vec![address(service, pod)?];
-    let mut subset = Subset {
-        ports,
-        ..Subset::default()
-    };
-    if service.publish_not_ready || pod.is_ready() {
-        subset.addresses = address;
-    } else {
-        subset.not_ready_addresses = address;
-    }
-    Some(subset)
+    let with_ports = |(ports, subset)| Subset { ports, ..subset };
+    repack(by_ports.into_iter().map(with_ports).collect())
 }
 
 fn address(service: &Service, pod: &Pod) -> Option<Address> {

@@ -71,7 +71,7 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     let pods = pod::of_service(host, service)?;
     let changed_at = trigger::last_change(host, service, &pods);
     let ports = PortFinder::read(host, service)?;
-    let mut subsets = desired::subsets(service, &pods, &ports);
+    let mut subsets = desired::subsets(service, pods, &ports);
     let is_truncated = truncate::truncate(&mut subsets);
     let current = host.get_key::<Endpoints>(&service.meta.key())?;
     let desired = object::Desired {

@@ -69,7 +69,10 @@ impl Desired<'_> {
         };
         has_right_annotation
             && without_headless(&current.meta.labels) == without_headless(&self.labels())
-            && same(&repack(&current.subsets), &repack(&self.subsets))
+            && same(
+                &repack(current.subsets.clone()),
+                &repack(self.subsets.clone()),
+            )
     }
 
     /// The labels: those of the Service, and those that the controller sets.

@@ -29,7 +29,7 @@ pub struct Desired {
 
 impl Desired {
     /// Converts subsets. Of each, at most `maximum` addresses are mirrored; those that are ready come first.
-    pub fn of(subsets: &[Subset], maximum: usize) -> Self {
+    pub fn of(subsets: Vec<Subset>, maximum: usize) -> Self {
         let mut desired = Self::default();
         for subset in repack(subsets) {
             desired.add(&subset, maximum);

@@ -14,6 +14,7 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
@@ -61,19 +62,19 @@ fn reconcile(host: &Host, key: &Key) -> Result<(), Error> {
         false => None,
     };
     match endpoints {
-        Some(endpoints) => mirror(host, &endpoints, slices),
+        Some(endpoints) => mirror(host, endpoints, slices),
         None => delete_all(host, key, &slices),
     }
 }
 
 /// Brings the slices of Endpoints up to date.
-fn mirror(host: &Host, endpoints: &Endpoints, slices: Vec<Slice>) -> Result<(), Error> {
+fn mirror(host: &Host, mut endpoints: Endpoints, slices: Vec<Slice>) -> Result<(), Error> {
     let maximum = settings::maximum(host, describe::MAXIMUM)?;
-    let desired = Desired::of(&endpoints.subsets, maximum);
-    warn(host, endpoints, &desired, maximum);
+    let desired = Desired::of(mem::take(&mut endpoints.subsets), maximum);
+    warn(host, &endpoints, &desired, maximum);
     let skipped = desired.skipped;
     describe::GAUGES.set(host, desired.size(maximum));
-    let plan = plan::plan(endpoints, slices, desired);
+    let plan = plan::plan(&endpoints, slices, desired);
     let observed = [
         (describe::SKIPPED, skipped),
         (describe::ADDED, plan.added),
@@ -84,7 +85,7 @@ fn mirror(host: &Host, endpoints: &Endpoints, slices: Vec<Slice>) -> Result<(), 
         host.metrics().observe(metric, &[], number as f64);
     }
     let owner = format!("Endpoints {}", endpoints.meta.key());
-    let written = write::run(host, &owner, plan::writes(endpoints, plan))?;
+    let written = write::run(host, &owner, plan::writes(&endpoints, plan))?;
     count(host, written);
     Ok(())
 }

@@ -153,7 +153,7 @@ impl Endpoint {
 /// Whether two references refer to the same object. Its resource version is not compared: it changes with each change of
 /// the pod.
 pub fn same_target(one: Option<&CoreObjectReference>, other: Option<&CoreObjectReference>) -> bool {
-    let of = |target: &CoreObjectReference| {
+    fn of(target: &CoreObjectReference) -> [&str; 6] {
         let CoreObjectReference {
             kind,
             namespace,
@@ -163,8 +163,8 @@ pub fn same_target(one: Option<&CoreObjectReference>, other: Option<&CoreObjectR
             field_path,
             resource_version: _,
         } = target;
-        [kind, namespace, name, uid, api_version, field_path].map(String::clone)
-    };
+        [kind, namespace, name, uid, api_version, field_path]
+    }
     one.map(of) == other.map(of)
 }
 

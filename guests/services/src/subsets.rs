@@ -7,6 +7,8 @@ use flyball_sdk::meta::{CoreObjectReference, null_is_default};
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::slice::same_target;
+
 /// The annotation with a leader's record, from times when Endpoints were locks.
 pub const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
@@ -98,82 +100,133 @@ impl Subset {
 /// Packs subsets in canonical form: each port is in the subsets of those addresses that have it, addresses with the same
 /// ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not ready
 /// for a port is not ready.
-pub fn repack(subsets: &[Subset]) -> Vec<Subset> {
-    let (addresses, ranks) = distinct(subsets);
+pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
+    let mut addresses = Vec::new();
     // `None` stands for a subset without ports.
-    let mut by_port: BTreeMap<Option<&SubsetPort>, Vec<(usize, bool)>> = BTreeMap::new();
+    let mut by_port: BTreeMap<Option<SubsetPort>, Vec<(usize, bool)>> = BTreeMap::new();
     for subset in subsets {
-        let ready = subset.addresses.iter().map(|address| (address, true));
-        let not_ready = (subset.not_ready_addresses.iter()).map(|address| (address, false));
-        let members: Vec<_> = (ready.chain(not_ready))
-            .map(|(address, ready)| (ranks[&identity(address)], ready))
-            .collect();
-        let ports = subset.ports.iter().map(Some);
+        let start = addresses.len();
+        addresses.extend(subset.addresses);
+        let not_ready = addresses.len();
+        addresses.extend(subset.not_ready_addresses);
+        let members = (start..addresses.len()).map(|at| (at, at < not_ready));
         let none = subset.ports.is_empty().then_some(None);
-        for port in ports.chain(none) {
-            by_port.entry(port).or_default().extend(&members);
+        for port in subset.ports.into_iter().map(Some).chain(none) {
+            by_port.entry(port).or_default().extend(members.clone());
         }
     }
+    let mut distinct = Distinct::of(addresses);
     let mut groups: BTreeMap<Vec<(usize, bool)>, Vec<SubsetPort>> = BTreeMap::new();
     for (port, mut members) in by_port {
+        for (at, _) in &mut members {
+            *at = distinct.ranks[*at];
+        }
         members.sort_unstable();
         // Not ready sorts before ready.
         members.dedup_by_key(|(rank, _)| *rank);
-        groups.entry(members).or_default().extend(port.cloned());
+        groups.entry(members).or_default().extend(port);
+    }
+    for (rank, _) in groups.keys().flatten() {
+        distinct.uses[*rank] += 1;
     }
     let mut packed: Vec<Subset> = (groups.into_iter())
         .map(|(members, ports)| {
-            let of = |wanted: bool| {
-                let members = members.iter().filter(|(_, ready)| *ready == wanted);
-                members.map(|(rank, _)| addresses[*rank].clone()).collect()
-            };
-            Subset {
-                addresses: of(true),
-                not_ready_addresses: of(false),
+            let mut subset = Subset {
                 ports,
+                ..Subset::default()
+            };
+            for (rank, is_ready) in members {
+                let list = match is_ready {
+                    true => &mut subset.addresses,
+                    false => &mut subset.not_ready_addresses,
+                };
+                list.push(distinct.take(rank));
             }
+            subset
         })
         .collect();
     packed.sort_unstable();
     packed
 }
 
-/// The same address of different pods counts as several.
-type Identity<'a> = (&'a str, &'a str);
-
-fn identity(address: &Address) -> Identity<'_> {
-    let uid = (address.target_ref.as_ref()).map_or("", |target| target.uid.as_str());
-    (&address.ip, uid)
+/// Addresses of which some may be the same. The same address of different pods counts as several.
+struct Distinct {
+    addresses: Vec<Address>,
+    /// The rank of each address among the distinct ones, in the order of address and UID.
+    ranks: Vec<usize>,
+    /// The position of the first address of each rank, which stands for all of them.
+    firsts: Vec<usize>,
+    /// How often the address of each rank is still going to be taken.
+    uses: Vec<usize>,
 }
 
-/// The distinct addresses in order, and their positions. Of several with one identity, the first counts.
-fn distinct(subsets: &[Subset]) -> (Vec<&Address>, BTreeMap<Identity<'_>, usize>) {
-    let mut all: BTreeMap<Identity, &Address> = BTreeMap::new();
-    for subset in subsets {
-        for address in subset.addresses.iter().chain(&subset.not_ready_addresses) {
-            all.entry(identity(address)).or_insert(address);
+impl Distinct {
+    fn of(addresses: Vec<Address>) -> Self {
+        let identity = |at: usize| {
+            let address: &Address = &addresses[at];
+            let uid = (address.target_ref.as_ref()).map_or("", |target| target.uid.as_str());
+            (address.ip.as_str(), uid)
+        };
+        let mut order: Vec<usize> = (0..addresses.len()).collect();
+        order.sort_by_key(|at| identity(*at));
+        let (mut ranks, mut firsts) = (vec![0; addresses.len()], Vec::<usize>::new());
+        for at in order {
+            if firsts
+                .last()
+                .is_none_or(|first| identity(*first) != identity(at))
+            {
+                firsts.push(at);
+            }
+            ranks[at] = firsts.len() - 1;
+        }
+        let uses = vec![0; firsts.len()];
+        Self {
+            addresses,
+            ranks,
+            firsts,
+            uses,
         }
     }
-    let ranks = all.keys().enumerate().map(|(rank, own)| (*own, rank));
-    let ranks = ranks.collect();
-    (all.into_values().collect(), ranks)
+
+    /// The address of a rank. The last use moves it.
+    fn take(&mut self, rank: usize) -> Address {
+        let address = &mut self.addresses[self.firsts[rank]];
+        self.uses[rank] -= 1;
+        match self.uses[rank] {
+            0 => std::mem::take(address),
+            _ => address.clone(),
+        }
+    }
 }
 
 /// Whether two lists of canonical subsets say the same. The resource versions of pods don't count.
 pub fn same(one: &[Subset], other: &[Subset]) -> bool {
-    let versionless = |subsets: &[Subset]| {
-        let mut subsets = subsets.to_vec();
-        for subset in &mut subsets {
-            let all = subset.addresses.iter_mut();
-            for address in all.chain(&mut subset.not_ready_addresses) {
-                if let Some(target) = &mut address.target_ref {
-                    target.resource_version.clear();
-                }
-            }
-        }
-        subsets
-    };
-    versionless(one) == versionless(other)
+    all_same(one, other, |one, other| {
+        one.ports == other.ports
+            && all_same(&one.addresses, &other.addresses, same_address)
+            && all_same(
+                &one.not_ready_addresses,
+                &other.not_ready_addresses,
+                same_address,
+            )
+    })
+}
+
+fn all_same<T>(one: &[T], other: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+}
+
+fn same_address(one: &Address, other: &Address) -> bool {
+    let Address {
+        ip,
+        hostname,
+        node_name,
+        target_ref,
+    } = one;
+    *ip == other.ip
+        && *hostname == other.hostname
+        && *node_name == other.node_name
+        && same_target(target_ref.as_ref(), other.target_ref.as_ref())
 }
 
 #[cfg(test)]
@@ -186,7 +239,7 @@ mod tests {
 
     fn packed(subsets: Value) -> Value {
         let subsets: Vec<Subset> = flyball_sdk::serde_json::from_value(subsets).unwrap();
-        json!(repack(&subsets))
+        json!(repack(subsets))
     }
 
     #[test]
