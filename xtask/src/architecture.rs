@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::workspace;
+use xtask::run::workspace;
 
 /// The maximum number of files in the section that follows one pod event through the code.
 const MAX_FILES: usize = 15;

@@ -60,25 +60,25 @@ const BUILT_INS: &[&str] = &[
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.
-pub(crate) const EMBEDDED: &str = "FLYBALL_BUILTINS";
+pub const EMBEDDED: &str = "FLYBALL_BUILTINS";
 
 /// The results of a build.
-pub(crate) struct Built {
-    pub(crate) host: PathBuf,
+pub struct Built {
+    pub host: PathBuf,
     /// The folder of the guests that are embedded in the host.
-    pub(crate) embedded: PathBuf,
+    pub embedded: PathBuf,
 }
 
 /// A guest that the demo runs as a plugin.
 #[derive(Clone, Copy)]
-pub(crate) enum Guest {
+pub enum Guest {
     FakeKubelet,
     Greeter,
 }
 
 impl Built {
     /// The component of a guest.
-    pub(crate) fn guest(&self, guest: Guest) -> PathBuf {
+    pub fn guest(&self, guest: Guest) -> PathBuf {
         component(match guest {
             Guest::FakeKubelet => "fake-kubelet",
             Guest::Greeter => "greeter",
@@ -88,7 +88,7 @@ impl Built {
 
 /// How the host is built: the name of a profile in Cargo.toml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub enum Profile {
     /// For tests: built quickly after a change.
     Release,
     /// As it is installed: optimised across crates.
@@ -113,12 +113,12 @@ impl Profile {
 }
 
 /// Builds the guests in Rust and the host, for this machine.
-pub(crate) fn all(profile: Profile) -> Result<Built> {
+pub fn all(profile: Profile) -> Result<Built> {
     all_for(profile, None)
 }
 
 /// Builds the guests in Rust and the host, for another architecture if one is given.
-pub(crate) fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built> {
+pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built> {
     let start = Instant::now();
     let toolchain = match foreign {
         Some(architecture) => {
@@ -151,7 +151,7 @@ pub(crate) fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result
 }
 
 /// Builds the guests in Rust and the host, and at the same time the control plane of the tests.
-pub(crate) fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
+pub fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
     std::thread::scope(|scope| {
         let control_plane = scope.spawn(Assets::find_or_build);
         let built = all(profile)?;

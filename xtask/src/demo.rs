@@ -13,10 +13,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use flyball_controlplane::{ControlPlane, Options};
 use k8s_openapi::jiff::Timestamp;
+use xtask::build;
 
 use self::host::Host;
 use self::nodes::{HEARTBEAT, Nodes};
-use crate::build;
 
 /// Show a small cluster whose only controller manager is Flyball; it stays up until Ctrl-C
 #[derive(clap::Args)]

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
+use xtask::machine::Architecture;
+use xtask::run::{command, output, say, workspace};
+use xtask::toolchain::prepare_toolchain;
 
-use crate::machine::Architecture;
 use crate::release;
-use crate::run::{command, output, say, workspace};
-use crate::toolchain::prepare_toolchain;
 
 /// Build what a release consists of, for x86_64 and aarch64, and write it to target/dist
 #[derive(clap::Args)]

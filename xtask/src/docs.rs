@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-
-use crate::run::{command, output, run, say, workspace};
+use xtask::run::{command, output, run, say, workspace};
 
 const VERSION: &str = "0.5.4";
 

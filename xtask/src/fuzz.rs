@@ -5,8 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::run::{command, output, run, say, workspace};
+use xtask::run::{command, output, run, say, workspace};
 
 /// Fuzz the parsers of untrusted input, and add the inputs that fail to tests/fuzz/corpus
 #[derive(clap::Args)]

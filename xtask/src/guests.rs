@@ -1,7 +1,7 @@
 //! Builds the guests: the workspace's crates of type `cdylib`, one of them also for the target of a stock toolchain, and
 //! [`projects`] in other languages.
 
-pub(crate) mod projects;
+pub mod projects;
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_to
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Built {
+pub struct Built {
     /// The name of the file, without `.wasm`.
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
+    pub name: String,
+    pub path: PathBuf,
 }
 
 impl Built {
@@ -36,15 +36,15 @@ impl Built {
 
 /// Build the guests into target/guests/components
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The languages of the guests; all if none is named
     #[arg(value_enum)]
-    pub(crate) languages: Vec<Language>,
+    pub languages: Vec<Language>,
 }
 
 /// A language that guests are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Language {
+pub enum Language {
     Rust,
     /// Rust with a stock toolchain, which targets WASI
     Stock,
@@ -58,7 +58,7 @@ pub(crate) enum Language {
 }
 
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
-pub(crate) fn build(languages: &[Language]) -> Result<()> {
+pub fn build(languages: &[Language]) -> Result<()> {
     let wants = |language| languages.is_empty() || languages.contains(&language);
     let mut built = if wants(Language::Rust) {
         build_guests()?
@@ -90,7 +90,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
 }
 
 /// Builds the guests in Rust in one run of cargo, so that shared dependencies are compiled once.
-pub(crate) fn build_guests() -> Result<Vec<Built>> {
+pub fn build_guests() -> Result<Vec<Built>> {
     let toolchain = prepare_toolchain(TARGET)?;
     let packages = guest_packages()?;
     say(&format!("building {}", packages.join(", ")));
@@ -126,7 +126,7 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
 
 /// Builds the greeter for the target of stock toolchains. The component imports WASI, which the host
 /// doesn't provide. Returns `None` if rustup can't add the target.
-pub(crate) fn build_stock() -> Result<Option<Built>> {
+pub fn build_stock() -> Result<Option<Built>> {
     let Some(toolchain) = prepare_stock_toolchain() else {
         say(&format!(
             "skipping greeter-{STOCK_TARGET}: rustup can't add its target"

@@ -10,7 +10,7 @@ use crate::run::{command, output};
 
 /// An architecture of machines that run Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Architecture {
+pub enum Architecture {
     #[value(name = "x86_64")]
     X86_64,
     #[value(name = "aarch64")]
@@ -18,17 +18,17 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
-    pub(crate) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
     /// The architecture of this machine; none if no release is built for it.
-    pub(crate) fn own() -> Option<Self> {
+    pub fn own() -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|architecture| architecture.name() == std::env::consts::ARCH)
     }
 
     /// The name that Rust and Linux use.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
             Self::Aarch64 => "aarch64",
@@ -36,7 +36,7 @@ impl Architecture {
     }
 
     /// The name that images use: Go's.
-    pub(crate) fn of_images(self) -> &'static str {
+    pub fn of_images(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
             Self::Aarch64 => "arm64",
@@ -44,17 +44,17 @@ impl Architecture {
     }
 
     /// None if this is the architecture of this machine.
-    pub(crate) fn if_foreign(self) -> Option<Self> {
+    pub fn if_foreign(self) -> Option<Self> {
         (Self::own() != Some(self)).then_some(self)
     }
 
     /// Rust's target.
-    pub(crate) fn target(self) -> String {
+    pub fn target(self) -> String {
         format!("{}-unknown-linux-gnu", self.name())
     }
 
     /// The program of the C compiler or of one of its tools for this architecture, such as `objcopy`.
-    pub(crate) fn program(self, name: &str) -> String {
+    pub fn program(self, name: &str) -> String {
         match self.if_foreign() {
             None => name.to_owned(),
             Some(_) => format!("{}-linux-gnu-{name}", self.name()),
@@ -62,7 +62,7 @@ impl Architecture {
     }
 
     /// Where the C compiler finds a shared library.
-    pub(crate) fn library(self, name: &str) -> Result<PathBuf> {
+    pub fn library(self, name: &str) -> Result<PathBuf> {
         let compiler = self.program("gcc");
         let found = output(command(&compiler).arg(format!("-print-file-name={name}")));
         let found = found.with_context(|| format!("`{compiler}` can't be run"))?;
@@ -76,12 +76,12 @@ impl Architecture {
     }
 
     /// Where Debian has the C library of another architecture.
-    pub(crate) fn sysroot(self) -> PathBuf {
+    pub fn sysroot(self) -> PathBuf {
         format!("/usr/{}-linux-gnu", self.name()).into()
     }
 
     /// Fails if this machine lacks a C compiler for another architecture.
-    pub(crate) fn require_compiler(self) -> Result<()> {
+    pub fn require_compiler(self) -> Result<()> {
         let (name, package) = (self.program("gcc"), self.package());
         require(&[Tool::new(
             &[&name, "--version"],
@@ -93,7 +93,7 @@ impl Architecture {
     }
 
     /// Debian's package of the C compiler on machines of another architecture.
-    pub(crate) fn package(self) -> &'static str {
+    pub fn package(self) -> &'static str {
         match self {
             Self::X86_64 => "gcc-x86-64-linux-gnu",
             Self::Aarch64 => "gcc-aarch64-linux-gnu",
@@ -102,7 +102,7 @@ impl Architecture {
 
     /// Lets cargo link for another architecture, unless the environment already names a linker. Crates with C code find the
     /// compiler by the same name.
-    pub(crate) fn set_linker(self, cargo: &mut Command) {
+    pub fn set_linker(self, cargo: &mut Command) {
         let target = self.target().to_uppercase().replace('-', "_");
         let variable = format!("CARGO_TARGET_{target}_LINKER");
         if std::env::var_os(&variable).is_none() {

@@ -2,19 +2,13 @@
 
 #[cfg(test)]
 mod architecture;
-mod build;
 mod demo;
 mod dist;
 mod docs;
 mod failures;
 mod fuzz;
-mod guests;
-mod machine;
-mod prerequisites;
 mod release;
-mod run;
 mod test;
-mod toolchain;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -22,8 +16,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::Parser;
-
-use crate::run::{command, run, workspace};
+use xtask::run::{command, run, workspace};
+use xtask::{build, guests};
 
 /// Builds, tests, demonstrates and measures Flyball.
 #[derive(Parser)]
@@ -102,6 +96,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use xtask::run::output;
 
     use super::*;
 
@@ -113,7 +108,7 @@ mod tests {
     /// Whoever builds or tries Flyball for the first time waits for what xtask builds on.
     #[test]
     fn xtask_builds_on_neither_the_engine_nor_the_differential_suite() {
-        let tree = run::output(command("cargo").args([
+        let tree = output(command("cargo").args([
             "tree",
             "--locked",
             "--package=xtask",

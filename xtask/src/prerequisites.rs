@@ -3,7 +3,7 @@
 use flyball_author::tools::Tool;
 
 /// Go, for the control plane.
-pub(crate) fn go() -> Tool {
+pub fn go() -> Tool {
     Tool::new(
         &["go", "version"],
         "builds the control plane; see https://go.dev/dl or your distribution's packages",
@@ -12,7 +12,7 @@ pub(crate) fn go() -> Tool {
 }
 
 /// Python, for a guest.
-pub(crate) fn python() -> Tool {
+pub fn python() -> Tool {
     Tool::new(
         &["python3", "-c", "import ensurepip, venv"],
         "builds a guest; version 3.10 or later, with venv: on Debian, `sudo apt-get install python3-venv`",
@@ -20,7 +20,7 @@ pub(crate) fn python() -> Tool {
 }
 
 /// Node.js and npm, for guests in TypeScript and JavaScript.
-pub(crate) fn node() -> [Tool; 2] {
+pub fn node() -> [Tool; 2] {
     [
         Tool::new(
             &["node", "--version"],
@@ -35,7 +35,7 @@ pub(crate) fn node() -> [Tool; 2] {
 }
 
 /// A C compiler, for dependencies of the host.
-pub(crate) fn c_compiler() -> Tool {
+pub fn c_compiler() -> Tool {
     Tool::new(
         &["cc", "--version"],
         "compiles dependencies of the host: on Debian, `sudo apt-get install gcc libc6-dev`",
@@ -44,6 +44,6 @@ pub(crate) fn c_compiler() -> Tool {
 
 /// Whether this runs in continuous integration, where system packages may be installed: `CI` is
 /// set, and not to `false`.
-pub(crate) fn is_ci() -> bool {
+pub fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")
 }

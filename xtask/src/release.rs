@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-
-use crate::build::{self, Profile};
-use crate::machine::Architecture;
-use crate::run::{command, run, say, workspace};
+use xtask::build::{self, Profile};
+use xtask::machine::Architecture;
+use xtask::run::{command, run, say, workspace};
 
 /// Builds the host for this machine, and writes it to `target/dist`. Returns its path.
 pub(crate) fn build() -> Result<PathBuf> {

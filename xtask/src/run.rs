@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-pub(crate) fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .find(|folder| folder.join("Cargo.lock").is_file())
@@ -15,17 +15,17 @@ pub(crate) fn workspace() -> PathBuf {
 }
 
 /// Prints a heading for the following step.
-pub(crate) fn say(what: &str) {
+pub fn say(what: &str) {
     eprintln!("\x1b[1m==> {what}\x1b[0m");
 }
 
 /// A command in the workspace, without the variables that cargo sets for xtask.
-pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     xtask_launcher::command(program, &workspace())
 }
 
 /// Runs a command with its output shown. Fails if the command does.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command
         .status()
@@ -37,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command whose standard output is shown and read line by line. Fails if the command does.
-pub(crate) fn run_and_read(mut command: Command, mut read: impl FnMut(&str) + Send) -> Result<()> {
+pub fn run_and_read(mut command: Command, mut read: impl FnMut(&str) + Send) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (output, input) = std::io::pipe().context("can't create a pipe")?;
     command.stdout(input);
@@ -63,7 +63,7 @@ pub(crate) fn run_and_read(mut command: Command, mut read: impl FnMut(&str) + Se
 }
 
 /// The standard output of a command; `None` if it can't be started or fails.
-pub(crate) fn output(command: &mut Command) -> Option<String> {
+pub fn output(command: &mut Command) -> Option<String> {
     let output = command
         .stderr(Stdio::null())
         .output()
@@ -73,7 +73,7 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 }
 
 /// Whether `built` exists and is not older than any of `sources`, which are files or whole folders.
-pub(crate) fn is_fresh(built: &Path, sources: &[&Path]) -> bool {
+pub fn is_fresh(built: &Path, sources: &[&Path]) -> bool {
     let modified = |path: &Path| {
         path.metadata()
             .and_then(|metadata| metadata.modified())

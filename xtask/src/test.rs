@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flyball_author::tools::require;
 use flyball_controlplane::{FULL, SKIPPED_FILE};
+use xtask::prerequisites::{c_compiler, go, python};
+use xtask::run::{command, run_and_read, say, workspace};
+use xtask::toolchain::prepare_containers;
 
 use crate::failures::Failures;
-use crate::prerequisites::{c_compiler, go, python};
-use crate::run::{command, run_and_read, say, workspace};
-use crate::toolchain::prepare_containers;
 use crate::{build, guests};
 
 /// Build everything, then run every test

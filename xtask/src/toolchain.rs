@@ -15,9 +15,9 @@ use crate::prerequisites::is_ci;
 use crate::run::{command, output, run, say};
 
 /// The target of guests.
-pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 /// The target of guests that stock toolchains build. Such guests import WASI.
-pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
+pub const STOCK_TARGET: &str = "wasm32-wasip2";
 /// rustup's name of the toolchain that is built here.
 const LINKED: &str = "rust-wasm";
 /// Debian's packages for building the standard library: a compiler with its source, and a linker for
@@ -41,7 +41,7 @@ const RUSTUP_LIMIT: u32 = 120;
 
 /// A toolchain that compiles for another target than this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Toolchain {
+pub enum Toolchain {
     /// The toolchain in use, which has the target.
     Installed,
     /// The toolchain that was built here.
@@ -49,7 +49,7 @@ pub(crate) enum Toolchain {
 }
 
 impl Toolchain {
-    pub(crate) fn cargo(self) -> Command {
+    pub fn cargo(self) -> Command {
         let mut cargo = command("cargo");
         if self == Self::Linked {
             cargo.arg(format!("+{LINKED}"));
@@ -59,7 +59,7 @@ impl Toolchain {
 }
 
 /// Finds a toolchain that compiles for a target, or prepares one.
-pub(crate) fn prepare_toolchain(target: &str) -> Result<Toolchain> {
+pub fn prepare_toolchain(target: &str) -> Result<Toolchain> {
     if has_target(&[], target) {
         return Ok(Toolchain::Installed);
     }
@@ -83,12 +83,12 @@ pub(crate) fn prepare_toolchain(target: &str) -> Result<Toolchain> {
 
 /// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only a
 /// guest for tests needs this target.
-pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
+pub fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
 
 /// Installs the runtime of containers in continuous integration. Elsewhere, tests that need it are skipped.
-pub(crate) fn prepare_containers() -> Result<()> {
+pub fn prepare_containers() -> Result<()> {
     match is_ci() {
         true => install(&missing(&["crun"])),
         false => Ok(()),
@@ -96,7 +96,7 @@ pub(crate) fn prepare_containers() -> Result<()> {
 }
 
 /// Installs a compiler for guests in C, in continuous integration.
-pub(crate) fn prepare_c() -> Result<()> {
+pub fn prepare_c() -> Result<()> {
     install(&missing(&C_PACKAGES))
 }
 

@@ -11,11 +11,11 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
+use xtask::build::{Built, Guest};
 
 use super::host::Host;
 use super::since;
 use super::table::Table;
-use crate::build::{Built, Guest};
 
 /// The namespace that the demo creates and deletes.
 const NAMESPACE: &str = "flyball-demo";

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flyball_controlplane::ControlPlane;
+use xtask::build::{Built, Guest};
 
 use super::host::Host;
 use super::story::Kubelet;
-use crate::build::{Built, Guest};
 
 /// How often a node reports that it is alive.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);

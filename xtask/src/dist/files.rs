@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-
-use crate::machine::Architecture;
-use crate::run::{command, output};
+use xtask::machine::Architecture;
+use xtask::run::{command, output};
 
 /// The authorities of the registries that plugins are pulled from.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";

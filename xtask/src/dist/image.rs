@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use xtask::machine::Architecture;
 
 use super::digest;
-use crate::machine::Architecture;
 
 /// The user of the container, by number, so that Kubernetes can see that it is not root.
 const USER: &str = "65532:65532";

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-
-use crate::machine::Architecture;
-use crate::run::{command, output};
+use xtask::machine::Architecture;
+use xtask::run::{command, output};
 
 /// Packages whose code is in the binary: the host, and the guests in `guests/`.
 const HOST: &str = "flyball";

@@ -141,14 +141,14 @@ const GUESTS: &[Guest] = &[
 const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
 
 /// Builds the guests in a language.
-pub(crate) fn build(language: Language) -> Result<Vec<Built>> {
+pub fn build(language: Language) -> Result<Vec<Built>> {
     let guests = GUESTS.iter().filter(|guest| guest.language == language);
     guests.map(Guest::build).collect()
 }
 
 /// Builds the guests whose tools are installed; large ones only if all tests run. In continuous integration, no tool may be
 /// missing.
-pub(crate) fn build_available(full: bool) -> Result<()> {
+pub fn build_available(full: bool) -> Result<()> {
     for guest in GUESTS.iter().filter(|guest| full || !guest.is_large) {
         let project = prepare(&workspace().join(guest.folder));
         match project.and_then(|project| project.check_tools()) {

@@ -5,10 +5,10 @@ use std::process::{ChildStdout, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use flyball_controlplane::process;
+use xtask::run::{command, run, workspace};
 
 use super::Size;
 use super::report::Figures;
-use crate::run::{command, run, workspace};
 
 /// The exit code of an example whose figures exceed their bounds.
 const OUT_OF_BOUNDS: i32 = 2;

@@ -9,8 +9,7 @@ use flyball_controlplane::Assets;
 use flyball_differential::metrics::{self, Series};
 use flyball_differential::{Golden, Outcome, Scenario, Subject, compare_all, play_all};
 use tokio::runtime::Runtime;
-
-use crate::run::say;
+use xtask::run::say;
 
 /// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`.
 /// The number of writes also depends on timing.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use xtask::run::{command, output};
 
 use super::{of_languages, plot};
-use crate::run::{command, output};
 
 /// The markers around the figures in a document.
 const BEGIN: &str = "<!-- figures: written by `cargo xtask bench` -->\n";

@@ -1,18 +1,8 @@
 //! `cargo xtask bench` and `cargo xtask differential`: a program of its own, so that the other tasks don't wait until the
-//! differential suite is compiled. It builds the host with the same modules as they do.
-#![allow(
-    dead_code,
-    reason = "the other tasks use the rest of the shared modules"
-)]
+//! differential suite is compiled.
 
 mod bench;
-mod build;
 mod differential;
-mod guests;
-mod machine;
-mod prerequisites;
-mod run;
-mod toolchain;
 
 use std::process::ExitCode;
 

@@ -34,10 +34,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use flyball_controlplane::Assets;
 use flyball_differential::Subject;
-
-use crate::build::{self, Profile};
-use crate::guests::projects;
-use crate::run::{say, workspace};
+use xtask::build::{self, Profile};
+use xtask::guests::projects;
+use xtask::run::{say, workspace};
 
 use self::report::{Figures, Report, Rounds};
 use self::sizes::{RING_ROUNDS, SETS, Size, count, describe, shape, time};

@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, guest, replace};
 use flyball_controlplane::{Options, Process};
+use xtask::run::{command, run, workspace};
 
 use super::bed::{QUIET, plane, plugins};
 use super::process::{anonymous_kib, resident_mib};
 use super::relays::renamed;
 use super::report::Figures;
 use super::wait;
-use crate::run::{command, run, workspace};
 
 const LANGUAGES: [&str; 6] = ["rust", "c", "javascript", "typescript", "python", "go"];
 /// The most plugins in Python. The host compiles each for seconds, and keeps 33 MB of code on disk for it.
