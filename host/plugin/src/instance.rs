@@ -2,7 +2,7 @@
 //! at a time, and none after a failure.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -20,6 +20,9 @@ use crate::share::Share;
 use crate::slots::Slots;
 use crate::world::{RuleViolation, State};
 
+/// How many times as long as the creation of an instance a call must take for its memory not to be kept.
+const LONG_CALL: u32 = 10;
+
 /// Wasmtime's message if a guest passes too much data to the host. The error has no public type.
 const HOSTCALL_FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
 
@@ -32,6 +35,8 @@ pub(crate) struct Instance {
     calls: u32,
     /// Bytes of linear memory after instantiation.
     initial_memory: usize,
+    /// How long the instantiation took.
+    creation: Duration,
     /// Bytes of linear memory that are counted in the tally.
     tallied_memory: usize,
     tally: Arc<Tally>,
@@ -81,6 +86,7 @@ impl Instance {
             limits,
             calls: 0,
             initial_memory: 0,
+            creation: Duration::ZERO,
             tallied_memory: 0,
             tally,
             _slots: slots,
@@ -93,7 +99,9 @@ impl Instance {
         // checked against the meter.
         self.store.set_epoch_deadline(1);
         if let Guest::Linked(linked) = &self.guest {
+            let started = Instant::now();
             let guest = linked.instantiate_async(&mut self.store).await?;
+            self.creation = started.elapsed();
             self.guest = Guest::Instantiated(guest);
             self.initial_memory = self.store.data().memory.used();
         }
@@ -121,8 +129,11 @@ impl Instance {
         }
         self.tally.memory_changed(self.tallied_memory, memory);
         self.tallied_memory = memory;
+        let growth = memory.saturating_sub(self.initial_memory);
+        let is_long = self.meter.spent() > self.creation * LONG_CALL;
         self.calls < self.limits.recycle_calls
-            && memory.saturating_sub(self.initial_memory) <= self.limits.recycle_growth
+            && growth <= self.limits.recycle_growth
+            && !(is_long && growth > self.limits.idle_growth)
             && !has_leaked_handles
     }
 

@@ -58,6 +58,10 @@ pub struct Limits {
     /// Growth of an instance's memory since its creation after which it is dropped, in bytes. Linear memory never
     /// shrinks. Default: 64 MiB.
     pub recycle_growth: usize,
+    /// Growth of an instance's memory after which it is dropped if the call was much longer than the creation of another
+    /// instance, in bytes. A controller that rarely handles a large object then does not keep the memory for it. Default:
+    /// 4 MiB.
+    pub idle_growth: usize,
 }
 
 impl Default for Limits {
@@ -79,6 +83,7 @@ impl Default for Limits {
             handles: 1024,
             recycle_calls: 10_000,
             recycle_growth: 64 * MIB,
+            idle_growth: 4 * MIB,
         }
     }
 }

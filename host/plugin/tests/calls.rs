@@ -160,6 +160,21 @@ async fn an_instance_is_dropped_when_its_memory_has_grown() {
 }
 
 #[tokio::test]
+async fn memory_that_costs_more_than_a_new_instance_is_not_kept() {
+    let plugin = plugin_with(|limits| limits.idle_growth = 1 << 20).await;
+    let call = async |key, attempt| {
+        plugin
+            .reconcile(plain(), "queue", key, attempt)
+            .await
+            .unwrap();
+        plugin.stats().idle
+    };
+    assert_eq!(call("Work", 100).await, 1, "it has not grown");
+    assert_eq!(call("Grow", 2).await, 1, "the call was short");
+    assert_eq!(call("Work", 100).await, 0);
+}
+
+#[tokio::test]
 async fn idle_instances_are_trimmed() {
     let plugin = plugin().await;
     reconcile(&plugin, "done").await;

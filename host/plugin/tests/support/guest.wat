@@ -107,6 +107,8 @@
     (if (i32.eq (local.get $do) (i32.const 109)) (then (call $grow-memory)))
     ;; Grow: grow the memory by `attempt` MiB
     (if (i32.eq (local.get $do) (i32.const 71)) (then (drop (memory.grow (i32.mul (local.get $attempt) (i32.const 16))))))
+    ;; Work: loop `attempt` million times
+    (if (i32.eq (local.get $do) (i32.const 87)) (then (call $work (i32.mul (local.get $attempt) (i32.const 1000000)))))
     ;; Table: grow it until that fails, which is no error
     (if (i32.eq (local.get $do) (i32.const 84)) (then (call $grow-table)))
     ;; unreachable: log an error, then trap
@@ -136,6 +138,10 @@
     (if (i32.eq (local.get $do) (i32.const 120))
       (then (call $log (i32.const 2) (i32.const 288) (i32.const 0x7fffffff) (i32.const 0) (i32.const 0))))
     (i32.const 0))
+
+  (func $work (param $rounds i32)
+    (loop $again
+      (br_if $again (local.tee $rounds (i32.sub (local.get $rounds) (i32.const 1))))))
 
   (func $requeue (param $ms i32)
     (i32.store8 (i32.const 0) (i32.const 1))
