@@ -31,13 +31,14 @@ mod tests;
 
 use flyball_sdk::prelude::*;
 use flyball_services::ip::Family;
-use flyball_services::pod;
+use flyball_services::pod::{self, Pod};
 use flyball_services::ports::PortFinder;
 use flyball_services::service::Service;
 use flyball_services::size::Size;
 use flyball_services::slice::{self, Slice};
 use flyball_services::{settings, trigger};
 
+use endpoints::Desired;
 use hints::Hinter;
 use nodes::Nodes;
 use traffic::DISTRIBUTIONS;
@@ -96,16 +97,14 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     settings::check(host)?;
     let maximum = settings::maximum(host, describe::MAXIMUM)?;
     let pods = pod::of_service(host, service)?;
-    let (families, outdated) = slices(host, service)?;
     let changed_at = trigger::last_change(host, service, &pods);
-    let ports = PortFinder::read(host, service)?;
-    let nodes = Nodes::read(host, &pods)?;
+    let desired = desired(host, service, pods)?;
+    let (slices, outdated) = slices(host, service)?;
     let mut hinter = Hinter::of(host, service);
     let mut size = Size::default();
 
     let mut errors = Vec::new();
-    for (family, slices) in families {
-        let desired = endpoints::desired(service, &pods, &ports, &nodes, family);
+    for ((family, slices), desired) in slices.into_iter().zip(desired) {
         errors.extend(desired.skipped.iter().map(Error::failed));
         let of_family = desired.size(maximum);
         let mut plan = plan::plan(service, slices, desired, maximum);
@@ -122,6 +121,15 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     show(host, size, hinter.distribution());
     errors.extend(act::delete(host, service, &outdated).err());
     Error::join(errors).map_or(Ok(()), Err)
+}
+
+/// The endpoints that each family of the Service should have, in its order. The pods are dropped before the slices are
+/// read: there may be thousands of both.
+fn desired(host: &Host, service: &Service, pods: Vec<Pod>) -> Result<Vec<Desired>, Error> {
+    let ports = PortFinder::read(host, service)?;
+    let nodes = Nodes::read(host, &pods)?;
+    let of_family = |family| endpoints::desired(service, &pods, &ports, &nodes, family);
+    Ok(service.families().into_iter().map(of_family).collect())
 }
 
 /// Sets the part of the Service in the gauges of all Services. The default size removes it.
