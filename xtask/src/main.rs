@@ -27,6 +27,9 @@ enum Command {
     Build,
     /// Build the site from docs/ into target/book, with mdBook
     Docs,
+    /// Expand the templates of the site, for mdBook
+    #[command(hide = true, name = docs::TEMPLATES)]
+    Templates(docs::templates::Arguments),
     /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside it
     Release,
     Dist(dist::Arguments),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
             build::all(build::Profile::Release).map(|built| println!("{}", built.host.display()))
         }
         Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
+        Command::Templates(arguments) => docs::templates::preprocess(&arguments),
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
