@@ -7,6 +7,7 @@ use flyball_services::slice::HEADLESS;
 use flyball_services::subsets::{Endpoints, Subset, repack, same};
 use flyball_services::trigger;
 use flyball_services::write::change_of;
+use serde::Serialize;
 
 /// The label of Endpoints that this controller maintains, and its value.
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -34,24 +35,40 @@ impl Desired<'_> {
         } = &self.service.meta;
         let Some(current) = current else {
             let annotations = self.annotations(&StringMap::new());
-            let object = json!({
-                "metadata": {"name": name, "labels": self.labels(), "annotations": annotations},
-                "subsets": self.subsets,
-            });
-            return Some(Write::create(Endpoints::KIND, namespace, &object));
+            let metadata =
+                json!({"name": name, "labels": self.labels(), "annotations": annotations});
+            return Some(Write::create(
+                Endpoints::KIND,
+                namespace,
+                &self.with(metadata),
+            ));
         };
         if self.matches(current) {
             return None;
         }
         let annotations = self.annotations(&current.meta.annotations);
-        let change = json!({
-            "metadata": {
-                "labels": change_of(&current.meta.labels, &self.labels()),
-                "annotations": change_of(&current.meta.annotations, &annotations),
-            },
-            "subsets": self.subsets,
+        let metadata = json!({
+            "labels": change_of(&current.meta.labels, &self.labels()),
+            "annotations": change_of(&current.meta.annotations, &annotations),
         });
-        Some(Write::update(Endpoints::KIND, &current.meta, &change))
+        Some(Write::update(
+            Endpoints::KIND,
+            &current.meta,
+            &self.with(metadata),
+        ))
+    }
+
+    /// The body of a write.
+    fn with(&self, metadata: Value) -> impl Serialize {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            metadata: Value,
+            subsets: &'a [Subset],
+        }
+        Body {
+            metadata,
+            subsets: &self.subsets,
+        }
     }
 
     /// Whether Endpoints are up to date. The time of the last change does not count, nor does the label of headless

@@ -79,8 +79,9 @@ pub fn writes(service: &Service, plan: Plan, family: Family, changed_at: Option<
         endpoints: new.endpoints,
     };
     let mut writes = Writes {
-        update: (update.iter())
-            .map(|changed| change(changed, &labels, changed_at))
+        // Each slice is dropped once its write exists.
+        update: (update.into_iter())
+            .map(|changed| change(&changed, &labels, changed_at))
             .collect(),
         ..Writes::default()
     };

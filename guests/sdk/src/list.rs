@@ -11,6 +11,10 @@ use crate::imports::{Imports, Page};
 use crate::malformed::{self, Misfit};
 use crate::view::View;
 
+/// Number of objects in a page of a list that is read to its end: few enough that a long list needs little memory besides its
+/// objects, and enough that the calls of the host cost little.
+const PAGE: u32 = 1000;
+
 /// The most objects that are skipped at once: they cross into the sandbox, but are not parsed.
 const SKIPPED_AT_ONCE: u32 = 10_000;
 
@@ -118,7 +122,7 @@ impl<'a, T: View> List<'a, T> {
     /// As [`all`](Self::all), or an error of `visit`, which ends the iteration.
     pub fn each(self, mut visit: impl FnMut(T) -> Result<(), Error>) -> Result<(), Error> {
         let visit = |object| visit(object).map(ControlFlow::<()>::Continue);
-        self.pages(0, visit).map(drop)
+        self.pages(PAGE, visit).map(drop)
     }
 
     /// Calls `visit` for each object until it returns a value, and returns that. Reads `page` objects at a time, so that the
