@@ -132,6 +132,16 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
+    /// Whether the API server did not complete the deletion: neither a grace period nor a finalizer delays it any more. This
+    /// happens if the client of a deletion goes away. Another request to delete the object completes it.
+    ///
+    /// The view must read `deletionGracePeriodSeconds` and `finalizers`.
+    pub fn has_incomplete_deletion(&self) -> bool {
+        self.is_deleting()
+            && self.deletion_grace_period_seconds == Some(0)
+            && self.finalizers.is_empty()
+    }
+
     pub fn key(&self) -> Key {
         Key::new(&self.namespace, &self.name)
     }

@@ -24,7 +24,15 @@ impl Node {
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
-    #[view(path = "metadata", fields("deletionTimestamp", "generation"))]
+    #[view(
+        path = "metadata",
+        fields(
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "finalizers",
+            "generation"
+        )
+    )]
     pub meta: Meta,
     #[view(path = "spec.tolerations")]
     pub tolerations: Vec<Toleration>,

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
-use flyball_cluster_tests::{Cluster, MetricsApi};
+use flyball_cluster_tests::Cluster;
 use flyball_controlplane::{Options, Process};
 use futures::StreamExt;
 use serde_json::Value;
@@ -184,11 +184,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     })
     .await?;
     prepare(&cluster, scenarios).await?;
-    let _metrics_api = if plane.has_metrics {
-        Some(MetricsApi::start(&cluster).await?)
-    } else {
-        None
-    };
+    let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
     let flags = plane.flags.iter().copied();
     let flags: Vec<&str> = flags.chain(serving.iter().map(String::as_str)).collect();

@@ -1,6 +1,7 @@
 //! The planes: the kinds of control plane for scenarios, and the controllers that run on each.
 
 use anyhow::{Context, Result};
+use flyball_cluster_tests::{Cluster, MetricsApi};
 use flyball_controlplane::Options;
 
 use crate::Scenario;
@@ -16,7 +17,7 @@ pub struct Plane {
     /// since the number of their writes depends on timing.
     pub(crate) is_busy: bool,
     /// Whether the metrics APIs are served.
-    pub(crate) has_metrics: bool,
+    has_metrics: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
     /// Additional flags for the API server.
@@ -344,6 +345,17 @@ impl Plane {
             apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
             ..Options::default()
         }
+    }
+
+    /// Starts the metrics APIs if its scenarios need them. They are served until the returned value is dropped.
+    ///
+    /// # Errors
+    /// They can't be served or registered.
+    pub async fn start_metrics_api(&self, cluster: &Cluster) -> Result<Option<MetricsApi>> {
+        Ok(match self.has_metrics {
+            true => Some(MetricsApi::start(cluster).await?),
+            false => None,
+        })
     }
 
     /// The controllers, in the syntax of `--controllers`.

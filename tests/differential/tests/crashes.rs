@@ -9,6 +9,7 @@ use flyball_cluster_tests::{Cluster, Interceptor};
 use flyball_controlplane::Process;
 use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
+use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 
 /// The scenarios, in the order of their planes. Those of a plane are played concurrently.
@@ -64,6 +65,8 @@ const PLAYED_ALONE: [&str; 22] = [
 ];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;
+/// The number of scenarios that it plays at once. They mostly wait for the next host.
+const AT_ONCE: usize = 3;
 /// More kills than any scenario has writes.
 const MAX_KILLS: usize = 300;
 /// The write at which each host is killed. The first host is killed at its first write.
@@ -141,49 +144,66 @@ fn find<'a>(all: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
         .with_context(|| format!("the scenario {name} doesn't exist"))
 }
 
-/// Kills at each write of a scenario for each controller: in three plays, at every third write.
+/// Kills at each write of a scenario for each controller. Each play is on a control plane of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes long: `cargo xtask test --full` runs it"]
 async fn a_kill_at_any_write_does_not_change_the_results() -> Result<()> {
     let all = Scenario::all()?;
-    for name in PLAYED.into_iter().chain(PLAYED_ALONE) {
-        let scenario = find(&all, name)?;
-        let mut killed = 0;
-        for first in 1..=STRIDE {
-            let cluster = Cluster::start(scenario.plane()?.options()).await?;
-            let scenarios = std::slice::from_ref(scenario);
-            prepare(&cluster, scenarios).await?;
-            let points: Vec<usize> = std::iter::once(first)
-                .chain(std::iter::repeat_n(STRIDE, MAX_KILLS))
-                .collect();
-            let mut crashes = Crashes::start(&cluster, scenario.plane()?, &points, &[]).await?;
-            let mut outcomes = tokio::select! {
-                outcomes = play_on(&cluster, scenarios) => outcomes?,
-                error = crashes.run(&cluster) => return Err(error),
-            };
-            let left = crashes.left();
-            crashes.end(cluster).await?;
-            ensure!(
-                (1..points.len()).contains(&left),
-                "{name}: {left} of {} kills did not happen",
-                points.len()
-            );
-            killed += points.len() - left;
-            let outcome = outcomes
-                .remove(name)
-                .context("the scenario has no outcome")??;
-            let found = Golden::read(name)?
-                .compare(&outcome, &BTreeMap::new())
-                .objects;
-            ensure!(
-                found.is_empty(),
-                "{name}, killed at write {first} and every {STRIDE} writes after it:\n{}",
-                found.join("\n")
-            );
+    let names = futures::stream::iter(PLAYED.into_iter().chain(PLAYED_ALONE));
+    let played = names.map(async |name| {
+        let killed = kill_at_any_write(find(&all, name)?).await;
+        match &killed {
+            Ok(killed) => println!("{name}: killed {killed} times"),
+            Err(error) => println!("{name}: {error:#}"),
         }
-        println!("{name}: killed {killed} times");
-    }
+        killed.with_context(|| name)
+    });
+    let played: Vec<Result<usize>> = played.buffer_unordered(AT_ONCE).collect().await;
+    let failed: Vec<String> = (played.into_iter())
+        .filter_map(|result| Some(format!("{:#}", result.err()?)))
+        .collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+/// Plays a scenario so often that the host is killed once at each write. Returns the number of kills.
+async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
+    let plane = scenario.plane()?;
+    let mut killed = 0;
+    for first in 1..=STRIDE {
+        let cluster = Cluster::start(plane.options()).await?;
+        let scenarios = std::slice::from_ref(scenario);
+        prepare(&cluster, scenarios).await?;
+        let _metrics_api = plane.start_metrics_api(&cluster).await?;
+        let points: Vec<usize> = std::iter::once(first)
+            .chain(std::iter::repeat_n(STRIDE, MAX_KILLS))
+            .collect();
+        let mut crashes = Crashes::start(&cluster, plane, &points, &[]).await?;
+        let mut outcomes = tokio::select! {
+            outcomes = play_on(&cluster, scenarios) => outcomes?,
+            error = crashes.run(&cluster) => return Err(error),
+        };
+        let left = crashes.left();
+        crashes.end(cluster).await?;
+        ensure!(
+            (1..points.len()).contains(&left),
+            "{left} of {} kills did not happen",
+            points.len()
+        );
+        killed += points.len() - left;
+        let outcome = outcomes
+            .remove(&scenario.name)
+            .context("the scenario has no outcome")??;
+        let found = Golden::read(&scenario.name)?
+            .compare(&outcome, &BTreeMap::new())
+            .objects;
+        ensure!(
+            found.is_empty(),
+            "killed at write {first} and every {STRIDE} writes after it:\n{}",
+            found.join("\n")
+        );
+    }
+    Ok(killed)
 }
 
 /// A host that is killed at chosen writes.

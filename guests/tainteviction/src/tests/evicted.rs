@@ -50,6 +50,7 @@ fn an_evicted_pod_that_still_runs_is_left_alone() {
                                 "message": "Taint manager: deleting due to NoExecute taint"}]);
         with(pod, "/status/conditions", condition)
     };
+    let ended = |pod: Value| with(deleting(pod), "/metadata/deletionGracePeriodSeconds", 0);
     let cluster = Cluster::with([
         node(&["a"]),
         // Another client has deleted it.
@@ -57,9 +58,16 @@ fn an_evicted_pod_that_still_runs_is_left_alone() {
         deleting(marked(pod("c", json!([])))),
         // The deletion has failed.
         marked(pod("d", json!([]))),
+        // The API server was interrupted.
+        ended(marked(pod("e", json!([])))),
+        with(
+            ended(marked(pod("f", json!([])))),
+            "/metadata/finalizers",
+            json!(["example.com/held"]),
+        ),
     ]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
-    assert_eq!(written(&cluster), [vec!["b"], vec!["b", "d"]]);
+    assert_eq!(written(&cluster), [vec!["b"], vec!["b", "d", "e"]]);
 }
 
 #[test]
