@@ -20,8 +20,11 @@ use crate::share::Share;
 use crate::slots::Slots;
 use crate::world::{RuleViolation, State};
 
-/// How many times as long as the creation of an instance a call must take for its memory not to be kept.
+/// A call is long if it took so many times as long as another instance costs. Then the memory of its instance need not be
+/// kept.
 const LONG_CALL: u32 = 10;
+/// About how long it takes to get another MiB of memory from the system.
+const COST_OF_A_MIB: Duration = Duration::from_micros(250);
 
 /// Wasmtime's message if a guest passes too much data to the host. The error has no public type.
 const HOSTCALL_FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
@@ -130,7 +133,8 @@ impl Instance {
         self.tally.memory_changed(self.tallied_memory, memory);
         self.tallied_memory = memory;
         let growth = memory.saturating_sub(self.initial_memory);
-        let is_long = self.meter.spent() > self.creation * LONG_CALL;
+        let another = self.creation + COST_OF_A_MIB * (growth >> 20).try_into().unwrap_or(u32::MAX);
+        let is_long = self.meter.spent() > another.saturating_mul(LONG_CALL);
         self.calls < self.limits.recycle_calls
             && growth <= self.limits.recycle_growth
             && !(is_long && growth > self.limits.idle_growth)

@@ -58,8 +58,8 @@ pub struct Limits {
     /// Growth of an instance's memory since its creation after which it is dropped, in bytes. Linear memory never
     /// shrinks. Default: 64 MiB.
     pub recycle_growth: usize,
-    /// Growth of an instance's memory after which it is dropped if the call was much longer than the creation of another
-    /// instance, in bytes. A controller that rarely handles a large object then does not keep the memory for it. Default:
+    /// Growth of an instance's memory after which it is dropped if the call took much longer than another instance with that
+    /// memory costs, in bytes. A controller that rarely handles a large object then does not keep the memory for it. Default:
     /// 4 MiB.
     pub idle_growth: usize,
 }

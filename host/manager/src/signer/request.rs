@@ -23,8 +23,9 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 /// A public key of an algorithm that certificates may be about.
 enum PublicKey<'a> {
     Rsa(&'a [u8]),
-    P256(p256::ecdsa::VerifyingKey),
-    P384(p384::ecdsa::VerifyingKey),
+    /// With the encoded point.
+    P256(p256::ecdsa::VerifyingKey, &'a [u8]),
+    P384(p384::ecdsa::VerifyingKey, &'a [u8]),
     P521(p521::ecdsa::VerifyingKey),
     Ed25519(&'a [u8]),
 }
@@ -118,11 +119,13 @@ impl<'a> PublicKey<'a> {
             }
             (EC, Some(P256)) => {
                 let key = p256::ecdsa::VerifyingKey::from_sec1_bytes(bytes);
-                key.map(Self::P256).map_err(|_| malformed())
+                key.map(|key| Self::P256(key, bytes))
+                    .map_err(|_| malformed())
             }
             (EC, Some(P384)) => {
                 let key = p384::ecdsa::VerifyingKey::from_sec1_bytes(bytes);
-                key.map(Self::P384).map_err(|_| malformed())
+                key.map(|key| Self::P384(key, bytes))
+                    .map_err(|_| malformed())
             }
             (EC, Some(P521)) => {
                 let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(bytes);
@@ -151,18 +154,26 @@ impl<'a> PublicKey<'a> {
             Self::Ed25519(key) => {
                 (algorithm.oid == ED25519).then(|| ring(&signature::ED25519, key))
             }
-            Self::P256(key) => {
+            Self::P256(key, point) => {
+                let hash = Hash::of_ecdsa(algorithm.oid)?;
+                if let Some(algorithm) = quick_ecdsa(P256, hash, point) {
+                    return Some(ring(algorithm, point));
+                }
                 let signature = p256::ecdsa::Signature::from_der(signature);
-                let hash = Hash::of_ecdsa(algorithm.oid)?.of(message);
+                let hash = hash.of(message);
                 Some(
                     signature.is_ok_and(|signature| {
                         key.verify_prehash(hash.as_ref(), &signature).is_ok()
                     }),
                 )
             }
-            Self::P384(key) => {
+            Self::P384(key, point) => {
+                let hash = Hash::of_ecdsa(algorithm.oid)?;
+                if let Some(algorithm) = quick_ecdsa(P384, hash, point) {
+                    return Some(ring(algorithm, point));
+                }
                 let signature = p384::ecdsa::Signature::from_der(signature);
-                let hash = Hash::of_ecdsa(algorithm.oid)?.of(message);
+                let hash = hash.of(message);
                 Some(
                     signature.is_ok_and(|signature| {
                         key.verify_prehash(hash.as_ref(), &signature).is_ok()
@@ -179,6 +190,26 @@ impl<'a> PublicKey<'a> {
                 )
             }
         }
+    }
+}
+
+/// Returns what verifies signatures of this curve and hash in a fraction of the time; none if ring does not support them, or
+/// the form of the point.
+fn quick_ecdsa(
+    curve: ObjectIdentifier,
+    hash: Hash,
+    point: &[u8],
+) -> Option<&'static dyn VerificationAlgorithm> {
+    const UNCOMPRESSED: u8 = 4;
+    if point.first() != Some(&UNCOMPRESSED) {
+        return None;
+    }
+    match (curve, hash) {
+        (P256, Hash::Sha256) => Some(&signature::ECDSA_P256_SHA256_ASN1),
+        (P256, Hash::Sha384) => Some(&signature::ECDSA_P256_SHA384_ASN1),
+        (P384, Hash::Sha256) => Some(&signature::ECDSA_P384_SHA256_ASN1),
+        (P384, Hash::Sha384) => Some(&signature::ECDSA_P384_SHA384_ASN1),
+        _ => None,
     }
 }
 
