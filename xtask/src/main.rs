@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::Parser;
-use xtask::run::{command, run, workspace};
+use xtask::run::{command, exit_code, run, workspace};
 use xtask::{build, guests};
 
 /// Builds, tests, demonstrates and measures Flyball.
@@ -73,7 +73,7 @@ fn measure(task: &str, passed: &Passed) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let done = match Command::parse() {
+    exit_code(match Command::parse() {
         Command::Build => {
             build::all(build::Profile::Release).map(|built| println!("{}", built.host.display()))
         }
@@ -87,14 +87,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => measure("bench", &arguments),
         Command::Fuzz(arguments) => fuzz::feed(&arguments),
         Command::Guests(arguments) => guests::build(&arguments.languages),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Runs commands.
+//! Runs commands, and reports how a task ended.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -17,6 +17,17 @@ pub fn workspace() -> PathBuf {
 /// Prints a heading for the following step.
 pub fn say(what: &str) {
     eprintln!("\x1b[1m==> {what}\x1b[0m");
+}
+
+/// Prints the error of a task, if it failed. Returns the exit code of the process.
+pub fn exit_code(done: Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// A command in the workspace, without the variables that cargo sets for xtask.

@@ -7,6 +7,7 @@ mod differential;
 use std::process::ExitCode;
 
 use clap::Parser;
+use xtask::run::exit_code;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
@@ -16,17 +17,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Command::parse() {
+    exit_code(match Command::parse() {
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Bench(arguments) => bench::measure(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 #[cfg(test)]
