@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 /// The folder of parts that pages include, in the folder of a page.
 const PARTS: &str = "parts";
@@ -101,50 +101,37 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// Replaces `{{#include FILE}}`, `{{#include FILE:ANCHOR}}` and `{{#template FILE NAME=VALUE}}`.
-fn expand(text: &str, folder: &Path) -> Result<String> {
-    let (mut expanded, mut rest) = (String::new(), text);
+fn expand(page: &str, folder: &Path) -> Result<String> {
+    let page = flyball_doc_templates::expand(page, folder)?;
+    let (mut expanded, mut rest) = (String::new(), page.as_str());
     while let Some((before, after)) = rest.split_once("{{#") {
         let (directive, after) = after
             .split_once("}}")
             .with_context(|| format!("`{{{{#{after}` does not end"))?;
+        let included = directive
+            .strip_prefix("include ")
+            .with_context(|| format!("mdBook's directive `{directive}` is not known here"))?;
         expanded.push_str(before);
-        let mut words = directive.split_whitespace();
-        let (Some(name), Some(file)) = (words.next(), words.next()) else {
-            bail!("`{directive}` names no file");
-        };
-        let (file, anchor) = match file.split_once(':') {
-            Some((file, anchor)) => (file, Some(anchor)),
-            None => (file, None),
-        };
-        let path = folder.join(file);
-        let mut included = read(&path)?;
-        if let Some(anchor) = anchor {
-            included = anchored(&included, anchor)
-                .with_context(|| format!("{} has no anchor {anchor}", path.display()))?;
-        }
-        match name {
-            "include" => {}
-            "template" => {
-                for argument in words {
-                    let (name, value) = argument
-                        .split_once('=')
-                        .with_context(|| format!("`{argument}` is no argument"))?;
-                    included = included.replace(&format!("[[#{name}]]"), value);
-                }
-                ensure!(
-                    !included.contains("[[#"),
-                    "{} has a placeholder without a value",
-                    path.display()
-                );
-            }
-            _ => bail!("mdBook's directive `{name}` is not known here"),
-        }
-        let folder = path.parent().context("a file is in a folder")?;
-        expanded.push_str(expand(&included, folder)?.trim_end_matches('\n'));
+        expanded.push_str(include(included, folder)?.trim_end_matches('\n'));
         rest = after;
     }
     expanded.push_str(rest);
     Ok(expanded)
+}
+
+/// Returns a file, or the part of it that `FILE:ANCHOR` names. What it includes is included, too.
+fn include(included: &str, folder: &Path) -> Result<String> {
+    let (file, anchor) = match included.split_once(':') {
+        Some((file, anchor)) => (file, Some(anchor)),
+        None => (included, None),
+    };
+    let path = folder.join(file.trim());
+    let mut content = read(&path)?;
+    if let Some(anchor) = anchor {
+        content = anchored(&content, anchor.trim())
+            .with_context(|| format!("{} has no anchor {anchor}", path.display()))?;
+    }
+    expand(&content, path.parent().context("a file is in a folder")?)
 }
 
 /// The lines between the marks of an anchor, without other marks. None if a mark is missing.

@@ -1,11 +1,10 @@
-//! A preprocessor for mdBook. It replaces `{{#template FILE NAME=VALUE}}` by the content of the file, in which `[[#NAME]]` is
-//! replaced by the value: so the tutorials share their text, though the names of their plugins differ.
+//! A preprocessor for mdBook, which expands the templates of all chapters.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use flyball_doc_templates::expand;
 use serde_json::Value;
 
 /// What mdBook passes: the name of a renderer that it asks about, or nothing.
@@ -59,37 +58,10 @@ fn expand_chapters(part: &mut Value, pages: &Path) -> Result<()> {
     }
 }
 
-/// Expands the templates of a page in `folder`.
-fn expand(page: &str, folder: &Path) -> Result<String> {
-    const START: &str = "{{#template ";
-    let (mut expanded, mut rest) = (String::new(), page);
-    while let Some((before, after)) = rest.split_once(START) {
-        let (directive, after) = after.split_once("}}").context("a template does not end")?;
-        let mut words = directive.split_whitespace();
-        let file = folder.join(words.next().context("a template names no file")?);
-        let mut content = fs::read_to_string(&file)
-            .with_context(|| format!("can't read the template {}", file.display()))?;
-        for word in words {
-            let (name, value) = word
-                .split_once('=')
-                .with_context(|| format!("`{word}` is not of the form NAME=VALUE"))?;
-            content = content.replace(&format!("[[#{name}]]"), value);
-        }
-        ensure!(
-            !content.contains("[[#") && !content.contains(START),
-            "{} has a placeholder without a value, or a template",
-            file.display()
-        );
-        expanded.push_str(before);
-        expanded.push_str(content.trim_end());
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -107,20 +79,5 @@ mod tests {
         let outer = &book["items"][0]["Chapter"];
         assert_eq!(outer["content"], "a\nrun a\n{{#include b}}");
         assert_eq!(outer["sub_items"][0]["Chapter"]["content"], "run b");
-    }
-
-    #[test]
-    fn a_mistake_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("run.md"), "run [[#name]]").unwrap();
-        for (page, message) in [
-            ("{{#template run.md}}", "placeholder without a value"),
-            ("{{#template run.md name}}", "`name` is not of the form"),
-            ("{{#template none.md}}", "can't read the template"),
-            ("{{#template run.md", "does not end"),
-        ] {
-            let error = format!("{:#}", expand(page, folder.path()).unwrap_err());
-            assert!(error.contains(message), "{page}: {error}");
-        }
     }
 }
