@@ -66,7 +66,11 @@ impl Controller for Signing {
             watch::<SigningRequest>()
                 // For the update of the status.
                 .fields(&["metadata"])
-                .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
+                .enqueue(
+                    Mapping::itself()
+                        .on([DeltaType::Added, DeltaType::Modified])
+                        .having("status.conditions[*].type", "Approved"),
+                ),
         )
         .queue_with(Queue {
             base_delay_ms: BASE_DELAY_MS,
@@ -85,16 +89,24 @@ impl Controller for Signing {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         if let Some(csr) = host.get_key::<SigningRequest>(&request.key)?
             && csr.is_due()
-            && has_authority(host, &csr.signer)?
         {
-            let requested = Requested::parse(&csr.request)
-                .map_err(|error| Error::failed(format!("can't parse the request: {error}")))?;
-            match signers::validate(&csr.signer, &requested, &csr.usages) {
-                Err(reason) => refuse(host, &csr, &reason)?,
-                Ok(()) => sign(host, &csr, &requested)?,
-            }
+            handle(host, &csr)?;
         }
         Ok(Outcome::Done)
+    }
+}
+
+/// Signs or refuses a request that is due. Without the authority of its signer, it is left alone, whatever it asks for.
+fn handle(host: &Host, csr: &SigningRequest) -> Result<(), Error> {
+    let failed = |error| Error::failed(format!("can't parse the request: {error}"));
+    match Requested::parse(&csr.request) {
+        Ok(requested) => match signers::validate(&csr.signer, &requested, &csr.usages) {
+            Ok(()) => sign(host, csr, &requested),
+            Err(reason) if has_authority(host, &csr.signer)? => refuse(host, csr, &reason),
+            Err(_) => Ok(()),
+        },
+        Err(error) if has_authority(host, &csr.signer)? => Err(failed(error)),
+        Err(_) => Ok(()),
     }
 }
 
@@ -121,12 +133,14 @@ fn has_authority(host: &Host, signer: &str) -> Result<bool, Error> {
     Ok(authority.is_some())
 }
 
-/// Signs a request, and writes the certificate into its status.
+/// Signs a request, and writes the certificate into its status. Does nothing if the host does not hold the authority: no call
+/// of its own asks for that.
 fn sign(host: &Host, csr: &SigningRequest, requested: &Requested) -> Result<(), Error> {
     let template = template(csr, requested, host.now(), longest(host)?)?;
-    let certificate = host
-        .sign_certificate(&csr.signer, &template)
-        .doing(|| format!("signing {}", csr.meta.name))?;
+    let signed = host.sign_certificate(&csr.signer, &template).found();
+    let Some(certificate) = signed.doing(|| format!("signing {}", csr.meta.name))? else {
+        return Ok(());
+    };
     let line_feeds = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     let pem = pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate), line_feeds);
     let status = json!({

@@ -79,8 +79,8 @@ impl Signer {
         Ok(())
     }
 
-    /// Adds the authority of a signer, from files in PEM with one certificate and its private key. They are read again at each
-    /// use. Blocks.
+    /// Adds the authority of a signer, from files in PEM with one certificate and its private key. They are read again when
+    /// they have changed. Blocks.
     ///
     /// # Errors
     /// The files hold no authority that can sign.

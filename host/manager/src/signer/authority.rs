@@ -1,5 +1,7 @@
-//! A certificate authority: a certificate and its key in two files, which are read again at each use, as
-//! kube-controller-manager does. Files that do not fit each other, as in the middle of a rotation, are not used yet.
+//! A certificate authority: a certificate and its key in two files, which are read again when they have changed. Files that do
+//! not fit each other, as in the middle of a rotation, are not used yet.
+
+mod stamp;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use x509_cert::Certificate;
 use x509_cert::ext::pkix::SubjectKeyIdentifier;
 use x509_cert::name::Name;
 
+use self::stamp::Stamp;
 use super::key::{self, KeyError, PrivateKey};
 
 /// Maximum size of each file, in bytes.
@@ -50,6 +53,8 @@ pub(super) struct Authority {
 
 struct Current {
     issuer: Arc<Issuer>,
+    /// The state of the files from which `issuer` was read, if it shows each later change.
+    stamps: Option<[Stamp; 2]>,
     /// The digest of the files that `issuer` was read from.
     read: Digest,
     /// Why later files can't be used, if that was logged.
@@ -82,6 +87,7 @@ impl Authority {
         let files = Files::read(certificate, key)?;
         let current = Current {
             issuer: Arc::new(files.issuer(certificate, key)?),
+            stamps: None,
             read: files.digest(),
             refused: None,
         };
@@ -94,10 +100,16 @@ impl Authority {
 
     /// Returns the authority that the files hold now; if they hold none, the last one. Blocks.
     pub(super) fn issuer(&self) -> Arc<Issuer> {
-        let files = Files::read(&self.certificate, &self.key);
         let mut current = self.current.lock();
+        // Before the files are read: what is written in between makes the stamps outdated.
+        let stamps = Stamp::of_all([&self.certificate, &self.key]);
+        if stamps.is_some() && stamps == current.stamps {
+            return current.issuer.clone();
+        }
+        let files = Files::read(&self.certificate, &self.key);
         let is_same = |files: &Files| files.digest().as_ref() == current.read.as_ref();
         if files.as_ref().is_ok_and(is_same) {
+            current.stamps = stamps;
             current.refused = None;
             return current.issuer.clone();
         }
@@ -109,6 +121,7 @@ impl Authority {
             Ok((issuer, read)) => {
                 *current = Current {
                     issuer: Arc::new(issuer),
+                    stamps,
                     read,
                     refused: None,
                 };
