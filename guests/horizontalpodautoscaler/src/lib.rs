@@ -3,7 +3,7 @@
 //! Each autoscaler is reconciled once in a period. `reconcile` names the steps:
 //!
 //! 1. [`target`] reads the Scale of the workload, of whatever kind it is.
-//! 2. [`selectors`] lists its pods. No two autoscalers may scale the same ones.
+//! 2. [`selectors`] lists its pods. No two autoscalers may scale the same ones: [`rivals`] finds those that do.
 //! 3. [`evaluate`] computes what each metric asks for: [`sources`] reads its values, [`pods`] tells which pods count, and
 //!    [`calculator`] computes. The greatest number wins.
 //! 4. [`limits`] narrows the number by what [`memory`] holds and by the autoscaler's rules.
@@ -19,6 +19,7 @@ pub mod monitor;
 pub mod pods;
 pub mod propose;
 pub mod resources;
+pub mod rivals;
 pub mod selectors;
 pub mod settings;
 pub mod sources;
@@ -61,6 +62,7 @@ impl Controller for HorizontalPodAutoscaler {
         monitor::count(host)?;
         let Some(autoscaler) = host.get_key::<Autoscaler>(&request.key)? else {
             memory::forget(host, &request.key);
+            rivals::forget(host, &request.key);
             return Ok(Outcome::Done);
         };
         let mut run = Run {

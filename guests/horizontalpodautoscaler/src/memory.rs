@@ -151,36 +151,11 @@ impl Rules {
     }
 }
 
-/// Reads the selector of the pods that an autoscaler was last found to scale.
-pub fn selector_of(host: &Host, autoscaler: &Key) -> Option<String> {
-    host.memo().get(&selector_key(autoscaler))
-}
-
-/// Keeps the selector of an autoscaler's pods until it is deleted.
-pub fn keep_selector(host: &Host, autoscaler: &Autoscaler, selector: &str) {
-    let key = selector_key(&autoscaler.meta.key());
-    if host.memo().get::<String>(&key).as_deref() == Some(selector) {
-        return;
-    }
-    let uid = &autoscaler.meta.uid;
-    if let Err(error) = host.memo().put(&key, &selector, uid, Duration::ZERO) {
-        warning!(
-            host,
-            "other autoscalers may select the same pods unnoticed: {error}"
-        );
-    }
-}
-
-/// Forgets all about an autoscaler that does not exist any more.
+/// Forgets an autoscaler that does not exist any more.
 pub fn forget(host: &Host, key: &Key) {
     host.memo().remove(&memory_key(key));
-    host.memo().remove(&selector_key(key));
 }
 
 fn memory_key(autoscaler: &Key) -> String {
     format!("memory/{autoscaler}")
-}
-
-fn selector_key(autoscaler: &Key) -> String {
-    format!("selector/{autoscaler}")
 }

@@ -3,8 +3,8 @@
 use flyball_sdk::LabelSelector;
 use flyball_sdk::prelude::*;
 
-use crate::memory;
-use crate::views::{Autoscaler, Named, Pod};
+use crate::rivals;
+use crate::views::{Autoscaler, Pod};
 
 /// Why an autoscaler has no pods to scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,16 +32,14 @@ pub fn pods(
         Ok(parsed) => parsed,
         Err(refused) => return Ok(Err(refused)),
     };
-    memory::keep_selector(host, autoscaler, selector);
+    rivals::keep(host, autoscaler, &parsed);
     let namespace = &autoscaler.meta.namespace;
     let list = host.list::<Pod>().namespace(namespace).labels(&parsed);
     let pods = list.all()?;
-    let mut rivals = others(host, autoscaler)?;
-    rivals.retain(|(_, selector)| pods.iter().any(|pod| selector.matches(&pod.labels)));
-    if rivals.is_empty() || pods.is_empty() {
+    let mut names = rivals::of(host, autoscaler, &pods)?;
+    if names.is_empty() {
         return Ok(Ok((parsed, pods)));
     }
-    let mut names: Vec<String> = rivals.into_iter().map(|(name, _)| name).collect();
     names.push(autoscaler.meta.name.clone());
     names.sort();
     let keys: Vec<String> = names
@@ -80,17 +78,4 @@ fn parse(selector: &str) -> Result<LabelSelector, Refused> {
             reason: "InvalidSelector",
         }
     })
-}
-
-/// The other autoscalers of the namespace with the selectors that they were last found to have.
-fn others(host: &Host, autoscaler: &Autoscaler) -> Result<Vec<(String, LabelSelector)>, Error> {
-    let namespace = &autoscaler.meta.namespace;
-    let named = host.list::<Named>().namespace(namespace).all()?;
-    let names = named.into_iter().map(|named| named.name);
-    let others = names.filter(|name| *name != autoscaler.meta.name);
-    let with_selector = |name: String| {
-        let selector = memory::selector_of(host, &Key::new(namespace, &name))?;
-        Some((name, selector.parse().ok()?))
-    };
-    Ok(others.filter_map(with_selector).collect())
 }

@@ -6,6 +6,7 @@ mod describe;
 mod limits;
 mod metrics;
 mod pods;
+mod rivals;
 mod targets;
 mod world;
 mod zero;

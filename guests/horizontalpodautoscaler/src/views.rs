@@ -27,7 +27,7 @@ pub struct Autoscaler {
     pub status: Status,
 }
 
-/// The name of an autoscaler of the namespace.
+/// An autoscaler of the namespace, to see whether it exists.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "autoscaling/v2/HorizontalPodAutoscaler")]
 pub struct Named {

@@ -19,23 +19,26 @@ pub type StringMap = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Box<str>);
 
-impl Labels for LabelSet {
-    fn label(&self, key: &str) -> Option<&str> {
+impl LabelSet {
+    /// Returns the keys and values.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         // `{"k":"v","k":"v"}`: only keys and values are quoted, alternately.
         let mut rest = &*self.0;
-        let mut quoted = || {
+        let mut quoted = move || {
             let start = 1 + quote(rest)?;
             let end = start + quote(&rest[start..])?;
             let text = &rest[start..end];
             rest = &rest[end + 1..];
             Some(text)
         };
-        loop {
-            let (own, value) = (quoted()?, quoted()?);
-            if own == key {
-                return Some(value);
-            }
-        }
+        std::iter::from_fn(move || Some((quoted()?, quoted()?)))
+    }
+}
+
+impl Labels for LabelSet {
+    fn label(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.pairs();
+        pairs.find_map(|(own, value)| (own == key).then_some(value))
     }
 }
 

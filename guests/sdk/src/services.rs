@@ -148,6 +148,39 @@ impl Memo<'_> {
             .map(drop)
     }
 
+    /// Changes the value of a key, which is the default if there is none, and returns the new value. The change is repeated if
+    /// another instance changes the entry in the meantime. Options as for [`put`](Self::put).
+    ///
+    /// # Errors
+    /// The memo is full.
+    pub fn update<T: Default + DeserializeOwned + Serialize>(
+        &self,
+        key: &str,
+        object_uid: &str,
+        ttl: Duration,
+        mut change: impl FnMut(&mut T),
+    ) -> Result<T, ApiError> {
+        loop {
+            let (mut value, version) = match self.imports.memo_get(key) {
+                Some((value, version)) => (
+                    flyball_types::read::<T>(&value).unwrap_or_default(),
+                    version,
+                ),
+                None => (T::default(), 0),
+            };
+            change(&mut value);
+            let bytes = serde_json::to_vec(&value).expect("a map with string keys is valid JSON");
+            let put = self
+                .imports
+                .memo_put(key, version, &bytes, object_uid, millis(ttl));
+            match put {
+                Ok(_) => return Ok(value),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Removes the value of a key.
     pub fn remove(&self, key: &str) {
         self.imports.memo_remove(key);
