@@ -40,13 +40,20 @@ where
         });
         let concurrency = if stop_on_error { 1 } else { in_flight };
         // Collected first: the stream would otherwise borrow the iterator across its awaits.
-        let started: Vec<_> = started.collect();
-        results.extend(
-            futures::stream::iter(started)
-                .buffered(concurrency)
-                .collect::<Vec<_>>()
-                .await,
-        );
+        let mut started: Vec<_> = started.collect();
+        // Most batches have one write, which needs no stream.
+        if started.len() == 1
+            && let Some(only) = started.pop()
+        {
+            results.push(only.await);
+        } else {
+            results.extend(
+                futures::stream::iter(started)
+                    .buffered(concurrency)
+                    .collect::<Vec<_>>()
+                    .await,
+            );
+        }
         round = round.saturating_mul(2);
     }
     results
