@@ -52,7 +52,7 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 			Enqueue(flyball.ToController("apps/v1/ReplicaSet").On(flyball.Added).After(time.Second).In("second"),
 				flyball.ToNamedInCluster("spec.nodeName"), flyball.ToMissingOwners().OnlyDeleting(),
 				flyball.ToSelecting("v1/Service", "spec.selector").WhoseFieldIs("spec.type", "NodePort").OnlyOrphans(),
-				flyball.ToKey(flyball.Key{Name: "all"}).Having("spec.a", "b").HavingAnyOf("spec.c"))).
+				flyball.ToKey(flyball.Key{Name: "all"}).Having("spec.a", "b").HavingAnyOf("spec.c").Unless("spec.d").UnlessHaving("spec.e", "f"))).
 		Watch(flyball.WatchDiscovered(time.Minute, flyball.Discovered{Verbs: []string{"delete"}}).OnlyMetadata().Enqueue(flyball.Itself())).
 		Index("by-node", "v1/Pod", "spec.nodeName").
 		Tick(flyball.Key{Name: "all"}, 1500*time.Microsecond).
@@ -76,7 +76,8 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 			         {"to": "ownerReferences", "which": "missing", "deleting": true},
 			         {"to": "selecting", "kind": "v1/Service", "path": "spec.selector", "orphans": true,
 			          "whose": [{"path": "spec.type", "value": "NodePort"}]},
-			         {"to": "constant", "key": "all", "having": [{"path": "spec.a", "value": "b"}], "havingAny": ["spec.c"]}]},
+			         {"to": "constant", "key": "all", "having": [{"path": "spec.a", "value": "b"}], "havingAny": ["spec.c"],
+			          "unless": [{"path": "spec.d"}, {"path": "spec.e", "value": "f"}]}]},
 			{"discovered": {"periodMs": 60000, "verbs": ["delete"]}, "metadataOnly": true, "fields": [], "map": [{"to": "itself"}]}
 		],
 		"queues": [{"name": "widgets"}],

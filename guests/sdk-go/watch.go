@@ -106,6 +106,13 @@ type Mapping struct {
 	Deleting   bool        `json:"deleting,omitempty"`
 	HavingAll  []Having    `json:"having,omitempty"`
 	HavingAny  []string    `json:"havingAny,omitempty"`
+	UnlessAny  []Unless    `json:"unless,omitempty"`
+}
+
+// Unless is a value that a field must not have: any string if Value is empty.
+type Unless struct {
+	Path  string `json:"path"`
+	Value string `json:"value,omitempty"`
 }
 
 // Having is a value that a field must have.
@@ -191,6 +198,19 @@ func (mapping Mapping) Having(path, value string) Mapping {
 // HavingAnyOf applies only to objects with a string at one of these paths.
 func (mapping Mapping) HavingAnyOf(paths ...string) Mapping {
 	mapping.HavingAny = paths
+	return mapping
+}
+
+// Unless skips deltas whose newest version has a string at this path: such objects need no more reconciles. The other conditions
+// hold for a modification if one version meets them.
+func (mapping Mapping) Unless(path string) Mapping {
+	mapping.UnlessAny = append(slices.Clip(mapping.UnlessAny), Unless{Path: path})
+	return mapping
+}
+
+// UnlessHaving is as Unless, if the field is, or contains, this string.
+func (mapping Mapping) UnlessHaving(path, value string) Mapping {
+	mapping.UnlessAny = append(slices.Clip(mapping.UnlessAny), Unless{path, value})
 	return mapping
 }
 

@@ -30,9 +30,14 @@ impl Controller for Approver {
         )
         // The whole object, from which the host builds the approval.
         .watch(
-            watch::<Csr>()
-                .fields(&["."])
-                .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
+            watch::<Csr>().fields(&["."]).enqueue(
+                Mapping::itself()
+                    .on([DeltaType::Added, DeltaType::Modified])
+                    // As `Csr::is_decided`.
+                    .unless("status.certificate")
+                    .unless_having("status.conditions[*].type", "Approved")
+                    .unless_having("status.conditions[*].type", "Denied"),
+            ),
         )
         .queue_with(Queue {
             base_delay_ms: BASE_DELAY_MS,

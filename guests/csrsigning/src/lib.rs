@@ -69,7 +69,8 @@ impl Controller for Signing {
                 .enqueue(
                     Mapping::itself()
                         .on([DeltaType::Added, DeltaType::Modified])
-                        .having("status.conditions[*].type", "Approved"),
+                        .having("status.conditions[*].type", "Approved")
+                        .unless("status.certificate"),
                 ),
         )
         .queue_with(Queue {

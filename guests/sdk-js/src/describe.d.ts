@@ -167,6 +167,11 @@ export class Mapping {
   having(path: string, value: string): this;
   /** Applies only to objects with a string at one of these paths at least. */
   havingAny(...paths: string[]): this;
+  /**
+   * Skips deltas whose newest version has this string, or any string, at `path`: such objects need no more reconciles. The other
+   * conditions hold for a modification if one version meets them.
+   */
+  unless(path: string, value?: string): this;
   /** Enqueues only those selecting objects whose field at `path` has this value. */
   whose(path: string, value: string): this;
   /** Enqueues in this queue instead of the primary one. */

@@ -246,6 +246,11 @@ export class Mapping {
     return this;
   }
 
+  unless(path, value) {
+    (this.#document.unless ??= []).push(value === undefined ? { path } : { path, value });
+    return this;
+  }
+
   whose(path, value) {
     if (this.#document.to !== "selecting") throw new TypeError("`whose` applies only to `Mapping.selecting`");
     (this.#document.whose ??= []).push({ path, value });

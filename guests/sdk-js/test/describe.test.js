@@ -25,10 +25,10 @@ test("mappings are written in the host's format", () => {
     [Mapping.ownerReferences("missing"), { to: "ownerReferences", which: "missing" }],
     [Mapping.route(), { to: "route" }],
     [
-      Mapping.itself().on("added", "deleted").orphans().deleting().having("status.phase", "Failed").havingAny("spec.nodeName").queue("slow").after(1500),
+      Mapping.itself().on("added", "deleted").orphans().deleting().having("status.phase", "Failed").havingAny("spec.nodeName").unless("status.reason").unless("spec.restartPolicy", "Never").queue("slow").after(1500),
       {
         to: "itself", on: ["added", "deleted"], orphans: true, deleting: true, having: [{ path: "status.phase", value: "Failed" }],
-        havingAny: ["spec.nodeName"], queue: "slow", delayMs: 1500,
+        havingAny: ["spec.nodeName"], unless: [{ path: "status.reason" }, { path: "spec.restartPolicy", value: "Never" }], queue: "slow", delayMs: 1500,
       },
     ],
   ]) assert.deepEqual(json(mapping), expected);

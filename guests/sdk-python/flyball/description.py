@@ -125,6 +125,15 @@ class Mapping:
         self.document.setdefault("havingAny", []).extend(paths)
         return self
 
+    def unless(self, path: str, value: str | None = None) -> Mapping:
+        """Skips deltas whose newest version has this string, or any string, at the path.
+
+        Such objects need no more reconciles. The other conditions hold for a modification if one version meets them.
+        """
+        unless = {"path": path} if value is None else {"path": path, "value": value}
+        self.document.setdefault("unless", []).append(unless)
+        return self
+
     def whose(self, path: str, value: str) -> Mapping:
         """Enqueues only those selecting objects whose field at the path has this value. Only for `selecting`."""
         if self.document["to"] != "selecting":

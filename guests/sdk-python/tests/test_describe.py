@@ -94,6 +94,8 @@ class DescribeTest(unittest.TestCase):
             .deleting()
             .having("a", "b")
             .having_any("c", "d")
+            .unless("e")
+            .unless("f", "g")
             .queue("slow")
             .after(1.5)
         )
@@ -109,6 +111,7 @@ class DescribeTest(unittest.TestCase):
                 "deleting": True,
                 "having": [{"path": "a", "value": "b"}],
                 "havingAny": ["c", "d"],
+                "unless": [{"path": "e"}, {"path": "f", "value": "g"}],
                 "queue": "slow",
                 "delayMs": 1500,
             },

@@ -210,6 +210,27 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_the_memo_is_made_to_the_latest_value() {
+        let cluster = Cluster::new();
+        let (host, mut tries) = (cluster.host(), 0);
+        let mut append = |letter: &'static str, other: Option<&str>| {
+            host.memo()
+                .update("a", "", Duration::ZERO, |text: &mut String| {
+                    tries += 1;
+                    if let (1, Some(other)) = (tries, other) {
+                        host.memo().put("a", &other, "", Duration::ZERO).unwrap();
+                    }
+                    text.push_str(letter);
+                })
+        };
+        // Another instance puts a value between the read and the write of the first try.
+        assert_eq!(append("c", Some("b")).unwrap(), "bc");
+        assert_eq!(append("d", None).unwrap(), "bcd");
+        assert_eq!(host.memo().get::<String>("a").unwrap(), "bcd");
+        assert_eq!(tries, 3);
+    }
+
+    #[test]
     fn a_sync_is_counted_and_timed_by_the_status_of_its_error() {
         let cluster = Cluster::new();
         let host = cluster.host();

@@ -228,6 +228,10 @@ pub struct Mapping {
     /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub having_any: Vec<String>,
+    /// Skips deltas whose newest version has one of these values: objects that need no more reconciles. (All
+    /// other conditions hold for a modification if one version meets them.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unless: Vec<Unless>,
 }
 
 /// A value that a field must have.
@@ -239,6 +243,18 @@ pub struct Having {
     pub path: String,
     /// The required value.
     pub value: String,
+}
+
+/// A value that a field must not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Unless {
+    /// Path of a string, or of a list of strings.
+    pub path: String,
+    /// The value; any string if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
 }
 
 /// The keys that a mapping enqueues. Keys of objects are `namespace/name`, or `name` if the object

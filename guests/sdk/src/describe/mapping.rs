@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flyball_types::description::{Having, Mapping as Document, To};
+use flyball_types::description::{Having, Mapping as Document, To, Unless};
 
 use super::{DeltaType, Owners, kind};
 use crate::host::millis;
@@ -129,6 +129,7 @@ impl Mapping {
             deleting: false,
             having: Vec::new(),
             having_any: Vec::new(),
+            unless: Vec::new(),
         })
     }
 }
@@ -170,6 +171,25 @@ impl Mapping {
         for &path in paths {
             self.0.having_any.push(path.into());
         }
+        self
+    }
+
+    /// Skips deltas whose newest version has a string at `path`: such objects need no more reconciles. The other conditions hold
+    /// for a modification if one version meets them.
+    #[must_use]
+    pub fn unless(self, path: &str) -> Self {
+        self.skipping(path, None)
+    }
+
+    /// As [`unless`](Self::unless), if the field is, or contains, this string.
+    #[must_use]
+    pub fn unless_having(self, path: &str, value: &str) -> Self {
+        self.skipping(path, Some(value.into()))
+    }
+
+    fn skipping(mut self, path: &str, value: Option<String>) -> Self {
+        let path = path.into();
+        self.0.unless.push(Unless { path, value });
         self
     }
 
@@ -276,13 +296,17 @@ mod tests {
             .deleting()
             .having("status.phase", "Failed")
             .having_any(&["spec.nodeName", "status.podIP"])
+            .unless("status.reason")
+            .unless_having("spec.restartPolicy", "Never")
             .queue("slow")
             .after(Duration::from_millis(1500));
         assert_eq!(
             serde_json::to_value(mapping.0).unwrap(),
             json!({"to": "itself", "on": ["added", "deleted"], "orphans": true, "deleting": true,
                    "having": {"path": "status.phase", "value": "Failed"},
-                   "havingAny": ["spec.nodeName", "status.podIP"], "queue": "slow", "delayMs": 1500}),
+                   "havingAny": ["spec.nodeName", "status.podIP"],
+                   "unless": [{"path": "status.reason"}, {"path": "spec.restartPolicy", "value": "Never"}],
+                   "queue": "slow", "delayMs": 1500}),
         );
     }
 

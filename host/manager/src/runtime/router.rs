@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flyball_cache::{Delta, Object, OwnerReference};
 use flyball_types::description::{
-    Change, DeltaType, Description, Having, MAX_KEY, Mapping, Owners, To, Watch,
+    Change, DeltaType, Description, Having, MAX_KEY, Mapping, Owners, To, Unless, Watch,
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
 
@@ -40,6 +40,8 @@ struct Predicate {
     requires_finalizer: bool,
     /// Fields of which at least one must hold a string; empty if none is required.
     having_any: Vec<FieldPath>,
+    /// Values of which the newest version must have none. Without a value, the field must hold no string.
+    unless: Vec<(FieldPath, Option<String>)>,
     on: Vec<DeltaType>,
 }
 
@@ -150,9 +152,8 @@ impl Router {
 
     /// Whether a delta goes to the guest's `route`.
     pub(crate) fn asks_guest(&self, delta: &Delta) -> bool {
-        let delta_type = delta.delta_type();
         let wants = |asking: &Predicate| {
-            asking.is_on(delta_type) && delta.versions().any(|object| asking.matches(object))
+            asking.selects(delta) && delta.versions().any(|object| asking.matches(object))
         };
         self.guest_predicates.iter().any(wants)
     }
@@ -176,7 +177,7 @@ impl Router {
     ) -> Vec<Enqueue> {
         let (route, delta_type) = (&self.routes[mapping], delta.delta_type());
         let mut found = Vec::new();
-        if !route.predicate.is_on(delta_type) {
+        if !route.predicate.selects(delta) {
             return found;
         }
         let mut seen = HashSet::new();
@@ -303,6 +304,10 @@ impl Predicate {
         let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
         let requires_finalizer = having.0.iter().any(|(path, _)| *path == finalizers);
         let having_any = mapping.having_any.iter().map(|path| path.parse().ok());
+        let unless = mapping
+            .unless
+            .iter()
+            .map(|Unless { path, value }| Some((path.parse().ok()?, value.clone())));
         let (orphans, deleting) = (mapping.orphans, mapping.deleting);
         Some(Self {
             orphans,
@@ -310,12 +315,30 @@ impl Predicate {
             having,
             requires_finalizer,
             having_any: having_any.collect::<Option<_>>()?,
+            unless: unless.collect::<Option<_>>()?,
             on: mapping.on.clone(),
         })
     }
 
     fn is_on(&self, delta_type: DeltaType) -> bool {
         self.on.is_empty() || self.on.contains(&delta_type)
+    }
+
+    /// Whether it is for such a delta, whichever version matches.
+    fn selects(&self, delta: &Delta) -> bool {
+        self.is_on(delta.delta_type())
+            && delta
+                .versions()
+                .last()
+                .is_none_or(|newest| !self.excludes(newest))
+    }
+
+    /// Whether an object has a value that it must not have.
+    fn excludes(&self, object: &Object) -> bool {
+        self.unless.iter().any(|(path, value)| {
+            let mut own = object.strings(path).into_iter();
+            own.any(|own| value.as_ref().is_none_or(|value| *value == own))
+        })
     }
 
     fn matches(&self, object: &Object) -> bool {

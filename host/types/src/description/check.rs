@@ -321,7 +321,8 @@ impl Watch {
                 To::Selecting { whose, .. } => whose.len(),
                 _ => 0,
             };
-            let values = mapping.having.len() + mapping.having_any.len() + whose;
+            let paths = mapping.having_any.len() + mapping.unless.len();
+            let values = mapping.having.len() + paths + whose;
             at_most(values, 16, "values of a mapping")
         })
     }
@@ -357,9 +358,9 @@ impl Mapping {
     fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
         check_queue(&self.queue, queues).map_err(|problem| format!("a mapping: {problem}"))?;
         check_values(&self.having)?;
-        self.having_any
-            .iter()
-            .try_for_each(|path| check_path(path))?;
+        let unless = self.unless.iter().map(|unless| &unless.path);
+        let mut paths = self.having_any.iter().chain(unless);
+        paths.try_for_each(|path| check_path(path))?;
         match &self.to {
             To::Named { path, .. } => check_path(path),
             To::Selecting { kind, path, whose } => {

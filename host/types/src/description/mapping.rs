@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{DeltaType, Having, Mapping, Owners, To};
+use super::{DeltaType, Having, Mapping, Owners, To, Unless};
 use crate::Kind;
 
 /// The values of `to`.
@@ -56,6 +56,8 @@ struct Fields {
     having: Option<Vec<Having>>,
     #[serde(default)]
     having_any: Vec<String>,
+    #[serde(default)]
+    unless: Vec<Unless>,
 }
 
 impl Fields {
@@ -137,6 +139,7 @@ impl<'de> Deserialize<'de> for Mapping {
             deleting: fields.deleting,
             having: fields.having.unwrap_or_default(),
             having_any: fields.having_any,
+            unless: fields.unless,
         })
     }
 }

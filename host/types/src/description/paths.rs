@@ -91,7 +91,9 @@ impl WatchedPaths {
     /// Adds what a mapping reads of the changed object.
     fn add_mapping(&mut self, mapping: &Mapping) {
         let having = mapping.having.iter().map(|having| &having.path);
-        self.fields.extend(parse(having.chain(&mapping.having_any)));
+        let unless = mapping.unless.iter().map(|unless| &unless.path);
+        let paths = having.chain(&mapping.having_any).chain(unless);
+        self.fields.extend(parse(paths));
         if mapping.orphans {
             self.imply("ownerReferences");
         }
@@ -152,7 +154,7 @@ mod tests {
         let watch = r#"{"kind": "v1/Secret", "fields": ["metadata.labels"], "changes": [{"path": "data.a"}], "map": [
             {"to": "named", "path": "data.b", "namespaced": true, "having": {"path": "data.c", "value": "x"}},
             {"to": "selecting", "kind": "v1/Secret", "path": "data.d", "whose": {"path": "data.e", "value": "x"},
-             "havingAny": ["data.f", "data.g"]}
+             "havingAny": ["data.f", "data.g"], "unless": [{"path": "data.h"}]}
         ]}"#;
         let mut found = paths(watch);
         found.sort();
@@ -165,6 +167,7 @@ mod tests {
             "data.e",
             "data.f",
             "data.g",
+            "data.h",
             "type",
         ];
         expected.push("metadata.labels");

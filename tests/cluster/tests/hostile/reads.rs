@@ -53,6 +53,12 @@ pub(crate) const CASES: &[Case] = &[
         ..ESCALATION
     },
     Case {
+        name: "hidden-unless",
+        description: r#""watches": [{"kind": "v1/Secret", "map": [{"to": "itself", "unless": [{"path": "data.password", "value": "a"}]}]}]"#,
+        expects: HIDDEN,
+        ..ESCALATION
+    },
+    Case {
         name: "hidden-predicate",
         description: r#""watches": [{"kind": "v1/Secret", "changes": [{"path": "data.password"}], "map": [{"to": "itself"}]}]"#,
         expects: HIDDEN,

@@ -202,6 +202,33 @@ fn a_mapping_applies_to_objects_with_one_of_its_fields() {
 }
 
 #[test]
+fn a_mapping_skips_deltas_whose_newest_version_has_a_value() {
+    let unless = json!([{"path": "metadata.labels.done"}, {"path": "metadata.finalizers", "value": "x/held"}]);
+    for to in ["itself", "route"] {
+        let router = router(json!({"map": [{"to": to, "unless": unless}]}));
+        let applies = |delta: &Delta| router.asks_guest(delta) || !keys(&router, delta).is_empty();
+        for (metadata, expected) in [
+            (json!({}), true),
+            (json!({"labels": {"done": "yes"}}), false),
+            (json!({"labels": {"other": "yes"}}), true),
+            (json!({"finalizers": ["x/held"]}), false),
+            (json!({"finalizers": ["x/other"]}), true),
+        ] {
+            let (open, object) = (set(json!({})), set(metadata.clone()));
+            for delta in [
+                delta(None, Some(object.clone())),
+                delta(Some(open.clone()), Some(object.clone())),
+                delta(Some(object.clone()), None),
+            ] {
+                assert_eq!(applies(&delta), expected, "{to}: {metadata}, {delta:?}");
+            }
+            let reopened = delta(Some(object), Some(open));
+            assert!(applies(&reopened), "{to}: no more {metadata}");
+        }
+    }
+}
+
+#[test]
 fn what_a_router_says_is_of_no_concern_yields_nothing() {
     let controller = json!({"to": "controller", "kind": "apps/v1/Deployment"});
     let owner = json!({"to": "owner", "kind": "apps/v1/Deployment"});

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::KindPattern;
-use crate::description::Owners;
+use crate::description::{Owners, Unless};
 
 const GOOD: &str = r#"{
     "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
@@ -162,6 +162,10 @@ fn discovered_kinds_have_a_period_and_only_what_all_kinds_have() {
             r#""map": [{"to": "reference", "havingAny": ["c..d"]}]"#,
             "c..d",
         ),
+        (
+            r#""map": [{"to": "reference", "unless": [{"path": "e..f"}]}]"#,
+            "e..f",
+        ),
         (r#""discovered": {"periodMs": 0}"#, "duplicate field"),
     ] {
         let error = following(watch).unwrap_err().to_string();
@@ -314,6 +318,10 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
         path: "spec.a".into(),
         value: value.into(),
     };
+    let unless = [None, Some("d".to_owned())].map(|value| Unless {
+        path: "spec.c".into(),
+        value,
+    });
     for to in [
         To::Itself,
         To::Controller { kind: kind.clone() },
@@ -347,6 +355,7 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
             deleting: true,
             having: vec![having("a")],
             having_any: vec!["spec.b".into()],
+            unless: unless.to_vec(),
         };
         let written = serde_json::to_string(&mapping).expect("it is written");
         assert_eq!(
