@@ -274,19 +274,22 @@ fn what_can_not_be_read_is_retried() {
 
 #[test]
 fn errors_of_the_host_and_the_server_are_retried() {
-    for (verb, kind) in [
-        ("authority", CLIENT),
-        ("sign", CLIENT),
-        (
-            "update",
-            "certificates.k8s.io/v1/CertificateSigningRequest/status",
-        ),
+    const STATUS: &str = "certificates.k8s.io/v1/CertificateSigningRequest/status";
+    let refused = || csr(CLIENT, file!("user"), &["server auth"]);
+    for (csr, verb, kind) in [
+        (user(), "sign", CLIENT),
+        (user(), "update", STATUS),
+        (refused(), "authority", CLIENT),
+        (refused(), "update", STATUS),
     ] {
-        let cluster = cluster(user());
+        let is_signed = csr == user();
+        let cluster = cluster(csr);
         cluster.fail(verb, kind, refusal(409, "Conflict"));
         assert!(!reconcile(&cluster).unwrap_err().is_terminal(), "{verb}");
         reconcile(&cluster).unwrap();
-        assert!(status(&cluster)["certificate"].is_string());
+        assert_eq!(status(&cluster)["certificate"].is_string(), is_signed);
+        let conditions = status(&cluster)["conditions"].to_string();
+        assert_eq!(conditions.contains("SignerValidationFailure"), !is_signed);
     }
 }
 
