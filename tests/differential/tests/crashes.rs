@@ -73,8 +73,6 @@ const MAX_KILLS: usize = 300;
 const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 /// The same where the scenarios have few writes.
 const KILLED_SOON_AT: [usize; 10] = [1; 10];
-/// How many of these kills have to happen. There are fewer writes if a host finds several changes at once when it starts.
-const LEAST_SOON: usize = 5;
 /// The writes of other controllers to each new namespace, at which the test of ten kills does not kill.
 const SETUP: [&str; 2] = ["create configmaps", "create serviceaccounts"];
 
@@ -85,33 +83,35 @@ async fn ten_kills_on_each_plane_do_not_change_the_results() -> Result<()> {
     for name in PLAYED {
         scenarios.push(find(&all, name)?.clone());
     }
-    let mut left = scenarios.as_slice();
-    while let Some(first) = left.first() {
+    let mut remaining = scenarios.as_slice();
+    while let Some(first) = remaining.first() {
         let plane = first.plane()?;
-        let count = left
+        let count = remaining
             .iter()
             .take_while(|one| one.plane().is_ok_and(|other| other == plane));
-        let (set, rest) = left.split_at(count.count());
-        let (kills, least) = if *plane == WORKLOADS {
-            (KILLED_AT, KILLED_AT.len())
+        let (set, rest) = remaining.split_at(count.count());
+        let kills = if *plane == WORKLOADS {
+            KILLED_AT
         } else {
-            (KILLED_SOON_AT, LEAST_SOON)
+            KILLED_SOON_AT
         };
-        play_with_kills(plane, set, &kills, least)
-            .await
-            .with_context(|| format!("on the plane of {}", first.name))?;
-        left = rest;
+        // A host that finds several changes at once when it starts makes fewer writes: the scenarios are played again then.
+        let mut left = kills.as_slice();
+        while !left.is_empty() {
+            let happened = play_with_kills(plane, set, left).await;
+            left = &left[happened.with_context(|| format!("on the plane of {}", first.name))?..];
+        }
+        remaining = rest;
     }
     Ok(())
 }
 
-/// Plays scenarios concurrently, and compares the results. Fails if fewer than `least` kills happened.
+/// Plays scenarios concurrently, compares the results, and returns how many of the kills happened. Fails if none did.
 async fn play_with_kills(
     plane: &'static Plane,
     scenarios: &[Scenario],
     kills: &[usize],
-    least: usize,
-) -> Result<()> {
+) -> Result<usize> {
     let cluster = Cluster::start(plane.options()).await?;
     prepare(&cluster, scenarios).await?;
     let mut crashes = Crashes::start(&cluster, plane, kills, &SETUP).await?;
@@ -119,11 +119,8 @@ async fn play_with_kills(
         outcomes = play_on(&cluster, scenarios) => outcomes?,
         error = crashes.run(&cluster) => return Err(error),
     };
-    ensure!(
-        kills.len() - crashes.left() >= least,
-        "{} kills did not happen, because there were too few writes",
-        crashes.left()
-    );
+    let happened = kills.len() - crashes.left();
+    ensure!(happened > 0, "no kill happened, because there was no write");
     crashes.end(cluster).await?;
     let mut differences = Vec::new();
     for (name, outcome) in outcomes {
@@ -138,7 +135,7 @@ async fn play_with_kills(
         "the results differ:\n{}",
         differences.join("\n")
     );
-    Ok(())
+    Ok(happened)
 }
 
 fn find<'a>(all: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
