@@ -86,19 +86,22 @@ impl Built {
     }
 }
 
-/// How the host is built: the name of a profile in Cargo.toml.
+/// How the host is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// For tests: built quickly after a change.
     Release,
+    /// As `Release`, and serves heap profiles.
+    HeapProfiles,
     /// As it is installed: optimised across crates.
     Production,
 }
 
 impl Profile {
+    /// The name of a profile in Cargo.toml.
     fn name(self) -> &'static str {
         match self {
-            Self::Release => "release",
+            Self::Release | Self::HeapProfiles => "release",
             Self::Production => "production",
         }
     }
@@ -106,7 +109,7 @@ impl Profile {
     /// The level of zstd for the compiled code of built-in guests. The highest takes a minute.
     fn compression(self) -> &'static str {
         match self {
-            Self::Release => "3",
+            Self::Release | Self::HeapProfiles => "3",
             Self::Production => "19",
         }
     }
@@ -135,6 +138,9 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
         "step 4 of 4: building the host with the profile {name}"
     ));
     let mut cargo = build_binary(toolchain, "flyball", profile);
+    if profile == Profile::HeapProfiles {
+        cargo.args(["--features", "flyball/heap-profiles"]);
+    }
     let mut folder = workspace().join("target");
     if let Some(architecture) = foreign {
         let target = architecture.target();

@@ -24,7 +24,11 @@ use xtask::{build, guests};
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 enum Command {
     /// Build the guests and the host, with the built-in controllers embedded
-    Build,
+    Build {
+        /// Build a host that serves heap profiles at /debug/pprof/heap. It takes more memory
+        #[arg(long)]
+        heap_profiles: bool,
+    },
     /// Build the site from docs/ into target/book, with mdBook
     Docs,
     /// Expand the templates of the site, for mdBook
@@ -74,8 +78,12 @@ fn measure(task: &str, passed: &Passed) -> Result<()> {
 
 fn main() -> ExitCode {
     exit_code(match Command::parse() {
-        Command::Build => {
-            build::all(build::Profile::Release).map(|built| println!("{}", built.host.display()))
+        Command::Build { heap_profiles } => {
+            let profile = match heap_profiles {
+                true => build::Profile::HeapProfiles,
+                false => build::Profile::Release,
+            };
+            build::all(profile).map(|built| println!("{}", built.host.display()))
         }
         Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
         Command::Templates(arguments) => docs::templates::preprocess(&arguments),

@@ -12,6 +12,14 @@ use xtask::toolchain::prepare_containers;
 use crate::failures::Failures;
 use crate::{build, guests};
 
+/// The arguments of `cargo test` for the server with heap profiles.
+const HEAP_PROFILES: [&str; 4] = [
+    "--package",
+    "flyball-serving",
+    "--features",
+    "heap-profiles",
+];
+
 /// Build everything, then run every test
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -41,24 +49,36 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
         .with_context(|| format!("can't create {}", folder.display()))?;
     let skipped = folder.join("skipped");
     std::fs::write(&skipped, "").with_context(|| format!("can't empty {}", skipped.display()))?;
-    let mut cargo = command("cargo");
-    cargo
-        .args(["test", "--release", "--no-fail-fast"])
-        .args(cargo_test_arguments(arguments))
-        // `cargo test` builds the host's binary again.
-        .env(build::EMBEDDED, built.embedded)
-        .env(SKIPPED_FILE, &skipped);
-    if arguments.full {
-        cargo.env(FULL, "1");
-    }
     let mut failures = Failures::default();
-    let tested = run_and_read(cargo, |line| failures.read(line));
+    let mut tested = Ok(());
+    for selected in cargo_test_runs(arguments) {
+        let mut cargo = command("cargo");
+        cargo
+            .args(["test", "--release", "--no-fail-fast"])
+            .args(selected)
+            // `cargo test` builds the host's binary again.
+            .env(build::EMBEDDED, &built.embedded)
+            .env(SKIPPED_FILE, &skipped);
+        if arguments.full {
+            cargo.env(FULL, "1");
+        }
+        tested = tested.and(run_and_read(cargo, |line| failures.read(line)));
+    }
     list_skipped(&skipped)?;
     if failures.len() > 0 {
         say(&format!("failed tests: {}", failures.len()));
         print!("{}", failures.report());
     }
     tested
+}
+
+/// The arguments of each run of `cargo test`. All slow tests include those of the features that are off by default.
+fn cargo_test_runs(arguments: &Arguments) -> Vec<Vec<&str>> {
+    let mut runs = vec![cargo_test_arguments(arguments)];
+    if arguments.full && arguments.cargo.is_empty() {
+        runs.push(HEAP_PROFILES.to_vec());
+    }
+    runs
 }
 
 /// The arguments of `cargo test` for those of `cargo xtask test`.
@@ -104,6 +124,14 @@ mod tests {
         );
         let one = ["--package", "flyball-cache"];
         assert_eq!(cargo_test_arguments(&arguments(false, &one)), one);
+    }
+
+    #[test]
+    fn full_tests_the_server_with_heap_profiles_unless_tests_are_selected() {
+        let runs = |full, cargo| cargo_test_runs(&arguments(full, cargo)).len();
+        assert_eq!(runs(true, &[]), 2);
+        assert_eq!(runs(false, &[]), 1);
+        assert_eq!(runs(true, &["--workspace", "--test", "crashes"]), 1);
     }
 
     #[test]

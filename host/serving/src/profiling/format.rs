@@ -205,10 +205,10 @@ pub(super) mod tests {
         );
     }
 
-    /// Fails unless `go tool pprof` shows the function in the profile.
-    pub(crate) fn go_reads(samples: &Samples, function: &str) {
+    /// Fails unless `go tool pprof` shows the function in the profile of a kind. Returns what it shows.
+    pub(crate) fn go_reads(profile: &[u8], kind: &str, function: &str) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), encode(samples)).unwrap();
+        std::fs::write(file.path(), profile).unwrap();
         let ran = Command::new("go")
             .args(["tool", "pprof", "-top", "-symbolize=none"])
             .arg(file.path())
@@ -219,7 +219,8 @@ pub(super) mod tests {
             String::from_utf8_lossy(&ran.stderr),
         );
         assert!(ran.status.success(), "{err}");
-        assert!(out.contains("Type: cpu"), "{out}");
+        assert!(out.contains(&format!("Type: {kind}")), "{out}");
         assert!(out.contains(function), "{out}");
+        out.into_owned()
     }
 }

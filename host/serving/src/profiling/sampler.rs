@@ -264,6 +264,7 @@ mod tests {
     use std::hint::black_box;
     use std::sync::Arc;
 
+    use super::super::format::{encode, tests::go_reads};
     use super::*;
 
     #[inline(never)]
@@ -319,6 +320,6 @@ mod tests {
         assert!(again.is_ok());
         stop.store(true, Ordering::Relaxed);
         burner.join().unwrap();
-        super::super::format::tests::go_reads(&samples, "burns_cpu_time");
+        go_reads(&encode(&samples), "cpu", "burns_cpu_time");
     }
 }

@@ -127,7 +127,16 @@ async fn a_cpu_profile_is_served() -> anyhow::Result<()> {
         "application/octet-stream"
     );
     assert!(profile.body().contains("nanoseconds"));
-    let heap = get("/debug/pprof/heap").await?;
+    server.stop().await
+}
+
+#[cfg(not(feature = "heap-profiles"))]
+#[tokio::test]
+async fn there_is_no_heap_profile_with_the_allocator_of_the_system() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let heap = server
+        .as_admin(Method::GET, "/debug/pprof/heap", HeaderMap::new(), "")
+        .await?;
     assert_eq!(
         (heap.status(), heap.body().as_str()),
         (StatusCode::NOT_FOUND, "Unknown profile\n")
