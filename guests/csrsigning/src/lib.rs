@@ -26,8 +26,9 @@ pub const DURATION: &str = "duration";
 
 /// The backoff after the first failure.
 const BASE_DELAY_MS: u32 = 200;
-/// kube-controller-manager reconciles so many requests of each signer at once.
-const CONCURRENCY_OF_SIGNER: u32 = 5;
+/// kube-controller-manager reconciles so many requests of each signer at once. Here all signers share them: the host signs
+/// without waiting for anyone, so no signer holds up another.
+const CONCURRENCY: u32 = 5;
 /// The reason of the condition `Failed`.
 const VALIDATION_FAILURE: &str = "SignerValidationFailure";
 
@@ -84,7 +85,7 @@ impl Controller for Signing {
             Some("8760h0m0s"),
             "How long a certificate is valid at most. A request may ask for less.",
         )
-        .concurrency(SIGNERS.len() as u32 * CONCURRENCY_OF_SIGNER)
+        .concurrency(CONCURRENCY)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -99,16 +100,17 @@ impl Controller for Signing {
 
 /// Signs or refuses a request that is due. Without the authority of its signer, it is left alone, whatever it asks for.
 fn handle(host: &Host, csr: &SigningRequest) -> Result<(), Error> {
-    let failed = |error| Error::failed(format!("can't parse the request: {error}"));
-    match Requested::parse(&csr.request) {
+    let reason = match Requested::parse(&csr.request) {
         Ok(requested) => match signers::validate(&csr.signer, &requested, &csr.usages) {
-            Ok(()) => sign(host, csr, &requested),
-            Err(reason) if has_authority(host, &csr.signer)? => refuse(host, csr, &reason),
-            Err(_) => Ok(()),
+            Ok(()) => return sign(host, csr, &requested),
+            Err(reason) => Ok(reason),
         },
-        Err(error) if has_authority(host, &csr.signer)? => Err(failed(error)),
-        Err(_) => Ok(()),
+        Err(error) => Err(Error::failed(format!("can't parse the request: {error}"))),
+    };
+    if !has_authority(host, &csr.signer)? {
+        return Ok(());
     }
+    refuse(host, csr, &reason?)
 }
 
 impl SigningRequest {
