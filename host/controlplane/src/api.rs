@@ -33,6 +33,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
         "apis/policy/v1",
         "poddisruptionbudgets",
     ),
+    (
+        "PodCertificateRequest",
+        "apis/certificates.k8s.io/v1beta1",
+        "podcertificaterequests",
+    ),
     ("PodGroup", "apis/scheduling.k8s.io/v1alpha2", "podgroups"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
@@ -72,6 +77,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "clusterrolebindings",
     ),
     (
+        "ClusterTrustBundle",
+        "apis/certificates.k8s.io/v1beta1",
+        "clustertrustbundles",
+    ),
+    (
         "CustomResourceDefinition",
         "apis/apiextensions.k8s.io/v1",
         "customresourcedefinitions",
@@ -93,6 +103,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     ("ResourceSlice", "apis/resource.k8s.io/v1", "resourceslices"),
     ("ServiceCIDR", "apis/networking.k8s.io/v1", "servicecidrs"),
+    (
+        "StorageVersion",
+        "apis/internal.apiserver.k8s.io/v1alpha1",
+        "storageversions",
+    ),
     (
         "ValidatingAdmissionPolicy",
         "apis/admissionregistration.k8s.io/v1",

@@ -1,20 +1,34 @@
-//! Makes issued certificates comparable: each is replaced by what it says, without its serial number, its times and its
-//! signature.
+//! Makes certificates comparable. An issued one is replaced by what it says, without its serial number, its times and its
+//! signature. The authorities of a bundle, which differ between control planes, are only counted.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::X509Certificate;
 
+use crate::normalise::CERTIFICATE;
+
 /// The extension that identifies the authority's key, which differs between control planes.
 const AUTHORITY_KEY: &str = "2.5.29.35";
 
-/// Replaces the certificate in the status of a CertificateSigningRequest. Other objects, and what is no certificate, are not
-/// changed.
+/// Replaces the certificate in the status of a CertificateSigningRequest, and the bundle of a ClusterTrustBundle. Other objects,
+/// and what is no certificate, are not changed.
 pub(crate) fn decode(object: &mut Value) {
-    if object["kind"] != "CertificateSigningRequest" {
-        return;
+    match object["kind"].as_str() {
+        Some("CertificateSigningRequest") => decode_issued(object),
+        Some("ClusterTrustBundle") => count_authorities(object),
+        _ => {}
     }
+}
+
+fn count_authorities(object: &mut Value) {
+    if let Some(bundle) = object["spec"]["trustBundle"].as_str() {
+        let count = bundle.matches(CERTIFICATE).count();
+        object["spec"]["trustBundle"] = format!("{count} certificates").into();
+    }
+}
+
+fn decode_issued(object: &mut Value) {
     let pem = object["status"]["certificate"].as_str();
     let pem = pem.and_then(|text| BASE64_STANDARD.decode(text).ok());
     if let Some(said) = pem.and_then(|pem| said(&pem)) {
@@ -86,6 +100,14 @@ mod tests {
         let extensions = said["extensions"].as_array().unwrap();
         let key = extensions.iter().find(|one| one["oid"] == AUTHORITY_KEY);
         assert_eq!(key.unwrap()["value"], "the authority's key");
+    }
+
+    #[test]
+    fn the_authorities_of_a_bundle_are_counted() {
+        let bundle = format!("{CERTIFICATE}\nYQ==\n{CERTIFICATE}\nYg==\n");
+        let mut object = json!({"kind": "ClusterTrustBundle", "spec": {"trustBundle": bundle}});
+        decode(&mut object);
+        assert_eq!(object["spec"]["trustBundle"], "2 certificates");
     }
 
     #[test]

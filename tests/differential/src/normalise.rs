@@ -28,7 +28,11 @@ const TIMES: &[&str] = &["Time", "Timestamp", "At", "timeAdded"];
 /// The prefix of the volume that the API server adds to pods. It has a random suffix.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The prefix of certificates, which differ between control planes.
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+pub(crate) const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// The prefix of the names of the API server's bundles.
+const PUBLISHED: &str = "kubernetes.io:kube-apiserver-serving:";
+/// The length of the bundle's hash after this prefix.
+const PUBLISHED_HASH: usize = 24;
 /// The annotation with the time for which a CronJob's Job was created.
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
@@ -127,9 +131,14 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
 }
 
 /// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its
-/// pods. Or the hash of a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup.
+/// pods. Or the hash of a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup. Or that of
+/// the API server's bundle, which differs between control planes.
 fn hash(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
+    if object["kind"] == "ClusterTrustBundle" {
+        let hash = metadata["name"].as_str()?.strip_prefix(PUBLISHED)?;
+        return (hash.len() == PUBLISHED_HASH).then(|| hash.to_owned());
+    }
     let owner = &metadata["ownerReferences"][0]["kind"];
     if owner == "Job" && (object["kind"] == "Workload" || object["kind"] == "PodGroup") {
         let (_, hash) = metadata["name"].as_str()?.rsplit_once('-')?;

@@ -45,6 +45,9 @@ static PLANES: &[Plane] = &[
     TAINTS,
     DEVICE_TAINTS,
     GANGS,
+    POD_CERTIFICATES,
+    STORAGE_VERSIONS,
+    TRUST_BUNDLES,
     SERVICES,
     AUTOSCALERS,
 ];
@@ -270,6 +273,46 @@ const GANGS: Plane = Plane {
     apiserver_flags: &[
         "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
         "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of the cleaner of PodCertificateRequests, which checks them when it starts, and five minutes later.
+const POD_CERTIFICATES: Plane = Plane {
+    folders: &["podcertificaterequest-cleaner"],
+    controllers: &["podcertificaterequest-cleaner-controller"],
+    // As on the plane of certificates.
+    flags: &[
+        "--controller-start-interval=2s",
+        "--feature-gates=PodCertificateRequest=true",
+    ],
+    apiserver_flags: &[
+        "--feature-gates=PodCertificateRequest=true",
+        "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of StorageVersions. The scenarios have API servers of their own, which are only Leases.
+const STORAGE_VERSIONS: Plane = Plane {
+    folders: &["storageversion-garbage-collector"],
+    controllers: &["storageversion-garbage-collector-controller"],
+    flags: &["--feature-gates=StorageVersionAPI=true"],
+    apiserver_flags: &[
+        "--feature-gates=StorageVersionAPI=true",
+        "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of the bundle of the API server. It is a single object, so each scenario is alone.
+const TRUST_BUNDLES: Plane = Plane {
+    folders: &["kube-apiserver-serving-clustertrustbundle-publisher"],
+    controllers: &["kube-apiserver-serving-clustertrustbundle-publisher-controller"],
+    flags: &["--feature-gates=ClusterTrustBundle=true"],
+    apiserver_flags: &[
+        "--feature-gates=ClusterTrustBundle=true",
+        "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
     ],
     ..QUIET
 };

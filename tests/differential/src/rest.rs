@@ -84,23 +84,17 @@ async fn quiet(client: &Client, scenario: &Scenario, duration: Duration) -> Resu
 
 async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
     let (mut objects, mut events) = (Vec::new(), Vec::new());
+    let kinds = scenario.compare.iter().filter_map(Compared::kind);
+    let (namespaced, cluster_scoped): (Vec<&str>, Vec<&str>) =
+        kinds.partition(|kind| api::is_namespaced(kind));
     for namespace in scenario.compared_namespaces() {
-        let more = scenario
-            .compare
-            .iter()
-            .filter_map(|compared| match compared {
-                Compared::Kind(kind) => Some(kind.as_str()),
-                Compared::Object { .. } => None,
-            });
-        for kind in COMPARED.into_iter().chain(more) {
-            let mut listed = api::list(client, kind, &namespace).await?;
-            // The items of a list have no kind.
-            listed
-                .iter_mut()
-                .for_each(|object| object["kind"] = kind.into());
-            objects.extend(listed);
+        for kind in COMPARED.iter().chain(&namespaced) {
+            objects.extend(all(client, kind, &namespace).await?);
         }
         events.extend(api::list(client, "Event", &namespace).await?);
+    }
+    for kind in cluster_scoped {
+        objects.extend(all(client, kind, "").await?);
     }
     for compared in &scenario.compare {
         let Compared::Object {
@@ -126,6 +120,15 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
         events,
         time: Timestamp::now(),
     })
+}
+
+/// All objects of a kind. The items of a list have no kind, so they get it here.
+async fn all(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
+    let mut listed = api::list(client, kind, namespace).await?;
+    listed
+        .iter_mut()
+        .for_each(|object| object["kind"] = kind.into());
+    Ok(listed)
 }
 
 /// Whether an object is being deleted. False if a finalizer of the scenario delays one of the

@@ -104,7 +104,7 @@ pub(crate) enum Name {
     OfNode(String),
 }
 
-/// Objects to compare: all objects of a namespaced kind in the scenario's namespaces; or one
+/// Objects to compare: all objects of a kind, in the scenario's namespaces if it is namespaced; or one
 /// object, which is cluster-scoped, such as `ClusterRole/reader`, or in a namespace that is not the
 /// scenario's, such as `Secret/kube-system/token`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -173,16 +173,26 @@ impl TryFrom<String> for Compared {
             name: name.to_owned(),
         };
         match (&parts[1..], api::is_namespaced(kind)) {
-            ([], true) => Ok(Self::Kind(text)),
+            ([], _) => Ok(Self::Kind(text)),
             ([name], false) => Ok(object(None, name)),
             ([namespace, name], true) => Ok(object(Some(namespace), name)),
             (_, false) => Err(format!(
-                "{kind} is cluster-scoped, so its objects must be compared by name: {kind}/NAME"
+                "{kind} is cluster-scoped, so its objects have no namespace: write {kind}/NAME"
             )),
             (_, true) => Err(format!(
                 "{kind} is namespaced: write {kind} to compare all its objects, or {kind}/NAMESPACE/NAME for one in \
                  another namespace"
             )),
+        }
+    }
+}
+
+impl Compared {
+    /// The kind, if all its objects are compared.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        match self {
+            Self::Kind(kind) => Some(kind),
+            Self::Object { .. } => None,
         }
     }
 }
@@ -232,6 +242,15 @@ impl Scenario {
                 is_own,
                 "another scenario may use the namespace {namespace}: begin its name with {NAMESPACE}-"
             );
+        }
+        for compared in &scenario.compare {
+            if let Compared::Kind(kind) = compared {
+                ensure!(
+                    scenario.alone || api::is_namespaced(kind),
+                    "{kind} is cluster-scoped: another scenario may have such objects, so compare them by name, as in \
+                     {kind}/NAME, or set `alone`"
+                );
+            }
         }
         Ok(scenario)
     }
@@ -313,6 +332,13 @@ mod tests {
     }
 
     #[test]
+    fn all_objects_of_a_cluster_scoped_kind_are_compared_only_alone() {
+        let file = json!({"about": "", "alone": true, "compare": ["ClusterRole"], "steps": []});
+        let compared = parse(file).unwrap().compare;
+        assert_eq!(compared, [Compared::Kind("ClusterRole".to_owned())]);
+    }
+
+    #[test]
     fn errors_name_what_is_wrong_with_a_scenario() {
         let of = |field: &str, value: Value| {
             let mut file = json!({"about": "", "steps": []});
@@ -322,11 +348,9 @@ mod tests {
         assert!(
             of("namespaces", json!(["b"])).starts_with("another scenario may use the namespace b:")
         );
-        assert!(
-            of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME")
-        );
+        assert!(of("compare", json!(["ClusterRole"])).contains("by name, as in ClusterRole/NAME"));
         assert!(of("compare", json!(["Secret/x"])).contains("or Secret/NAMESPACE/NAME"));
-        assert!(of("compare", json!(["ClusterRole/a/b"])).contains("compared by name"));
+        assert!(of("compare", json!(["ClusterRole/a/b"])).contains("have no namespace"));
         assert!(
             of("steps", json!([{"gone": "Sprocket/x"}])).contains("the kind Sprocket is unknown")
         );

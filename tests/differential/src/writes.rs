@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api;
 use crate::scenario::{Compared, Scenario};
 
 /// The prefix of the users of the controllers' service accounts.
@@ -41,15 +42,20 @@ impl Writes {
     }
 
     /// Counts the writes of a scenario up to its end: those in its namespaces, and those to the
-    /// single objects that it compares. The number of writes after its end depends on how long
-    /// other scenarios take.
+    /// cluster-scoped kinds and the single objects that it compares. The number of writes after its end
+    /// depends on how long other scenarios take.
     pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
         let namespaces = scenario.compared_namespaces();
         let is_of_it = |event: &Value| {
             let object = &event["objectRef"];
             let in_namespace = object["namespace"].as_str();
             let is_compared = |compared: &Compared| match compared {
-                Compared::Kind(_) => false,
+                Compared::Kind(kind) => {
+                    in_namespace.is_none()
+                        && api::path(kind, "").is_ok_and(|path| {
+                            path.rsplit('/').next() == object["resource"].as_str()
+                        })
+                }
                 Compared::Object {
                     namespace, name, ..
                 } => namespace.as_deref() == in_namespace && object["name"] == *name,

@@ -39,7 +39,7 @@ const PLAYED: [&str; 23] = [
     "resourcequota/services",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 22] = [
+const PLAYED_ALONE: [&str; 25] = [
     "bootstrap-signer/secret-changed",
     "certificatesigningrequest-approving/bootstrapped",
     "certificatesigningrequest-cleaner/denied",
@@ -50,15 +50,18 @@ const PLAYED_ALONE: [&str; 22] = [
     "endpointslice-mirroring/changed",
     "garbage-collector/foreground",
     "horizontal-pod-autoscaler/resource-up",
+    "kube-apiserver-serving-clustertrustbundle-publisher/stale",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
     "node-ipam/one-after-another",
     "node-lifecycle/evicted",
+    "podcertificaterequest-cleaner/several",
     "podgroup-protection/completed",
     "resourceclaim/completed",
     "service-cidr/deleted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
+    "storageversion-garbage-collector/lease-deleted",
     "taint-eviction/not-tolerated",
     "token-cleaner/expires",
     "ttl/created",
