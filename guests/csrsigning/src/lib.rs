@@ -26,9 +26,8 @@ pub const DURATION: &str = "duration";
 
 /// The backoff after the first failure.
 const BASE_DELAY_MS: u32 = 200;
-/// kube-controller-manager reconciles so many requests of each signer at once. Here all signers share them: the host signs
-/// without waiting for anyone, so no signer holds up another.
-const CONCURRENCY: u32 = 5;
+/// kube-controller-manager reconciles so many requests of each signer at once.
+const CONCURRENCY_OF_SIGNER: u32 = 5;
 /// The reason of the condition `Failed`.
 const VALIDATION_FAILURE: &str = "SignerValidationFailure";
 
@@ -85,7 +84,7 @@ impl Controller for Signing {
             Some("8760h0m0s"),
             "How long a certificate is valid at most. A request may ask for less.",
         )
-        .concurrency(CONCURRENCY)
+        .concurrency(SIGNERS.len() as u32 * CONCURRENCY_OF_SIGNER)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

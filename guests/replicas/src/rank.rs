@@ -145,7 +145,8 @@ pub fn age_ratios(pods: &[Candidate], to_delete: &[&Candidate], now: Time) -> Ve
 
 /// Orders two pods by deletion: `Less` if `a` is deleted first.
 fn compare(a: Ranked<'_>, b: Ranked<'_>) -> Ordering {
-    let by_readiness = || match a.is_ready && b.is_ready {
+    // Both are ready or neither is: their use is equal.
+    let by_readiness = || match a.is_ready {
         true => by_age(a, b, |pod| pod.ready),
         false => Ordering::Equal,
     };

@@ -56,6 +56,17 @@ fn namespaced_kinds_that_can_be_deleted_are_deleted() {
 }
 
 #[test]
+fn only_pods_of_the_core_group_are_deleted_first() {
+    let kinds = ["v1/Pod", "metrics.k8s.io/v1beta1/PodMetrics"];
+    let found = found(
+        kinds.map(|kind| served(kind, "pods", true, ALL)).into(),
+        &[],
+    );
+    let are_pods = found.deletable.iter().map(|kind| kind.is_pods());
+    assert_eq!(are_pods.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
 fn only_the_preferred_version_of_each_kind_is_used() {
     let found = kinds(&[
         (
