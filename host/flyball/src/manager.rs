@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
 use flyball_manager::{
-    BuiltIn, Grants, LeaderElection, Manager, Migration, Options, PluginOptions, Sources, Telemetry,
+    BuiltIn, CandidateVersions, Grants, LeaderElection, Manager, Migration, Options, PluginOptions,
+    Sources, Telemetry,
 };
 use flyball_plugin::{
     Compiler, CompilerProcess, Engine, EngineOptions, Packed, Precompiled, SharedCode,
@@ -21,6 +22,7 @@ use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, POLICIES, SHARED};
 use crate::config::RunConfig;
 use crate::kcm;
 use crate::kcm::controllers::canonical;
+use crate::kcm::versions::CURRENT;
 use crate::logging::Recent;
 
 /// Default name of the Lease of a process that runs built-in controllers: the one of kube-controller-manager, which
@@ -271,6 +273,20 @@ fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElect
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
+        // Off in kube-controller-manager unless the operator turns it on. The next leader then waits for 15 s.
+        is_given_up: !config
+            .feature_gates
+            .is_turned_off("ControllerManagerReleaseLeaderElectionLockOnExit"),
+        candidate: candidate(config).filter(|_| has_builtins),
+    })
+}
+
+/// Returns the versions by which the API server chooses the leader; none if the processes elect it.
+fn candidate(config: &RunConfig) -> Option<CandidateVersions> {
+    let is_coordinated = config.feature_gates.is_enabled("CoordinatedLeaderElection");
+    is_coordinated.then(|| CandidateVersions {
+        binary: format!("{CURRENT}.0"),
+        emulation: format!("{}.0", config.versions.emulated),
     })
 }
 
@@ -281,6 +297,8 @@ fn migration(config: &RunConfig) -> Option<Migration> {
     Some(Migration {
         election: LeaderElection {
             name: migration.lease.clone(),
+            // The API server chooses no holder of this lease, because it has no candidates.
+            candidate: None,
             ..main
         },
         controllers: migration.migrated().map(str::to_owned).collect(),
@@ -297,6 +315,42 @@ mod tests {
         let periods = resync_periods(&RunConfig::read(&args).expect("valid flags"));
         assert_eq!(periods["namespace-controller"], Duration::from_secs(60));
         assert_eq!(periods["garbage-collector-controller"], Duration::ZERO);
+    }
+
+    #[test]
+    fn the_api_server_chooses_the_leader_behind_a_gate_and_only_of_the_main_lease() {
+        let read = |gate: bool, more: &[&str]| {
+            let gate = format!("--feature-gates=CoordinatedLeaderElection={gate}");
+            let flags = [&[gate.as_str()], more].concat();
+            RunConfig::read(&crate::cli::parse_run(&flags).expect("it parses"))
+                .expect("valid flags")
+        };
+        let on = read(
+            true,
+            &["--emulated-version=1.35", "--enable-leader-migration"],
+        );
+        let chosen = leader_election(&on, true).and_then(|election| election.candidate);
+        let chosen = chosen.expect("it is a candidate");
+        assert_eq!((&*chosen.binary, &*chosen.emulation), ("1.36.0", "1.35.0"));
+        let second = migration(&on).expect("there is a second lease");
+        assert!(second.election.candidate.is_none());
+        let plugins_alone = leader_election(&on, false).expect("it is elected");
+        assert!(plugins_alone.candidate.is_none());
+        let off = leader_election(&read(false, &[]), true).expect("it is elected");
+        assert!(off.candidate.is_none());
+    }
+
+    #[test]
+    fn the_lease_is_given_up_unless_a_gate_is_turned_off() {
+        let is_given_up = |flags: &[&str]| {
+            let args = crate::cli::parse_run(flags).expect("it parses");
+            let config = RunConfig::read(&args).expect("valid flags");
+            leader_election(&config, true).is_some_and(|election| election.is_given_up)
+        };
+        let gate = "--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit";
+        assert!(is_given_up(&[]));
+        assert!(is_given_up(&[&format!("{gate}=true")]));
+        assert!(!is_given_up(&[&format!("{gate}=false")]));
     }
 
     #[test]

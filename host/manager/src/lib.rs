@@ -30,7 +30,7 @@ mod writer;
 
 pub use admin::AdminHandle;
 pub use api::host_rights;
-pub use api::lease::{LeaderElection, LeaseLost};
+pub use api::lease::{CandidateVersions, LeaderElection, LeaseLost};
 pub use api::rights::{HostRight, HostScope, HostVerb};
 pub use manager::{Manager, ManagerError, Migration, Options};
 pub use plugins::inspect::{Inspection, inspect};

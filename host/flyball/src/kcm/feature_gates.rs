@@ -47,6 +47,8 @@ pub(crate) struct Gate {
     pub(crate) stage: &'static str,
     pub(crate) is_on: bool,
     declared: bool,
+    /// Whether the flag names it.
+    is_named: bool,
 }
 
 impl FeatureGates {
@@ -97,6 +99,7 @@ impl FeatureGates {
                 stage: spec.stage,
                 is_on: named.or_else(of_stage).unwrap_or(spec.default),
                 declared,
+                is_named: named.is_some(),
             };
             gates.insert(name, gate);
         }
@@ -125,6 +128,12 @@ impl FeatureGates {
     /// Whether a gate is on; false if Kubernetes does not know it.
     pub(crate) fn is_enabled(&self, name: &str) -> bool {
         self.gates.get(name).is_some_and(|gate| gate.is_on)
+    }
+
+    /// Whether the flag names a gate, and turns it off.
+    pub(crate) fn is_turned_off(&self, name: &str) -> bool {
+        let gate = self.gates.get(name);
+        gate.is_some_and(|gate| gate.is_named && !gate.is_on)
     }
 
     /// The gates that the emulated version has, by name.

@@ -3,7 +3,11 @@
 //!
 //! The holder moves the fence (`fence.rs`) forward with each renewal. A process that could not renew in time ends, because
 //! another may lead.
+//!
+//! With coordinated leader election, the API server writes the holder into the Lease. A process announces itself as a candidate
+//! (`candidate.rs`), and only renews.
 
+mod candidate;
 mod record;
 
 use std::sync::Arc;
@@ -21,7 +25,8 @@ use crate::api::client::{ApiClient, ApiRequest};
 use crate::api::events::{Event, Recorder};
 use crate::api::fence::{self, Fence, Term};
 use crate::api::rights::{HostRight, HostScope, HostVerb};
-use record::{Claim, Observed, claim};
+use candidate::Candidate;
+use record::{Claim, Observed};
 
 const GET: HostRight = HostRight {
     verb: HostVerb::Get,
@@ -61,6 +66,19 @@ pub struct LeaderElection {
     pub renew_deadline: Duration,
     /// How long to wait between two attempts.
     pub retry_period: Duration,
+    /// Whether a process that is stopped gives the lease up. Others else wait until it expires.
+    pub is_given_up: bool,
+    /// The versions by which the API server chooses the leader; none if the processes elect it among themselves.
+    pub candidate: Option<CandidateVersions>,
+}
+
+/// The versions of a candidate. The API server prefers the oldest emulated version, and then the oldest binary.
+#[derive(Clone, Debug)]
+pub struct CandidateVersions {
+    /// Such as `1.36.0`.
+    pub binary: String,
+    /// Such as `1.35.0`.
+    pub emulation: String,
 }
 
 /// The lease could not be renewed in time: another process may lead now.
@@ -141,9 +159,37 @@ impl Elector {
         })
     }
 
-    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`; then gives it up. Ends at once if `released`
-    /// comes before the lease is acquired.
+    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`; then gives
+    /// it up, if it is configured so. Ends at once if `released` comes before the lease is acquired.
     pub(crate) async fn run(
+        self,
+        leading: watch::Sender<bool>,
+        waits: watch::Sender<Option<String>>,
+        released: CancellationToken,
+    ) -> Result<(), LeaseLost> {
+        let candidate = self.candidate();
+        let elected = self.elect(leading, waits, released);
+        match candidate {
+            Some(candidate) => tokio::select! {
+                ended = elected => ended,
+                never = candidate.run() => match never {},
+            },
+            None => elected.await,
+        }
+    }
+
+    /// What announces this process, if the API server chooses the leader.
+    fn candidate(&self) -> Option<Candidate> {
+        let versions = self.election.candidate.clone()?;
+        Some(Candidate::new(
+            self.client.clone(),
+            &self.election,
+            &self.holder_identity,
+            versions,
+        ))
+    }
+
+    async fn elect(
         mut self,
         leading: watch::Sender<bool>,
         waits: watch::Sender<Option<String>>,
@@ -157,11 +203,15 @@ impl Elector {
         );
         loop {
             let (reason, is_normal) = match self.try_acquire_or_renew().await {
-                Ok(None) => break,
-                Ok(Some(holder)) if self.is_behind_flyball() => {
+                Ok(Claim::Take) => break,
+                Ok(Claim::Unassigned | Claim::EndOfTerm { .. }) => (
+                    format!("the API server has not chosen the holder of the lease {lease} yet"),
+                    true,
+                ),
+                Ok(Claim::Wait { holder }) if self.is_coordinated() || self.is_behind_flyball() => {
                     (format!("{holder} holds the lease {lease}"), true)
                 }
-                Ok(Some(holder)) => (
+                Ok(Claim::Wait { holder }) => (
                     format!(
                         "{holder} holds the lease {lease} and is another program, such as a stock kube-controller-manager: \
                          nothing runs here until it ends. To run plugins beside it, start the host with `--controllers=`, which \
@@ -223,9 +273,16 @@ impl Elector {
             .with_label_values(&[&self.election.name])
             .set(0.0);
         self.emit("stopped leading");
-        self.give_up().await;
+        if self.election.is_given_up {
+            self.give_up().await;
+        }
         self.recorder.drain(self.election.retry_period).await;
         Ok(())
+    }
+
+    /// Whether the API server chooses the leader.
+    fn is_coordinated(&self) -> bool {
+        self.election.candidate.is_some()
     }
 
     /// Whether the lease that was read last is another Flyball's.
@@ -240,8 +297,13 @@ impl Elector {
         let deadline = (self.clock)() + self.election.renew_deadline;
         loop {
             let failed = match self.try_acquire_or_renew().await {
-                Ok(None) => return Ok(()),
-                Ok(Some(holder)) => return Err(format!("{holder} holds it")),
+                Ok(Claim::Take) => return Ok(()),
+                Ok(Claim::Wait { holder }) => return Err(format!("{holder} holds it")),
+                Ok(Claim::Unassigned) => return Err("it has expired".to_owned()),
+                // As in client-go, this process leads on until it should have renewed.
+                Ok(Claim::EndOfTerm { successor }) => {
+                    format!("the API server has chosen {successor} to hold it next")
+                }
                 Err(error) => error.to_string(),
             };
             let left = deadline.saturating_sub((self.clock)());
@@ -256,17 +318,16 @@ impl Elector {
         }
     }
 
-    /// Makes one attempt. Returns the holder, if another process holds the lease.
-    async fn try_acquire_or_renew(&mut self) -> Result<Option<String>, ApiError> {
+    /// Makes one attempt. Returns [`Claim::Take`] if this process holds the lease now, or else why not.
+    async fn try_acquire_or_renew(&mut self) -> Result<Claim, ApiError> {
         // With the version that was read last: the server refuses the update if the lease has changed since.
-        if let Some(observed) = self
-            .observed
-            .as_ref()
-            .filter(|observed| observed.is_held_by(&self.holder_identity))
-        {
+        if let Some(observed) = self.observed.as_ref().filter(|observed| {
+            observed.is_held_by(&self.holder_identity)
+                && !(self.is_coordinated() && observed.is_at_end_of_term())
+        }) {
             let lease = observed.lease.clone();
             match self.take(lease, (self.clock)()).await {
-                Ok(()) => return Ok(None),
+                Ok(()) => return Ok(Claim::Take),
                 Err(error) => {
                     self.slow_path
                         .with_label_values(&[&self.election.name])
@@ -281,17 +342,25 @@ impl Elector {
             .await
         {
             Ok(lease) => lease,
-            Err(error) if error.is_not_found() => return self.create(asked).await.map(|()| None),
+            Err(error) if error.is_not_found() && self.is_coordinated() => {
+                return Ok(Claim::Unassigned);
+            }
+            Err(error) if error.is_not_found() => {
+                return self.create(asked).await.map(|()| Claim::Take);
+            }
             Err(error) => return Err(error),
         };
         let observed = Observed::next(self.observed.take(), lease, (self.clock)());
-        let claim = claim(&observed, &self.holder_identity, (self.clock)());
+        let claim = match self.is_coordinated() {
+            true => record::claim_assigned(&observed, &self.holder_identity, (self.clock)()),
+            false => record::claim(&observed, &self.holder_identity, (self.clock)()),
+        };
         let lease = observed.lease.clone();
         self.observed = Some(observed);
-        match claim {
-            Claim::Wait { holder } => Ok(Some(holder)),
-            Claim::Take => self.take(lease, asked).await.map(|()| None),
+        if claim == Claim::Take {
+            self.take(lease, asked).await?;
         }
+        Ok(claim)
     }
 
     /// Writes this process into the lease. `asked` is a time before the request.

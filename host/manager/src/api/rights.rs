@@ -1,5 +1,5 @@
 //! The rights that the host itself needs. A request of the host's own names its right, which is declared beside the request;
-//! `flyball rbac --host` prints them all.
+//! `flyball rbac --host` prints those of a host beside a kube-controller-manager.
 
 use http::Method;
 

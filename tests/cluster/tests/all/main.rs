@@ -5,6 +5,7 @@ mod bad_input;
 mod book;
 mod conformance;
 mod controller_runtime;
+mod coordinated_election;
 mod crd;
 mod deploy;
 mod deployments;

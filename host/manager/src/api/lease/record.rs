@@ -23,6 +23,12 @@ pub(super) enum Claim {
     Wait {
         holder: String,
     },
+    /// The API server has chosen no holder, or one that has not renewed it for its duration.
+    Unassigned,
+    /// The API server wants another to hold it next: it must not be renewed.
+    EndOfTerm {
+        successor: String,
+    },
 }
 
 impl Observed {
@@ -54,21 +60,50 @@ impl Observed {
     pub(super) fn is_held_by(&self, identity: &str) -> bool {
         self.holder() == identity
     }
+
+    /// Whether the API server wants another to hold it next.
+    pub(super) fn is_at_end_of_term(&self) -> bool {
+        !self.successor().is_empty()
+    }
+
+    fn successor(&self) -> &str {
+        self.lease["spec"]["preferredHolder"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
+    /// Whether its holder, if it has one, has renewed it within its duration.
+    fn is_valid(&self, now: Duration) -> bool {
+        let seconds = self.lease["spec"]["leaseDurationSeconds"].as_u64();
+        now < self.at + Duration::from_secs(seconds.unwrap_or_default())
+    }
 }
 
 /// Whether a process may take a lease: it holds it, nobody does, or who does has not renewed it for its duration.
 pub(super) fn claim(observed: &Observed, identity: &str, now: Duration) -> Claim {
     let holder = observed.holder();
-    let seconds = observed.lease["spec"]["leaseDurationSeconds"]
-        .as_u64()
-        .unwrap_or_default();
-    let is_valid = now < observed.at + Duration::from_secs(seconds);
-    if !holder.is_empty() && holder != identity && is_valid {
+    if !holder.is_empty() && holder != identity && observed.is_valid(now) {
         return Claim::Wait {
             holder: holder.to_owned(),
         };
     }
     Claim::Take
+}
+
+/// The same if the API server chooses the holder: only the one that it chose may take the lease, before it expires.
+pub(super) fn claim_assigned(observed: &Observed, identity: &str, now: Duration) -> Claim {
+    let (holder, successor) = (observed.holder().to_owned(), observed.successor());
+    if holder.is_empty() || !observed.is_valid(now) {
+        Claim::Unassigned
+    } else if holder != identity {
+        Claim::Wait { holder }
+    } else if observed.is_at_end_of_term() {
+        Claim::EndOfTerm {
+            successor: successor.to_owned(),
+        }
+    } else {
+        Claim::Take
+    }
 }
 
 /// Writes a process into a lease.
@@ -96,7 +131,7 @@ pub(super) fn give_up(lease: &mut Value) {
 }
 
 /// A time as a MicroTime of the API.
-fn micro_time(time: SystemTime) -> String {
+pub(super) fn micro_time(time: SystemTime) -> String {
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -145,6 +180,24 @@ mod tests {
         }
         let empty = Observed::next(None, json!({"spec": {}}), s(100));
         assert_eq!(claim(&empty, "b", s(100)), Claim::Take);
+    }
+
+    #[test]
+    fn an_assigned_lease_is_taken_only_by_its_holder_until_it_expires_or_another_is_preferred() {
+        let observed = |lease| Observed::next(None, lease, s(100));
+        let claimed = |lease, now| claim_assigned(&observed(lease), "b", now);
+        assert_eq!(claimed(lease("b", "1"), s(114)), Claim::Take);
+        assert_eq!(claimed(lease("b", "1"), s(115)), Claim::Unassigned);
+        let of_another = Claim::Wait { holder: "a".into() };
+        assert_eq!(claimed(lease("a", "1"), s(114)), of_another);
+        assert_eq!(claimed(lease("a", "1"), s(115)), Claim::Unassigned);
+        assert_eq!(claimed(lease("", "1"), s(100)), Claim::Unassigned);
+        let mut ending = lease("b", "1");
+        ending["spec"]["preferredHolder"] = "c".into();
+        let ended = Claim::EndOfTerm {
+            successor: "c".into(),
+        };
+        assert_eq!(claimed(ending, s(100)), ended);
     }
 
     #[test]

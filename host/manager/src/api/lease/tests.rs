@@ -8,6 +8,7 @@ use super::*;
 use crate::api::fake_server::{Received, Reply, serve};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const CANDIDATES: &str = "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates";
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -17,6 +18,8 @@ const fn s(seconds: u64) -> Duration {
 #[derive(Clone, Default)]
 struct Cluster {
     lease: Arc<Mutex<Value>>,
+    /// The process's LeaseCandidate; null before it is created.
+    candidate: Arc<Mutex<Value>>,
     is_unreachable: Arc<Mutex<bool>>,
     events: Arc<Mutex<Vec<Value>>>,
 }
@@ -27,11 +30,14 @@ impl Cluster {
         if *self.is_unreachable.lock() {
             return Reply::Nothing;
         }
-        if !request.path.starts_with(LEASES) {
+        let mut lease = if request.path.starts_with(LEASES) {
+            self.lease.lock()
+        } else if request.path.starts_with(CANDIDATES) {
+            self.candidate.lock()
+        } else {
             self.events.lock().push(request.body.clone());
             return Reply::Json(201, json!({}));
-        }
-        let mut lease = self.lease.lock();
+        };
         match &*request.method {
             "GET" if lease.is_null() => return Reply::refusal(404, "NotFound"),
             "GET" => {}
@@ -103,6 +109,14 @@ impl Process {
     }
 
     fn start(cluster: &Cluster) -> Self {
+        Self::start_with(cluster, true, None)
+    }
+
+    fn start_with(
+        cluster: &Cluster,
+        is_given_up: bool,
+        candidate: Option<CandidateVersions>,
+    ) -> Self {
         let cluster = cluster.clone();
         let (connection, _) = serve(move |request| cluster.respond(request));
         let client = ApiClient::new(connection, None, "elector", Arc::new(Fence::open()));
@@ -112,6 +126,8 @@ impl Process {
             lease_duration: s(15),
             renew_deadline: s(10),
             retry_period: s(2),
+            is_given_up,
+            candidate,
         };
         let (fence, start) = (Arc::new(Fence::closed()), Instant::now());
         let metrics = Metrics::new();
@@ -263,6 +279,98 @@ async fn a_released_lease_is_given_up_and_no_write_starts_any_more() {
     let ended = (&mut process.elected).await.expect("it does not panic");
     ended.expect("it was not lost");
     assert_eq!(cluster.spec("holderIdentity"), "");
+    assert_eq!(process.admitted(), None);
+}
+
+fn coordinated(cluster: &Cluster) -> Process {
+    Process::start_with(
+        cluster,
+        true,
+        Some(CandidateVersions {
+            binary: "1.36.0".into(),
+            emulation: "1.35.0".into(),
+        }),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_leads_only_when_the_api_server_has_chosen_it() {
+    let cluster = Cluster::default();
+    let mut process = coordinated(&cluster);
+    sleep(s(30)).await;
+    assert!(cluster.lease.lock().is_null() && process.admitted().is_none());
+    let told = process.waits.borrow().clone().unwrap_or_default();
+    assert!(told.starts_with("the API server has not chosen"), "{told}");
+    cluster.hold_by("b");
+    // It does not take the lease of another, whether or not that is renewed.
+    sleep(s(30)).await;
+    assert_eq!(cluster.spec("holderIdentity"), "b");
+    cluster.hold_by("a");
+    process.leads().await;
+    sleep(s(60)).await;
+    assert!(process.admitted() >= Some(s(13)));
+    assert_eq!(cluster.spec("leaseTransitions"), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_is_announced_with_its_versions_and_responds_to_pings() {
+    let cluster = Cluster::default();
+    let _process = coordinated(&cluster);
+    sleep(s(1)).await;
+    let announced = cluster.candidate.lock().clone();
+    assert_eq!(announced["metadata"]["name"], "a");
+    let spec = &announced["spec"];
+    assert_eq!(
+        (
+            &spec["leaseName"],
+            &spec["binaryVersion"],
+            &spec["emulationVersion"]
+        ),
+        (&json!("flyball"), &json!("1.36.0"), &json!("1.35.0"))
+    );
+    sleep(s(60)).await;
+    assert_eq!(version(&cluster.candidate.lock()), 1);
+    cluster.candidate.lock()["spec"]["pingTime"] = "2100-01-01T00:00:00.000000Z".into();
+    sleep(s(3)).await;
+    assert!(version(&cluster.candidate.lock()) > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_is_renewed_every_five_minutes() {
+    let cluster = Cluster::default();
+    let _process = coordinated(&cluster);
+    sleep(s(16 * 60)).await;
+    assert_eq!(version(&cluster.candidate.lock()), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_ends_if_the_api_server_prefers_another() {
+    let cluster = Cluster::default();
+    let mut process = coordinated(&cluster);
+    cluster.hold_by("a");
+    process.leads().await;
+    {
+        let mut lease = cluster.lease.lock();
+        let next = version(&lease) + 1;
+        lease["spec"]["preferredHolder"] = "b".into();
+        lease["metadata"]["resourceVersion"] = next.to_string().into();
+    }
+    let before = cluster.version();
+    let lost = (&mut process.elected).await.expect("it does not panic");
+    let lost = lost.expect_err("the lease is lost").to_string();
+    assert!(lost.contains("has chosen b to hold it next"), "{lost}");
+    assert_eq!((cluster.version(), process.admitted()), (before, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_given_up_ends_after_its_duration() {
+    let cluster = Cluster::default();
+    let mut process = Process::start_with(&cluster, false, None);
+    process.leads().await;
+    process.released.cancel();
+    let ended = (&mut process.elected).await.expect("it does not panic");
+    ended.expect("it was not lost");
+    assert_eq!(cluster.spec("holderIdentity"), "a");
     assert_eq!(process.admitted(), None);
 }
 

@@ -1,0 +1,94 @@
+//! Coordinated leader election: the API server chooses the leader among hosts and stock kube-controller-managers.
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, finish, log_of, until};
+use flyball_controlplane::{Options, Process};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
+
+const GATE: &str = "--feature-gates=CoordinatedLeaderElection=true";
+/// What each candidate gets. Shorter times than the defaults, so that a leader soon ends after another was chosen.
+const FLAGS: [&str; 6] = [
+    GATE,
+    "--controllers=serviceaccount-controller",
+    "--leader-elect=true",
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+];
+
+#[tokio::test]
+async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_stock() -> Result<()>
+{
+    let cluster = Cluster::without_nodes(Options {
+        apiserver_args: vec![
+            GATE.to_owned(),
+            "--runtime-config=coordination.k8s.io/v1beta1=true".to_owned(),
+        ],
+        ..Options::default()
+    })
+    .await?;
+    let mut last = None;
+    let result = async {
+        let mut current = candidate(&cluster, "current", "1.36")?;
+        let first = another_holder(&cluster, "").await?;
+        until("the host leads", async || {
+            let log = log_of(&current)?;
+            Ok(match log.contains("acquired the lease") {
+                true => Ok(()),
+                false => Err(log),
+            })
+        })
+        .await?;
+
+        let flags = [FLAGS.as_slice(), &["--emulated-version=1.35"]].concat();
+        let mut stock = cluster.plane.start_kcm(&flags)?;
+        let second = another_holder(&cluster, &first).await?;
+        ends(&mut current).await?;
+        let log = log_of(&current)?;
+        let reason = format!("the API server has chosen {second} to hold it next");
+        ensure!(log.contains(&reason), "its log is: {log}");
+
+        let oldest = last.insert(candidate(&cluster, "oldest", "1.34")?);
+        let third = another_holder(&cluster, &second).await?;
+        ends(&mut stock).await?;
+        until("the host leads", async || {
+            let log = log_of(oldest)?;
+            let is_chosen = log.contains("acquired the lease") && log.contains(&third);
+            Ok(if is_chosen { Ok(()) } else { Err(log) })
+        })
+        .await
+    };
+    let result = result.await;
+    finish(cluster, last, result).await
+}
+
+/// Starts a host that emulates a version.
+fn candidate(cluster: &Cluster, name: &str, version: &str) -> Result<Process> {
+    let version = format!("--emulated-version={version}");
+    let flags = FLAGS.into_iter().chain([version.as_str()]);
+    let flags: Vec<String> = flags.map(str::to_owned).collect();
+    cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags)
+}
+
+/// Waits until another process than this holds the lease, and returns its identity.
+async fn another_holder(cluster: &Cluster, before: &str) -> Result<String> {
+    let leases = Api::<Lease>::namespaced(cluster.client.clone(), "kube-system");
+    until("another process holds the lease", async || {
+        let lease = leases.get_opt("kube-controller-manager").await?;
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity);
+        Ok(holder
+            .filter(|holder| !holder.is_empty() && holder != before)
+            .ok_or_else(|| format!("{before} holds it")))
+    })
+    .await
+}
+
+async fn ends(process: &mut Process) -> Result<()> {
+    let ended = until("the process has ended", async || {
+        Ok(process.exited().ok_or_else(|| "it runs".to_owned()))
+    });
+    let status = ended.await?;
+    ensure!(!status.success(), "it ended with {status}");
+    status.code().context("it was killed").map(drop)
+}
