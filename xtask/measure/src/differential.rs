@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use flyball_controlplane::Assets;
 use flyball_differential::metrics::{self, Series};
 use flyball_differential::{Golden, Outcome, Scenario, Subject, compare_all, play_all};
 use tokio::runtime::Runtime;
+use xtask::build::{self, Profile};
 use xtask::run::say;
 
 /// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`.
@@ -30,10 +30,16 @@ pub(crate) struct Arguments {
     bless: bool,
 }
 
-/// Compares, or writes the goldens.
+/// Builds the host, which also runs the nodes under stock, and the control plane. Then compares, or writes the goldens.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scenarios = choose(arguments.only.as_deref())?;
+    let (built, control_plane) = build::all_and_control_plane(Profile::Release)?;
+    flyball_cluster_tests::use_host(built.host);
     if arguments.bless {
+        ensure!(
+            control_plane.has_kcm(),
+            "can't write goldens: the binaries in use don't include kube-controller-manager"
+        );
         bless(&scenarios)
     } else {
         compare(&scenarios, if arguments.full { RUNS } else { 1 })
@@ -67,10 +73,6 @@ fn compare(scenarios: &[Scenario], runs: usize) -> Result<()> {
 
 /// Plays the scenarios under stock, and writes the results as goldens.
 fn bless(scenarios: &[Scenario]) -> Result<()> {
-    ensure!(
-        Assets::find_or_build()?.has_kcm(),
-        "can't write goldens: the binaries in use don't include kube-controller-manager"
-    );
     let runtime = runtime()?;
     let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     // A series that is in one run may be missing in another, because it appears with its first value.
