@@ -32,14 +32,7 @@ async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_s
     let result = async {
         let mut current = candidate(&cluster, "current", "1.36")?;
         let first = another_holder(&cluster, "").await?;
-        until("the host leads", async || {
-            let log = log_of(&current)?;
-            Ok(match log.contains("acquired the lease") {
-                true => Ok(()),
-                false => Err(log),
-            })
-        })
-        .await?;
+        logs(&current, "acquired the lease").await?;
 
         let flags = [FLAGS.as_slice(), &["--emulated-version=1.35"]].concat();
         let mut stock = cluster.plane.start_kcm(&flags)?;
@@ -49,15 +42,14 @@ async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_s
         let reason = format!("the API server has chosen {second} to hold it next");
         ensure!(log.contains(&reason), "its log is: {log}");
 
+        logs(&stock, "Successfully acquired lease").await?;
         let oldest = last.insert(candidate(&cluster, "oldest", "1.34")?);
         let third = another_holder(&cluster, &second).await?;
         ends(&mut stock).await?;
-        until("the host leads", async || {
-            let log = log_of(oldest)?;
-            let is_chosen = log.contains("acquired the lease") && log.contains(&third);
-            Ok(if is_chosen { Ok(()) } else { Err(log) })
-        })
-        .await
+        logs(oldest, "acquired the lease").await?;
+        let log = log_of(oldest)?;
+        ensure!(log.contains(&third), "{third} holds the lease: {log}");
+        Ok(())
     };
     let result = result.await;
     finish(cluster, last, result).await
@@ -80,6 +72,15 @@ async fn another_holder(cluster: &Cluster, before: &str) -> Result<String> {
         Ok(holder
             .filter(|holder| !holder.is_empty() && holder != before)
             .ok_or_else(|| format!("{before} holds it")))
+    })
+    .await
+}
+
+/// Waits until the log of a process has this text.
+async fn logs(process: &Process, text: &str) -> Result<()> {
+    until(&format!("the log has `{text}`"), async || {
+        let log = log_of(process)?;
+        Ok(if log.contains(text) { Ok(()) } else { Err(log) })
     })
     .await
 }
