@@ -82,10 +82,9 @@ impl Candidate {
                     let error = error.to_string();
                     if error != logged {
                         tracing::warn!(
-                            "can't announce this process as a candidate for the lease {}/{}: {error}. The API server needs the \
-                             feature gate CoordinatedLeaderElection and the API coordination.k8s.io/v1beta1",
-                            self.namespace,
-                            self.lease
+                            lease = format!("{}/{}", self.namespace, self.lease),
+                            error,
+                            "can't announce this process as a candidate for the lease"
                         );
                         logged = error;
                     }
