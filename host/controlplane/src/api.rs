@@ -150,6 +150,15 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
     bail!("the kind {kind} is unknown: add its path to host/controlplane/src/api.rs")
 }
 
+/// The plural of a kind, with which its path ends.
+///
+/// # Errors
+/// As [`path`].
+pub fn plural(kind: &str) -> Result<String> {
+    let path = path(kind, "")?;
+    Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
+}
+
 pub fn is_namespaced(kind: &str) -> bool {
     CLUSTER_SCOPED.iter().all(|(name, ..)| *name != kind)
 }

@@ -185,8 +185,7 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
     object["apiVersion"] = api::api_version(&which.kind)?.into();
     object["kind"] = which.kind.clone().into();
     object["metadata"]["creationTimestamp"] = time.into();
-    let plural = api::path(&which.kind, "")?;
-    let plural = plural.rsplit('/').next().unwrap_or_default();
+    let plural = api::plural(&which.kind)?;
     let slash = if found.namespace.is_empty() { "" } else { "/" };
     let key = format!(
         "/registry/{plural}/{}{slash}{}",

@@ -52,9 +52,7 @@ impl Writes {
             let is_compared = |compared: &Compared| match compared {
                 Compared::Kind(kind) => {
                     in_namespace.is_none()
-                        && api::path(kind, "").is_ok_and(|path| {
-                            path.rsplit('/').next() == object["resource"].as_str()
-                        })
+                        && api::plural(kind).is_ok_and(|plural| object["resource"] == plural)
                 }
                 Compared::Object {
                     namespace, name, ..
