@@ -20,7 +20,7 @@ static OPTIONS: &[u8; 45] = b"prof:true,prof_active:true,lg_prof_sample:19\0";
 /// Responds with the memory in use, by the stacks that allocated it.
 pub(super) async fn profile() -> FullResponse {
     let Some(control) = PROF_CTL.as_ref() else {
-        return unwritable("jemalloc was started with `prof:false`; check MALLOC_CONF");
+        return unwritable("jemalloc was started with `prof:false`; check _RJEM_MALLOC_CONF");
     };
     let mut control = control.clone().lock_owned().await;
     match tokio::task::spawn_blocking(move || control.dump_pprof()).await {
