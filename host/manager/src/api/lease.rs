@@ -430,10 +430,7 @@ impl Elector {
                 patience.as_secs_f32()
             )))
         })?;
-        serde_json::from_slice(&answer).map_err(|error| {
-            let message = format!("the server's answer is not a Lease: {error}");
-            ApiError::internal(Effect::Unknown, message)
-        })
+        parsed(&answer, "Lease")
     }
 
     fn collection(&self) -> String {
@@ -475,6 +472,14 @@ impl Elector {
             at: std::time::SystemTime::now(),
         });
     }
+}
+
+/// The object in an answer, which should be of this kind.
+fn parsed(answer: &[u8], kind: &str) -> Result<Value, ApiError> {
+    serde_json::from_slice(answer).map_err(|error| {
+        let message = format!("the server's answer is not a {kind}: {error}");
+        ApiError::internal(Effect::Unknown, message)
+    })
 }
 
 #[cfg(test)]

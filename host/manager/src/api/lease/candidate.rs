@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use flyball_types::{ApiError, Effect};
+use flyball_types::ApiError;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -128,10 +128,7 @@ impl Candidate {
 
     async fn send(&self, request: ApiRequest) -> Result<Value, ApiError> {
         let answer = self.client.send(request).await?;
-        serde_json::from_slice(&answer).map_err(|error| {
-            let message = format!("the server's answer is not a LeaseCandidate: {error}");
-            ApiError::internal(Effect::Unknown, message)
-        })
+        super::parsed(&answer, "LeaseCandidate")
     }
 
     fn collection(&self) -> String {
