@@ -28,8 +28,8 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>> {
     if module.get(4..8) != Some(&[1, 0, 0, 0]) {
         return Ok(module.to_owned());
     }
-    let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(module)?.encode()
+    let encoder = ComponentEncoder::default().validate(true);
+    encoder.module(module)?.encode()
 }
 
 /// Encodes a core module for WASI preview 1 that doesn't record the world. The component doesn't import WASI. `wit` is the
@@ -45,7 +45,7 @@ pub fn component_of_wasi(
         .push_dir(wit)
         .with_context(|| format!("can't read the world in {}", wit.display()))?;
     let world = resolve.select_world(&[package], Some(WORLD))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     let log = resolve.packages[package].name.interface_id(LOG);
     let mut adapter = adapter(buffer.clone())?;
     if buffer.is_some() {
@@ -57,10 +57,9 @@ pub fn component_of_wasi(
         let text = format!("package flyball:adapter;\nworld adapter {{ import {log}; }}");
         let package = resolve.push_str("adapter.wit", &text)?;
         let world = resolve.select_world(&[package], Some("adapter"))?;
-        embed_component_metadata(&mut adapter, &resolve, world, StringEncoding::UTF8, false)?;
+        embed_component_metadata(&mut adapter, &resolve, world, StringEncoding::UTF8)?;
     }
-    let mut encoder = ComponentEncoder::default();
-    encoder
+    ComponentEncoder::default()
         .validate(true)
         .module(&module)?
         .adapter("wasi_snapshot_preview1", &adapter)?

@@ -101,7 +101,6 @@ async fn a_component_whose_exports_have_other_types_is_rejected() {
         &resolve,
         world,
         wit_component::StringEncoding::UTF8,
-        false,
     )
     .unwrap();
     let wasm = wit_component::ComponentEncoder::default()

@@ -40,7 +40,7 @@ pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
     }
     let name = world.map_or("controller", |(name, _)| name);
     let world = resolve.select_world(&[package], Some(name)).unwrap();
-    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8, false).unwrap();
+    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default()
         .validate(true)
         .module(&core)
