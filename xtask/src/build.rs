@@ -65,6 +65,8 @@ pub const EMBEDDED: &str = "FLYBALL_BUILTINS";
 /// The results of a build.
 pub struct Built {
     pub host: PathBuf,
+    /// The folder of the components of the guests in Rust.
+    pub components: PathBuf,
     /// The folder of the guests that are embedded in the host.
     pub embedded: PathBuf,
 }
@@ -79,10 +81,11 @@ pub enum Guest {
 impl Built {
     /// The component of a guest.
     pub fn guest(&self, guest: Guest) -> PathBuf {
-        component(match guest {
+        let name = match guest {
             Guest::FakeKubelet => "fake-kubelet",
             Guest::Greeter => "greeter",
-        })
+        };
+        component(&self.components, name)
     }
 }
 
@@ -103,6 +106,14 @@ impl Profile {
         match self {
             Self::Release | Self::HeapProfiles => "release",
             Self::Production => "production",
+        }
+    }
+
+    /// The profile of the guests.
+    fn guests(self) -> guests::Profile {
+        match self {
+            Self::Release | Self::HeapProfiles => guests::Profile::Release,
+            Self::Production => guests::Profile::Production,
         }
     }
 
@@ -131,7 +142,7 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
         None => Toolchain::Installed,
     };
     say("step 1 of 4: building the guests");
-    guests::build_guests()?;
+    guests::build_guests(profile.guests())?;
     let embedded = precompile(profile, foreign)?;
     let name = profile.name();
     say(&format!(
@@ -152,6 +163,7 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built {
         host: folder.join(name).join("flyball"),
+        components: profile.guests().components(),
         embedded,
     })
 }
@@ -182,19 +194,23 @@ fn precompile(profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf
     run(&mut cargo)?;
     let compiler = workspace().join("target/release/precompile");
     let architecture = foreign.map_or(std::env::consts::ARCH, Architecture::name);
-    let codes = workspace()
-        .join("target/guests/built-in")
+    let components = profile.guests().components();
+    let codes = profile
+        .guests()
+        .folder()
+        .join("built-in")
         .join(architecture);
     let level = profile.compression();
     let packed = codes.join(format!("packed-{level}"));
     std::fs::create_dir_all(&packed)
         .with_context(|| format!("can't create {}", packed.display()))?;
     let code = |name: &str| codes.join(format!("{name}.cwasm"));
-    let is_stale = |name: &&&str| !is_fresh(&code(name), &[&component(name), &compiler]);
+    let is_stale =
+        |name: &&&str| !is_fresh(&code(name), &[&component(&components, name), &compiler]);
     let stale: Vec<PathBuf> = BUILT_INS
         .iter()
         .filter(is_stale)
-        .map(|name| component(name))
+        .map(|name| component(&components, name))
         .collect();
     say(&format!(
         "step 3 of 4: compiling the guests for {architecture}"
@@ -211,7 +227,8 @@ fn precompile(profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf
     if !is_fresh(&index, &sources) || !lists_all(&index) {
         let mut pack = command(&compiler);
         pack.args(["pack", level]).arg(&codes).arg(&packed);
-        run(pack.args(BUILT_INS.iter().map(|name| component(name))))?;
+        let of_built_ins = BUILT_INS.iter().map(|name| component(&components, name));
+        run(pack.args(of_built_ins))?;
     }
     Ok(packed)
 }
@@ -232,6 +249,6 @@ fn build_binary(toolchain: Toolchain, name: &str, profile: Profile) -> Command {
     cargo
 }
 
-fn component(name: &str) -> PathBuf {
-    workspace().join(format!("target/guests/components/{name}.wasm"))
+fn component(components: &Path, name: &str) -> PathBuf {
+    components.join(format!("{name}.wasm"))
 }

@@ -3,7 +3,7 @@
 
 pub mod projects;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use flyball_author as author;
@@ -17,6 +17,45 @@ use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_to
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
+/// How guests in Rust are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// For tests: built quickly.
+    Release,
+    /// As they are installed.
+    Production,
+}
+
+impl Profile {
+    /// The name of a profile in Cargo.toml.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "guest-release",
+            Self::Production => "guest",
+        }
+    }
+
+    /// The folder of what is built.
+    pub fn folder(self) -> PathBuf {
+        match self {
+            Self::Release => guests_folder(),
+            Self::Production => guests_folder().join("production"),
+        }
+    }
+
+    /// The folder of the components.
+    pub fn components(self) -> PathBuf {
+        self.folder().join("components")
+    }
+
+    fn component(self, name: &str) -> Built {
+        Built {
+            name: name.into(),
+            path: self.components().join(format!("{name}.wasm")),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// The name of the file, without `.wasm`.
@@ -28,7 +67,9 @@ impl Built {
     /// Writes the component if it imports only interfaces with these prefixes.
     fn write(&self, component: &[u8], prefixes: &[&str]) -> Result<()> {
         check(component, prefixes).with_context(|| self.path.display().to_string())?;
-        std::fs::create_dir_all(components_folder())?;
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
         std::fs::write(&self.path, component)
             .with_context(|| format!("can't write {}", self.path.display()))
     }
@@ -61,7 +102,7 @@ pub enum Language {
 pub fn build(languages: &[Language]) -> Result<()> {
     let wants = |language| languages.is_empty() || languages.contains(&language);
     let mut built = if wants(Language::Rust) {
-        build_guests()?
+        build_guests(Profile::Release)?
     } else {
         Vec::new()
     };
@@ -90,7 +131,7 @@ pub fn build(languages: &[Language]) -> Result<()> {
 }
 
 /// Builds the guests in Rust in one run of cargo, so that shared dependencies are compiled once.
-pub fn build_guests() -> Result<Vec<Built>> {
+pub fn build_guests(profile: Profile) -> Result<Vec<Built>> {
     let toolchain = prepare_toolchain(TARGET)?;
     let packages = guest_packages()?;
     say(&format!("building {}", packages.join(", ")));
@@ -99,7 +140,7 @@ pub fn build_guests() -> Result<Vec<Built>> {
         .args([
             "build",
             "--profile",
-            "guest",
+            profile.name(),
             "--target",
             TARGET,
             "--target-dir",
@@ -110,8 +151,11 @@ pub fn build_guests() -> Result<Vec<Built>> {
     run(&mut cargo)?;
     let make = |package: &String| {
         let module = format!("{}.wasm", package.replace('-', "_"));
-        let core = guests_folder().join(TARGET).join("guest").join(module);
-        let built = component(package.strip_prefix("flyball-").unwrap_or(package));
+        let core = guests_folder()
+            .join(TARGET)
+            .join(profile.name())
+            .join(module);
+        let built = profile.component(package.strip_prefix("flyball-").unwrap_or(package));
         if !is_fresh(&built.path, &[&core]) {
             let module =
                 std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
@@ -134,11 +178,12 @@ pub fn build_stock() -> Result<Option<Built>> {
         return Ok(None);
     };
     say(&format!("building greeter-{STOCK_TARGET}"));
+    let profile = Profile::Release;
     let mut cargo = toolchain.cargo();
     cargo.args([
         "build",
         "--profile",
-        "guest",
+        profile.name(),
         "--package",
         "flyball-greeter",
         "--target",
@@ -147,11 +192,12 @@ pub fn build_stock() -> Result<Option<Built>> {
     ]);
     run(cargo.arg(guests_folder()))?;
     let built = component(&format!("greeter-{STOCK_TARGET}"));
-    std::fs::create_dir_all(components_folder())?;
+    std::fs::create_dir_all(profile.components())?;
     std::fs::copy(
         guests_folder()
             .join(STOCK_TARGET)
-            .join("guest/flyball_greeter.wasm"),
+            .join(profile.name())
+            .join("flyball_greeter.wasm"),
         &built.path,
     )?;
     Ok(Some(built))
@@ -188,13 +234,7 @@ fn guests_folder() -> PathBuf {
     workspace().join("target/guests")
 }
 
-fn components_folder() -> PathBuf {
-    guests_folder().join("components")
-}
-
+/// The component of a guest that all profiles share: it is in another language, or for another target.
 fn component(name: &str) -> Built {
-    Built {
-        name: name.into(),
-        path: Path::new(&components_folder()).join(format!("{name}.wasm")),
-    }
+    Profile::Release.component(name)
 }

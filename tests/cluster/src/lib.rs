@@ -301,23 +301,34 @@ pub fn host_output(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The host's binary, if it is another one than that of the tests.
-static HOST: OnceLock<PathBuf> = OnceLock::new();
+/// The host's binary and the folder of the guests in Rust, if they are others than those of the tests.
+static BUILD: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
 
-/// Lets this process run another binary of the host. The first call decides.
-pub fn use_host(binary: PathBuf) {
-    HOST.get_or_init(|| binary);
+/// Lets this process run another binary of the host, and other guests in Rust. The first call decides.
+pub fn use_build(host: PathBuf, components: PathBuf) {
+    BUILD.get_or_init(|| (host, components));
 }
 
 /// The host's binary.
 pub fn host() -> Result<PathBuf> {
-    HOST.get()
-        .map_or_else(|| built("release/flyball"), |binary| Ok(binary.clone()))
+    BUILD
+        .get()
+        .map_or_else(|| built("release/flyball"), |(host, _)| Ok(host.clone()))
+}
+
+/// The folder of the components of the guests in Rust, if [`use_build`] has set one.
+pub fn components() -> Option<&'static Path> {
+    BUILD.get().map(|(_, components)| components.as_path())
 }
 
 /// A guest's component.
 pub fn guest(name: &str) -> Result<PathBuf> {
-    built(&format!("guests/components/{name}.wasm"))
+    let file = format!("{name}.wasm");
+    let of_build = components().map(|folder| folder.join(&file));
+    match of_build.filter(|path| path.exists()) {
+        Some(path) => Ok(path),
+        None => built(&format!("guests/components/{file}")),
+    }
 }
 
 /// The target folder of projects in Rust that tests build, which is kept between their runs.

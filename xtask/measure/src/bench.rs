@@ -226,7 +226,7 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     {
         projects::build_available(false)?;
     }
-    flyball_cluster_tests::use_host(built.host);
+    flyball_cluster_tests::use_build(built.host, built.components);
     let mut report = Report::default();
     let measured = measure_all(is_selected, size, alone, &mut report);
     // The figures are also written if a later workload failed.

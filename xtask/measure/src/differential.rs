@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scenarios = choose(arguments.only.as_deref())?;
     let (built, control_plane) = build::all_and_control_plane(Profile::Release)?;
-    flyball_cluster_tests::use_host(built.host);
+    flyball_cluster_tests::use_build(built.host, built.components);
     if arguments.bless {
         ensure!(
             control_plane.has_kcm(),

@@ -54,12 +54,17 @@ pub fn faulty() -> Vec<u8> {
     component_file("faulty")
 }
 
-/// Where `cargo xtask guests` builds a component.
+/// Where `cargo xtask guests` builds a component. `FLYBALL_COMPONENTS` may name a folder with other builds of some.
 pub fn component_path(name: &str) -> PathBuf {
+    let file = format!("{name}.wasm");
+    let other = std::env::var_os("FLYBALL_COMPONENTS").map(|folder| Path::new(&folder).join(&file));
+    if let Some(path) = other.filter(|path| path.exists()) {
+        return path;
+    }
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target =
         target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    target.join(format!("guests/components/{name}.wasm"))
+    target.join("guests/components").join(file)
 }
 
 /// Reads a component that `cargo xtask guests rust` has built.

@@ -51,6 +51,9 @@ pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     example
         .args(argument(name, size).map(|argument| argument.to_string()))
         .stdout(Stdio::piped());
+    if let Some(components) = flyball_cluster_tests::components() {
+        example.env("FLYBALL_COMPONENTS", components);
+    }
     let mut child = process::spawn(example).with_context(|| format!("can't start {name}"))?;
     let figures = child
         .stdout
