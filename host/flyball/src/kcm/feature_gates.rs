@@ -276,8 +276,11 @@ mod tests {
             gates(&[("JobManagedBy", false)]).unwrap_err(),
             "the feature gate JobManagedBy is locked to true"
         );
-        let same = gates(&[("JobManagedBy", true)]).unwrap();
-        assert!(same.is_enabled("JobManagedBy"));
+        let values = |given: &[(&str, bool)]| -> Vec<(&str, bool)> {
+            let gates = gates(given).unwrap();
+            gates.all().map(|(name, gate)| (name, gate.is_on)).collect()
+        };
+        assert_eq!(values(&[("JobManagedBy", true)]), values(&[]));
     }
 
     #[test]
