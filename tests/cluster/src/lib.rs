@@ -15,6 +15,7 @@ mod scenario;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -52,6 +53,8 @@ pub struct Cluster {
     /// A client with the administrator's rights.
     pub client: Client,
     pub plane: ControlPlane,
+    /// Whether the host under test is being restarted. No state of the cluster is final meanwhile.
+    pub is_restarting: AtomicBool,
     nodes: Option<Process>,
 }
 
@@ -80,6 +83,7 @@ impl Cluster {
         Ok(Self {
             client: plane.admin_client()?,
             plane,
+            is_restarting: AtomicBool::new(false),
             nodes: None,
         })
     }

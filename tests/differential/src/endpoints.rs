@@ -14,7 +14,7 @@ const SERVICE: &str = "kubernetes.io/service-name";
 /// The characters of generated names.
 const RANDOM_CHARACTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// The number of random characters at their end.
-const RANDOM_SUFFIX: usize = 5;
+pub(crate) const RANDOM_SUFFIX: usize = 5;
 
 /// Removes the values that depend on timing or are random.
 pub(crate) fn clean(object: &mut Value) {

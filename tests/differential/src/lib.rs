@@ -41,6 +41,8 @@ pub use self::plane::Plane;
 pub use self::scenario::Scenario;
 use self::writes::Writes;
 
+/// The name of the subject's process.
+pub const CONTROLLERS: &str = "controllers";
 /// How many scenarios are played concurrently on a control plane.
 const SCENARIOS_AT_ONCE: usize = 12;
 /// How many control planes run concurrently if their scenarios mostly wait.
@@ -75,7 +77,7 @@ impl Subject {
     pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
         self.start_with(
             cluster,
-            "controllers",
+            CONTROLLERS,
             &plane.controllers(),
             qps,
             burst,
@@ -189,7 +191,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let flags = plane.flags.iter().copied();
     let flags: Vec<&str> = flags.chain(serving.iter().map(String::as_str)).collect();
     let names = plane.controllers();
-    let mut controllers = subject.start_with(&cluster, "controllers", &names, 200, 300, &flags)?;
+    let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
     if !scenarios.iter().any(|scenario| scenario.alone) && plane.is_played_whole(scenarios)? {

@@ -57,7 +57,7 @@ impl Random {
 fn random_values(objects: &[Value]) -> Vec<(String, String)> {
     // The hash of a template occurs in names, labels, selectors and messages; only the controller
     // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are replaced
-    // first, since they contain hashes.
+    // first, since they contain hashes; claims before pods, since their names contain those of pods.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -68,7 +68,8 @@ fn random_values(objects: &[Value]) -> Vec<(String, String)> {
         .iter()
         .flat_map(|object| [uid(object), owner(object)])
         .flatten();
-    (objects.iter().filter_map(generated_name))
+    (objects.iter().flat_map(generated_claims))
+        .chain(objects.iter().filter_map(generated_name))
         .chain(scheduled_minutes(objects))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
         .chain(
@@ -166,6 +167,24 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
         None => endpoints::prefix(object)?,
     };
     Some((name.to_owned(), format!("{prefix}*")))
+}
+
+/// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims may have
+/// been deleted.
+fn generated_claims(pod: &Value) -> Vec<(String, String)> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let templates: Vec<Value> = (list(&pod["spec"]["resourceClaims"]).into_iter())
+        .filter(|claim| claim["resourceClaimTemplateName"].is_string())
+        .map(|claim| claim["name"].clone())
+        .collect();
+    (list(&pod["status"]["resourceClaimStatuses"]).into_iter())
+        .filter(|status| templates.contains(&status["name"]))
+        .filter_map(|status| {
+            let name = status["resourceClaimName"].as_str()?;
+            let prefix = name.len().checked_sub(endpoints::RANDOM_SUFFIX)?;
+            Some((name.to_owned(), format!("{}*", name.get(..prefix)?)))
+        })
+        .collect()
 }
 
 /// The generation of a ReplicaSet depends on the number of scaling steps, and so on when its pods
@@ -335,6 +354,28 @@ mod tests {
         assert_eq!(first, run(3, [29_456_640, 29_456_641], "Z"));
         assert_eq!(first[1]["metadata"]["name"], "cron-MINUTES-1");
         assert_ne!(first, run(2, [29_454_855, 29_454_856], "+05:45"));
+    }
+
+    #[test]
+    fn names_of_claims_that_were_generated_for_a_pod_are_equal() {
+        let run = |claim: &str, source: &str| {
+            objects(vec![json!({
+                "kind": "Pod", "metadata": {"name": "web"},
+                "spec": {"resourceClaims": [{"name": "gpu", source: "of-the-pod"}]},
+                "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": claim}]},
+            })])
+        };
+        let template = "resourceClaimTemplateName";
+        assert_eq!(
+            run("web-gpu-sr4jw", template),
+            run("web-gpu-z8wf2", template)
+        );
+        assert_ne!(
+            run("web-gpu-sr4jw", template),
+            run("web-cpu-sr4jw", template)
+        );
+        let named = "resourceClaimName";
+        assert_ne!(run("web-gpu-sr4jw", named), run("web-gpu-z8wf2", named));
     }
 
     #[test]

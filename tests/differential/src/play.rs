@@ -48,7 +48,7 @@ pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest:
         wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
     }
     play_steps(cluster, scenario, &scenario.steps).await?;
-    rest::settle(&cluster.client, scenario).await
+    rest::settle(cluster, scenario).await
 }
 
 async fn play_steps(cluster: &Cluster, scenario: &Scenario, steps: &[Step]) -> Result<()> {
@@ -127,7 +127,7 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
             })
             .await
         }
-        Step::Pause => rest::pause(client, scenario).await,
+        Step::Pause => rest::pause(cluster, scenario).await,
         Step::Wait(which, expected) => wait(client, namespace, which, expected).await,
         Step::Count(kind, expected) => {
             until(

@@ -1,9 +1,10 @@
 //! The final state of a scenario, once nothing changes any more.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use flyball_cluster_tests::PATIENCE;
+use flyball_cluster_tests::{Cluster, PATIENCE};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
@@ -46,28 +47,29 @@ pub(crate) struct Rest {
 }
 
 /// Waits until nothing has changed for [`QUIET`] and no object is being deleted.
-pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest> {
-    let mut rest = quiet(client, scenario, QUIET).await?;
-    secrets::review(client, &mut rest.objects).await?;
+pub(crate) async fn settle(cluster: &Cluster, scenario: &Scenario) -> Result<Rest> {
+    let mut rest = quiet(cluster, scenario, QUIET).await?;
+    secrets::review(&cluster.client, &mut rest.objects).await?;
     Ok(rest)
 }
 
 /// Waits until nothing has changed for [`SEEN`], so that the controllers have seen all objects.
-pub(crate) async fn pause(client: &Client, scenario: &Scenario) -> Result<()> {
-    quiet(client, scenario, SEEN).await.map(drop)
+pub(crate) async fn pause(cluster: &Cluster, scenario: &Scenario) -> Result<()> {
+    quiet(cluster, scenario, SEEN).await.map(drop)
 }
 
-/// Waits until nothing has changed for this long and no object is being deleted.
-async fn quiet(client: &Client, scenario: &Scenario, duration: Duration) -> Result<Rest> {
+/// Waits until nothing has changed for this long, no object is being deleted and no host is being restarted.
+async fn quiet(cluster: &Cluster, scenario: &Scenario, duration: Duration) -> Result<Rest> {
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), Instant::now());
     loop {
-        let rest = look(client, scenario).await?;
+        let rest = look(&cluster.client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
         let versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
             .collect();
-        if is_being_deleted(&rest.objects) || versions != seen {
+        let is_restarting = cluster.is_restarting.load(Ordering::SeqCst);
+        if is_restarting || is_being_deleted(&rest.objects) || versions != seen {
             (seen, since) = (versions, Instant::now());
         }
         if since.elapsed() >= duration {

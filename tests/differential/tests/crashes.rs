@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Interceptor};
+use flyball_cluster_tests::{Cluster, Interceptor, until};
 use flyball_controlplane::Process;
 use flyball_differential::plane::WORKLOADS;
-use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
+use flyball_differential::{CONTROLLERS, Golden, Plane, Scenario, Subject, play_on, prepare};
 use futures::StreamExt;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 /// The scenarios, in the order of their planes. Those of a plane are played concurrently.
@@ -66,6 +67,8 @@ const PLAYED_ALONE: [&str; 25] = [
     "token-cleaner/expires",
     "ttl/created",
 ];
+/// The states of a plugin that does not reconcile yet, and soon will.
+const STARTING: [&str; 2] = ["loading", "starting"];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;
 /// The number of scenarios that it plays at once. They mostly wait for the next host.
@@ -209,6 +212,28 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
     Ok(killed)
 }
 
+/// Waits until the host has started all of its controllers.
+async fn until_started(cluster: &Cluster) -> Result<()> {
+    until("the host has started its controllers", async || {
+        // The command fails until the host has created its socket.
+        let Ok(plugins) = cluster.plugins(CONTROLLERS) else {
+            return Ok(Err("there is no status".to_owned()));
+        };
+        let starting = |plugin: &Value| {
+            let state = &plugin["state"];
+            STARTING.iter().any(|one| state == *one)
+        };
+        let names: Vec<&Value> = (plugins.iter().filter(|plugin| starting(plugin)))
+            .map(|plugin| &plugin["name"])
+            .collect();
+        Ok(match plugins.is_empty() || !names.is_empty() {
+            true => Err(format!("of {}, these start: {names:?}", plugins.len())),
+            false => Ok(()),
+        })
+    })
+    .await
+}
+
 /// A host that is killed at chosen writes.
 struct Crashes {
     host: Process,
@@ -267,9 +292,21 @@ impl Crashes {
     /// Kills and starts hosts until it fails.
     async fn run(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
-            let Some(killed) = self.requests.recv().await else {
+            let is_restarting = cluster.is_restarting.load(Ordering::SeqCst);
+            let request = tokio::select! {
+                request = self.requests.recv() => request,
+                started = until_started(cluster), if is_restarting => match started {
+                    Ok(()) => {
+                        cluster.is_restarting.store(false, Ordering::SeqCst);
+                        continue;
+                    }
+                    Err(error) => return error,
+                },
+            };
+            let Some(killed) = request else {
                 return anyhow::anyhow!("the webhook has ended");
             };
+            cluster.is_restarting.store(true, Ordering::SeqCst);
             let restarted = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
                 self.countdown
