@@ -11,8 +11,8 @@ use super::host::Host;
 use super::since;
 use super::table::{Played, Table};
 
-/// How long a step may take. The longest waits for the next minute.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// How long a step may take. The longest has been begun before most others, and waits for the next minute.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -22,6 +22,16 @@ pub(super) struct Stage<'a> {
     host: &'a mut Host,
     table: Table,
     played: Vec<Played>,
+    /// The prefix of the keys of a step that was begun, and the step.
+    begun: Option<(&'static str, Step)>,
+}
+
+/// A step whose condition does not hold yet.
+struct Step {
+    title: String,
+    start: Timestamp,
+    /// The controllers that wrote something.
+    controllers: BTreeSet<String>,
 }
 
 /// What a step sees of the cluster.
@@ -38,6 +48,7 @@ impl<'a> Stage<'a> {
             host,
             table: Table::new(),
             played: Vec::new(),
+            begun: None,
         }
     }
 
@@ -49,37 +60,94 @@ impl<'a> Stage<'a> {
         look: impl AsyncFn(&Client) -> Result<Seen>,
     ) -> Result<()> {
         self.host.reconciled()?;
+        let step = self.act(title, act).await?;
+        self.wait(step, look).await
+    }
+
+    /// Begins a step that takes long: acts once. The reconciles of keys with this prefix belong to the step, also those
+    /// during the following steps. [`finish`](Self::finish) waits for its condition.
+    pub(super) async fn begin(
+        &mut self,
+        title: &str,
+        prefix: &'static str,
+        act: impl AsyncFnOnce(&Client) -> Result<()>,
+    ) -> Result<()> {
+        let step = self.act(title, act).await?;
+        self.begun = Some((prefix, step));
+        Ok(())
+    }
+
+    /// Waits for the condition of the step that was begun.
+    pub(super) async fn finish(
+        &mut self,
+        title: &str,
+        look: impl AsyncFn(&Client) -> Result<Seen>,
+    ) -> Result<()> {
+        let (_, step) = self.begun.take().context("no step was begun")?;
+        self.table.title(title);
+        self.wait(step, look).await
+    }
+
+    async fn act(
+        &mut self,
+        title: &str,
+        act: impl AsyncFnOnce(&Client) -> Result<()>,
+    ) -> Result<Step> {
         let start = Timestamp::now();
         self.table.title(title);
         act(&self.client)
             .await
             .with_context(|| format!("can't begin the step \"{title}\""))?;
-        let mut controllers = BTreeSet::new();
+        Ok(Step {
+            title: title.into(),
+            start,
+            controllers: BTreeSet::new(),
+        })
+    }
+
+    async fn wait(
+        &mut self,
+        mut step: Step,
+        look: impl AsyncFn(&Client) -> Result<Seen>,
+    ) -> Result<()> {
         loop {
             let seen = look(&self.client).await?;
-            let reconciled = self.host.reconciled()?;
-            let wrote = reconciled.iter().filter(|row| !row.wrote.is_empty());
-            controllers.extend(wrote.map(|row| row.controller.clone()));
-            self.table.rows(start, &reconciled);
-            let took = since(start);
+            self.credit(step.start, &mut step.controllers)?;
+            let took = since(step.start);
             if seen.done {
-                self.table.end(start, &seen.description);
+                self.table.end(step.start, &seen.description);
                 self.played.push(Played {
-                    title: title.into(),
-                    controllers,
+                    title: step.title,
+                    controllers: step.controllers,
                     took,
                 });
                 return Ok(());
             }
             if took > PATIENCE {
                 bail!(
-                    "\"{title}\" did not succeed within {} s: {}",
+                    "\"{}\" did not succeed within {} s: {}",
+                    step.title,
                     PATIENCE.as_secs(),
                     seen.description
                 );
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Shows the new reconciles, and adds the controllers that wrote something to these, or to those of the step that was
+    /// begun.
+    fn credit(&mut self, start: Timestamp, controllers: &mut BTreeSet<String>) -> Result<()> {
+        let reconciled = self.host.reconciled()?;
+        self.table.rows(start, &reconciled);
+        for row in reconciled.iter().filter(|row| !row.wrote.is_empty()) {
+            let credited = match &mut self.begun {
+                Some((prefix, step)) if row.key.starts_with(*prefix) => &mut step.controllers,
+                _ => &mut *controllers,
+            };
+            credited.insert(row.controller.clone());
+        }
+        Ok(())
     }
 
     /// Shows all steps with the controllers that wrote something, and how long each took.

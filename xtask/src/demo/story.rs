@@ -38,9 +38,20 @@ pub(super) async fn play(
             async |client| nodes_and_namespace(client, nodes).await,
         )
         .await?;
+    // The following steps fill the minute.
+    stage
+        .begin(
+            "A CronJob backup is created, which is due each minute",
+            "demo/backup",
+            async |client| create(client, cron_job()).await,
+        )
+        .await?;
     services(&mut stage).await?;
     workloads(&mut stage, nodes).await?;
     outage(&mut stage, nodes, kubelet).await?;
+    stage
+        .finish("The CronJob's minute has come", first_job)
+        .await?;
     stage
         .step(
             "The namespace is deleted",
@@ -99,7 +110,7 @@ async fn services(stage: &mut Stage<'_>) -> Result<()> {
         .await
 }
 
-/// A StatefulSet, a DaemonSet and a CronJob.
+/// A StatefulSet and a DaemonSet.
 async fn workloads(stage: &mut Stage<'_>, nodes: usize) -> Result<()> {
     stage
         .step(
@@ -113,24 +124,6 @@ async fn workloads(stage: &mut Stage<'_>, nodes: usize) -> Result<()> {
             "A DaemonSet agent is created",
             async |client| create(client, daemon_set()).await,
             async |client| status(client, "DaemonSet", "agent", "numberAvailable", nodes).await,
-        )
-        .await?;
-    stage
-        .step(
-            "A CronJob backup is created, which is due each minute",
-            async |client| create(client, cron_job()).await,
-            async |client| {
-                let jobs = api::list(client, "Job", NAMESPACE).await?;
-                let complete = jobs.iter().filter(|job| job["status"]["succeeded"] == 1);
-                let complete = complete.count();
-                let scheduled = api::get(client, "CronJob", NAMESPACE, "backup")
-                    .await?
-                    .is_some_and(|cron_job| cron_job["status"]["lastSuccessfulTime"].is_string());
-                Ok(Seen {
-                    done: complete > 0 && scheduled,
-                    description: format!("{} Jobs, {complete} complete", jobs.len()),
-                })
-            },
         )
         .await
 }
@@ -159,6 +152,20 @@ async fn outage(stage: &mut Stage<'_>, nodes: usize, kubelet: &mut impl Kubelet)
             async |client| status(client, "DaemonSet", "agent", "numberAvailable", nodes).await,
         )
         .await
+}
+
+/// Whether the CronJob has created a Job, which completed.
+async fn first_job(client: &Client) -> Result<Seen> {
+    let jobs = api::list(client, "Job", NAMESPACE).await?;
+    let complete = jobs.iter().filter(|job| job["status"]["succeeded"] == 1);
+    let complete = complete.count();
+    let scheduled = api::get(client, "CronJob", NAMESPACE, "backup")
+        .await?
+        .is_some_and(|cron_job| cron_job["status"]["lastSuccessfulTime"].is_string());
+    Ok(Seen {
+        done: complete > 0 && scheduled,
+        description: format!("{} Jobs, {complete} complete", jobs.len()),
+    })
 }
 
 /// The pods of the Deployment `web` that are not being deleted, and its Service's ready addresses.
