@@ -15,7 +15,7 @@ mod scenario;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -53,8 +53,8 @@ pub struct Cluster {
     /// A client with the administrator's rights.
     pub client: Client,
     pub plane: ControlPlane,
-    /// Whether the host under test is being restarted. No state of the cluster is final meanwhile.
-    pub is_restarting: AtomicBool,
+    /// See [`restarts`](Self::restarts).
+    restarts: AtomicUsize,
     nodes: Option<Process>,
 }
 
@@ -83,7 +83,7 @@ impl Cluster {
         Ok(Self {
             client: plane.admin_client()?,
             plane,
-            is_restarting: AtomicBool::new(false),
+            restarts: AtomicUsize::new(0),
             nodes: None,
         })
     }
@@ -152,6 +152,28 @@ impl Cluster {
         ));
         command.args(args);
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
+    }
+
+    /// How often the host under test was killed, and how often it has started again, together: an odd number while it is being
+    /// restarted. No state of the cluster is final meanwhile.
+    pub fn restarts(&self) -> usize {
+        self.restarts.load(Ordering::SeqCst)
+    }
+
+    /// Whether the host under test is being restarted.
+    pub fn is_restarting(&self) -> bool {
+        self.restarts() % 2 == 1
+    }
+
+    /// Records that the host under test was killed.
+    pub fn killed(&self) {
+        let added = if self.is_restarting() { 2 } else { 1 };
+        self.restarts.fetch_add(added, Ordering::SeqCst);
+    }
+
+    /// Records that the host under test has started again.
+    pub fn restarted(&self) {
+        self.restarts.fetch_add(1, Ordering::SeqCst);
     }
 
     fn admin_socket(&self, host: &str) -> PathBuf {

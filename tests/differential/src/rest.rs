@@ -1,6 +1,5 @@
 //! The final state of a scenario, once nothing changes any more.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -61,16 +60,16 @@ pub(crate) async fn pause(cluster: &Cluster, scenario: &Scenario) -> Result<()> 
 /// Waits until nothing has changed for this long, no object is being deleted and no host is being restarted.
 async fn quiet(cluster: &Cluster, scenario: &Scenario, duration: Duration) -> Result<Rest> {
     let begun = Instant::now();
-    let (mut seen, mut since) = (Vec::new(), Instant::now());
+    let (mut seen, mut since) = ((Vec::new(), 0), Instant::now());
     loop {
         let rest = look(&cluster.client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
         let versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
             .collect();
-        let is_restarting = cluster.is_restarting.load(Ordering::SeqCst);
-        if is_restarting || is_being_deleted(&rest.objects) || versions != seen {
-            (seen, since) = (versions, Instant::now());
+        let now = (versions, cluster.restarts());
+        if cluster.is_restarting() || is_being_deleted(&rest.objects) || now != seen {
+            (seen, since) = (now, Instant::now());
         }
         if since.elapsed() >= duration {
             return Ok(rest);

@@ -177,7 +177,7 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
     let plane = scenario.plane()?;
     let mut killed = 0;
     for first in 1..=STRIDE {
-        let cluster = Cluster::start(plane.options()).await?;
+        let mut cluster = Cluster::start(plane.options()).await?;
         let scenarios = std::slice::from_ref(scenario);
         prepare(&cluster, scenarios).await?;
         let _metrics_api = plane.start_metrics_api(&cluster).await?;
@@ -190,6 +190,16 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
             error = crashes.run(&cluster) => return Err(error),
         };
         let left = crashes.left();
+        let outcome = outcomes
+            .remove(&scenario.name)
+            .context("the scenario has no outcome")?;
+        let found = outcome.and_then(|outcome| {
+            let golden = Golden::read(&scenario.name)?;
+            Ok(golden.compare(&outcome, &BTreeMap::new()).objects)
+        });
+        if !found.as_ref().is_ok_and(Vec::is_empty) {
+            cluster.plane.keep_logs();
+        }
         crashes.end(cluster).await?;
         ensure!(
             (1..points.len()).contains(&left),
@@ -197,12 +207,7 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
             points.len()
         );
         killed += points.len() - left;
-        let outcome = outcomes
-            .remove(&scenario.name)
-            .context("the scenario has no outcome")??;
-        let found = Golden::read(&scenario.name)?
-            .compare(&outcome, &BTreeMap::new())
-            .objects;
+        let found = found?;
         ensure!(
             found.is_empty(),
             "killed at write {first} and every {STRIDE} writes after it:\n{}",
@@ -212,22 +217,22 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
     Ok(killed)
 }
 
-/// Waits until the host has started all of its controllers.
+/// Waits until the host has started all of its controllers, and they have reconciled what they found.
 async fn until_started(cluster: &Cluster) -> Result<()> {
-    until("the host has started its controllers", async || {
+    until("the controllers have started", async || {
         // The command fails until the host has created its socket.
         let Ok(plugins) = cluster.plugins(CONTROLLERS) else {
             return Ok(Err("there is no status".to_owned()));
         };
-        let starting = |plugin: &Value| {
+        let is_busy = |plugin: &Value| {
             let state = &plugin["state"];
-            STARTING.iter().any(|one| state == *one)
+            STARTING.iter().any(|one| state == *one) || plugin["queued"] != 0
         };
-        let names: Vec<&Value> = (plugins.iter().filter(|plugin| starting(plugin)))
+        let names: Vec<&Value> = (plugins.iter().filter(|plugin| is_busy(plugin)))
             .map(|plugin| &plugin["name"])
             .collect();
         Ok(match plugins.is_empty() || !names.is_empty() {
-            true => Err(format!("of {}, these start: {names:?}", plugins.len())),
+            true => Err(format!("of {}, these are busy: {names:?}", plugins.len())),
             false => Ok(()),
         })
     })
@@ -292,12 +297,12 @@ impl Crashes {
     /// Kills and starts hosts until it fails.
     async fn run(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
-            let is_restarting = cluster.is_restarting.load(Ordering::SeqCst);
+            let is_restarting = cluster.is_restarting();
             let request = tokio::select! {
                 request = self.requests.recv() => request,
                 started = until_started(cluster), if is_restarting => match started {
                     Ok(()) => {
-                        cluster.is_restarting.store(false, Ordering::SeqCst);
+                        cluster.restarted();
                         continue;
                     }
                     Err(error) => return error,
@@ -306,7 +311,7 @@ impl Crashes {
             let Some(killed) = request else {
                 return anyhow::anyhow!("the webhook has ended");
             };
-            cluster.is_restarting.store(true, Ordering::SeqCst);
+            cluster.killed();
             let restarted = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
                 self.countdown
