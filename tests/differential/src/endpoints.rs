@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::normalise;
+
 /// The time of the change that the object publishes. Whether there is one depends on whether a pod became ready in the
 /// second in which it started, and on which changes are joined.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -11,10 +13,6 @@ const RANDOM_ADDRESSES: &str = "10.";
 
 /// The label with the name of a slice's Service, which the slice's generated name begins with.
 const SERVICE: &str = "kubernetes.io/service-name";
-/// The characters of generated names.
-const RANDOM_CHARACTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
-/// The number of random characters at their end.
-pub(crate) const RANDOM_SUFFIX: usize = 5;
 
 /// Removes the values that depend on timing or are random.
 pub(crate) fn clean(object: &mut Value) {
@@ -75,9 +73,7 @@ pub(crate) fn prefix(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
     let prefix = format!("{}-", metadata["labels"][SERVICE].as_str()?);
     let suffix = metadata["name"].as_str()?.strip_prefix(&prefix)?;
-    let is_random =
-        suffix.len() == RANDOM_SUFFIX && suffix.chars().all(|one| RANDOM_CHARACTERS.contains(one));
-    is_random.then_some(prefix)
+    normalise::is_generated(suffix).then_some(prefix)
 }
 
 fn is_of_endpoints(object: &Value) -> bool {

@@ -38,6 +38,11 @@ const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
+/// The characters at the end of generated names.
+const GENERATED_CHARACTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
+/// Their number.
+const GENERATED_LENGTH: usize = 5;
+
 /// The random values that occur in the texts of objects, and their replacements.
 pub(crate) struct Random(Vec<(String, String)>);
 
@@ -169,21 +174,27 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
     Some((name.to_owned(), format!("{prefix}*")))
 }
 
+/// Whether this can be the end of a generated name.
+pub(crate) fn is_generated(suffix: &str) -> bool {
+    suffix.len() == GENERATED_LENGTH
+        && (suffix.chars()).all(|character| GENERATED_CHARACTERS.contains(character))
+}
+
 /// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims may have
 /// been deleted.
 fn generated_claims(pod: &Value) -> Vec<(String, String)> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let templates: Vec<Value> = (list(&pod["spec"]["resourceClaims"]).into_iter())
-        .filter(|claim| claim["resourceClaimTemplateName"].is_string())
-        .map(|claim| claim["name"].clone())
-        .collect();
-    (list(&pod["status"]["resourceClaimStatuses"]).into_iter())
-        .filter(|status| templates.contains(&status["name"]))
-        .filter_map(|status| {
-            let name = status["resourceClaimName"].as_str()?;
-            let prefix = name.len().checked_sub(endpoints::RANDOM_SUFFIX)?;
-            Some((name.to_owned(), format!("{}*", name.get(..prefix)?)))
-        })
+    let statuses = pod["status"]["resourceClaimStatuses"].as_array();
+    let generated = |status: &Value| {
+        let prefix = [&pod["metadata"]["name"], &status["name"]]
+            .map(|name| name.as_str().unwrap_or_default())
+            .join("-")
+            + "-";
+        let name = status["resourceClaimName"].as_str()?;
+        let suffix = name.strip_prefix(&prefix)?;
+        is_generated(suffix).then(|| (name.to_owned(), format!("{prefix}*")))
+    };
+    (statuses.into_iter().flatten())
+        .filter_map(generated)
         .collect()
 }
 
@@ -358,24 +369,15 @@ mod tests {
 
     #[test]
     fn names_of_claims_that_were_generated_for_a_pod_are_equal() {
-        let run = |claim: &str, source: &str| {
+        let run = |claim: &str| {
             objects(vec![json!({
                 "kind": "Pod", "metadata": {"name": "web"},
-                "spec": {"resourceClaims": [{"name": "gpu", source: "of-the-pod"}]},
                 "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": claim}]},
             })])
         };
-        let template = "resourceClaimTemplateName";
-        assert_eq!(
-            run("web-gpu-sr4jw", template),
-            run("web-gpu-z8wf2", template)
-        );
-        assert_ne!(
-            run("web-gpu-sr4jw", template),
-            run("web-cpu-sr4jw", template)
-        );
-        let named = "resourceClaimName";
-        assert_ne!(run("web-gpu-sr4jw", named), run("web-gpu-z8wf2", named));
+        assert_eq!(run("web-gpu-sr4jw"), run("web-gpu-z8wf2"));
+        assert_ne!(run("web-gpu-sr4jw"), run("web-cpu-sr4jw"));
+        assert_ne!(run("web-gpu-first"), run("web-gpu-other"));
     }
 
     #[test]

@@ -21,9 +21,9 @@ fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
     (per_second > 0.0).then(|| Mutex::new(TokenBucket::new(config)))
 }
 
-/// The fewest requests that may be in flight at once, and the most: so many pods a ReplicaSet creates at once in
-/// kube-controller-manager. Each needs a connection, which costs both sides a handshake.
-const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=500;
+/// The fewest requests that may be in flight at once, and the most: as many as the API server allows on one HTTP/2 connection
+/// by default. Each needs a connection, which costs both sides a handshake, and this side up to 60 KiB of buffers.
+const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=100;
 
 /// Lets `burst` requests through at once, and `per_second` on average; the others wait.
 pub(crate) struct RateLimiter {
@@ -48,7 +48,7 @@ impl RateLimiter {
     }
 
     /// How many requests may be in flight at once: a burst, or those of one second, so that a slow server does not keep
-    /// them below the rate.
+    /// them below the rate, within [`IN_FLIGHT`].
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -138,9 +138,10 @@ mod tests {
         for (per_second, burst, in_flight) in [
             (20.0, 30, 30),
             (5.0, 10, 16),
-            (200.0, 100, 200),
-            (1e6, 100, 500),
-            (0.0, 1, 500),
+            (80.0, 40, 80),
+            (200.0, 300, 100),
+            (1e6, 50, 100),
+            (0.0, 1, 100),
         ] {
             assert_eq!(RateLimiter::new(per_second, burst).in_flight(), in_flight);
         }

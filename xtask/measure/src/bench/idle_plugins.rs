@@ -17,8 +17,6 @@ use super::report::Figures;
 use super::wait;
 
 const LANGUAGES: [&str; 6] = ["rust", "c", "javascript", "typescript", "python", "go"];
-/// The most plugins in Python. The host compiles each for seconds, and keeps 33 MB of code on disk for it.
-const MOST_IN_PYTHON: usize = 20;
 /// The name of the host without plugins.
 const EMPTY: &str = "no plugin";
 /// The operator's name.
@@ -46,10 +44,6 @@ pub(super) async fn measure(count: usize, after: Duration) -> Result<Figures> {
             continue;
         };
         let wasm = fs::read(component)?;
-        let count = match language {
-            "python" => count.min(MOST_IN_PYTHON),
-            _ => count,
-        };
         let files = (0..count)
             .map(|number| renamed(&wasm, &name, &numbered(&name, number)))
             .collect::<Result<Vec<_>>>()?;
