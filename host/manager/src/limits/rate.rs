@@ -21,9 +21,10 @@ fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
     (per_second > 0.0).then(|| Mutex::new(TokenBucket::new(config)))
 }
 
-/// The fewest requests that may be in flight at once, and the most: as many as the API server allows on one HTTP/2 connection
-/// by default. Each needs a connection, which costs both sides a handshake, and this side up to 60 KiB of buffers.
-const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=100;
+/// The fewest requests that may be in flight at once, and the most. Each needs a connection, which costs both sides a handshake,
+/// and this side up to 60 KiB of buffers. With no more than 100, a busy server deletes the pods of a large ReplicaSet more slowly
+/// than for kube-controller-manager.
+const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=300;
 
 /// Lets `burst` requests through at once, and `per_second` on average; the others wait.
 pub(crate) struct RateLimiter {
@@ -139,9 +140,10 @@ mod tests {
             (20.0, 30, 30),
             (5.0, 10, 16),
             (80.0, 40, 80),
-            (200.0, 300, 100),
-            (1e6, 50, 100),
-            (0.0, 1, 100),
+            (20.0, 500, 300),
+            (200.0, 300, 300),
+            (1e6, 50, 300),
+            (0.0, 1, 300),
         ] {
             assert_eq!(RateLimiter::new(per_second, burst).in_flight(), in_flight);
         }
