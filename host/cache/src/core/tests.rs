@@ -130,3 +130,108 @@ fn a_subscriber_that_is_too_far_behind_receives_all_objects_again() {
     let batch = deltas.try_next(1000).unwrap();
     assert!(!batch.restarted && batch.deltas.len() == 1);
 }
+
+fn mask(fields: &[&str]) -> Arc<Mask> {
+    Arc::new(Mask::parse(fields.iter().copied()).unwrap())
+}
+
+#[test]
+fn a_cache_is_too_narrow_until_it_holds_the_fields_of_all_handles() {
+    let core = core(false);
+    let narrow = mask(&["spec"]);
+    let first = core.register(&narrow, &Indexes::default());
+    core.replace(Vec::new(), 7, Arc::clone(&narrow), false);
+    assert_eq!(*core.held_mask(), *narrow);
+    assert!(!core.is_too_narrow() && core.handles() == 1);
+    let second = core.register(&mask(&["status"]), &Indexes::default());
+    assert!(core.is_too_narrow() && core.handles() == 2);
+    assert!(core.wanted_mask().covers(&mask(&["spec", "status"])));
+    assert_eq!(core.unregister(second, &Indexes::default()), 1);
+    assert!(!core.is_too_narrow());
+    assert_eq!(core.unregister(first, &Indexes::default()), 0);
+    assert_eq!(core.handles(), 0);
+}
+
+#[test]
+fn indexes_are_built_only_if_those_of_values_and_of_selectors_are() {
+    let core = listed(vec![pod("p", 7)], 7);
+    let path = || vec!["node".parse().unwrap()];
+    let both = Indexes {
+        values: path(),
+        selectors: path(),
+    };
+    core.register(&mask(&["node"]), &both);
+    core.build(&Indexes {
+        values: path(),
+        selectors: Vec::new(),
+    });
+    assert!(!core.has_built(&both), "the selectors are not built");
+    core.build(&both);
+    assert!(core.has_built(&both));
+    assert!(!both.is_empty() && Indexes::default().is_empty());
+    let of_values = Indexes {
+        values: path(),
+        selectors: Vec::new(),
+    };
+    assert!(!of_values.is_empty());
+}
+
+#[test]
+fn lists_and_resets_are_counted() {
+    let core = listed(Vec::new(), 7);
+    let (positions, lists) = (core.positions(), core.lists());
+    assert_eq!(*lists.borrow(), 1);
+    let reset = |version, is_reset| core.replace(Vec::new(), version, mask(&["spec"]), is_reset);
+    reset(6, false);
+    assert_eq!(core.position(), 7, "a list from before");
+    reset(3, true);
+    reset(4, true);
+    let position = *positions.borrow();
+    assert_eq!((position.version, position.resets), (4, 2));
+    assert_eq!(*lists.borrow(), 4);
+}
+
+#[test]
+fn events_are_applied_until_a_version_goes_back() {
+    let core = listed(Vec::new(), 7);
+    let upserts = |versions: &[u64]| {
+        let event = |version: &u64| Event::Upsert(pod(&format!("p{version}"), *version));
+        versions.iter().map(event).collect()
+    };
+    assert!(core.apply(upserts(&[8, 8, 9])), "two have the same version");
+    assert!(!core.apply(upserts(&[10, 8, 11])));
+    assert_eq!((core.position(), core.events()), (10, 6));
+    assert_eq!(core.state().indexer.iter().count(), 3, "p8, p9 and p10");
+}
+
+#[test]
+fn a_problem_is_new_once() {
+    let core = core(false);
+    let problem = |is_kind_missing| {
+        let text = "refused".to_owned();
+        Some(Problem {
+            text,
+            is_kind_missing,
+        })
+    };
+    assert!(!core.set_problem(None) && core.problem().is_none());
+    assert!(core.set_problem(problem(false)) && !core.is_kind_missing());
+    assert!(!core.set_problem(problem(false)));
+    assert_eq!(core.problem().as_deref(), Some("refused"));
+    assert!(core.set_problem(problem(true)) && core.is_kind_missing());
+    assert!(core.set_problem(None) && !core.is_kind_missing());
+}
+
+#[tokio::test]
+async fn no_subscription_outlives_the_reflector() {
+    let core = listed(Vec::new(), 7);
+    let subscribe = || core.subscribe(&mask(&["spec"]), Arc::new(|_| true));
+    let mut before = subscribe();
+    core.close();
+    let mut after = subscribe();
+    for deltas in [&mut before, &mut after] {
+        while let Some(batch) = deltas.next(10).await {
+            assert!(batch.deltas.is_empty(), "the empty snapshot");
+        }
+    }
+}
