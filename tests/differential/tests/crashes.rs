@@ -67,8 +67,6 @@ const PLAYED_ALONE: [&str; 25] = [
     "token-cleaner/expires",
     "ttl/created",
 ];
-/// The states of a plugin that does not reconcile yet, and soon will.
-const STARTING: [&str; 2] = ["loading", "starting"];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;
 /// The number of scenarios that it plays at once. They mostly wait for the next host.
@@ -81,6 +79,8 @@ const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 const KILLED_SOON_AT: [usize; 10] = [1; 10];
 /// The writes of other controllers to each new namespace, at which the test of ten kills does not kill.
 const SETUP: [&str; 2] = ["create configmaps", "create serviceaccounts"];
+/// The states of a plugin that does not reconcile yet, and soon will.
+const STARTING: [&str; 2] = ["loading", "starting"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_kills_on_each_plane_do_not_change_the_results() -> Result<()> {

@@ -11,8 +11,8 @@ use super::host::Host;
 use super::since;
 use super::table::{Played, Table};
 
-/// How long a step may take. The longest has been begun before most others, and waits for the next minute.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a step's condition is waited for. The longest waits for the next minute.
+const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -59,7 +59,6 @@ impl<'a> Stage<'a> {
         act: impl AsyncFnOnce(&Client) -> Result<()>,
         look: impl AsyncFn(&Client) -> Result<Seen>,
     ) -> Result<()> {
-        self.host.reconciled()?;
         let step = self.act(title, act).await?;
         self.wait(step, look).await
     }
@@ -93,6 +92,7 @@ impl<'a> Stage<'a> {
         title: &str,
         act: impl AsyncFnOnce(&Client) -> Result<()>,
     ) -> Result<Step> {
+        self.host.reconciled()?;
         let start = Timestamp::now();
         self.table.title(title);
         act(&self.client)
@@ -110,20 +110,20 @@ impl<'a> Stage<'a> {
         mut step: Step,
         look: impl AsyncFn(&Client) -> Result<Seen>,
     ) -> Result<()> {
+        let waits_since = Timestamp::now();
         loop {
             let seen = look(&self.client).await?;
             self.credit(step.start, &mut step.controllers)?;
-            let took = since(step.start);
             if seen.done {
                 self.table.end(step.start, &seen.description);
                 self.played.push(Played {
                     title: step.title,
                     controllers: step.controllers,
-                    took,
+                    took: since(step.start),
                 });
                 return Ok(());
             }
-            if took > PATIENCE {
+            if since(waits_since) > PATIENCE {
                 bail!(
                     "\"{}\" did not succeed within {} s: {}",
                     step.title,
