@@ -1,57 +1,28 @@
 //! Base64, the encoding of a Secret's data and of other bytes in objects.
 
-/// The standard alphabet.
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use ::base64::Engine;
+use ::base64::alphabet;
+use ::base64::engine::general_purpose::{GeneralPurpose, PAD, URL_SAFE_NO_PAD};
+
+/// Ignores the unused bits of the last letter, as Go does.
+const STANDARD: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    PAD.with_decode_allow_trailing_bits(true),
+);
 
 /// Encodes bytes with the standard alphabet and padding.
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |at| u32::from(group.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = ALPHABET[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > group.len() {
-                '='
-            } else {
-                char::from(letter)
-            });
-        }
-    }
-    text
+    STANDARD.encode(bytes)
 }
 
 /// Encodes bytes with the alphabet for URLs and without padding, as in JSON Web Signatures.
 pub fn encode_url(bytes: &[u8]) -> String {
-    let text = encode(bytes);
-    let letters = text.trim_end_matches('=').chars();
-    let for_url = |letter| match letter {
-        '+' => '-',
-        '/' => '_',
-        other => other,
-    };
-    letters.map(for_url).collect()
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// Decodes text with the standard alphabet and padding; `None` if it is malformed. Line breaks are not allowed.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
-    let letters = text.trim_end_matches('=').as_bytes();
-    let padding = text.len() - letters.len();
-    if !text.len().is_multiple_of(4) || padding > 2 {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for group in letters.chunks(4) {
-        let mut bits = 0;
-        for letter in group {
-            let value = ALPHABET.iter().position(|own| own == letter)?;
-            bits = bits << 6 | value as u32;
-        }
-        let missing = 4 - group.len();
-        bits <<= 6 * missing;
-        bytes.extend(&bits.to_be_bytes()[1..4 - missing]);
-    }
-    Some(bytes)
+    STANDARD.decode(text).ok()
 }
 
 #[cfg(test)]
@@ -89,6 +60,11 @@ mod tests {
             let bytes = &all[all.len() - length..];
             assert_eq!(decode(&encode(bytes)).as_deref(), Some(bytes));
         }
+    }
+
+    #[test]
+    fn unused_bits_of_the_last_letter_are_ignored() {
+        assert_eq!(decode("Zh==").as_deref(), Some(&b"f"[..]));
     }
 
     #[test]

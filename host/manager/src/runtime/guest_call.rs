@@ -251,11 +251,12 @@ impl Imports for GuestCall {
                 Ok(prepared) => prepared,
                 Err(error) => return (0..count).map(|_| Err(error.clone())).collect(),
             };
-            // On the host's runtime, so that the writes go on when the guest is stopped.
-            let run = async move {
+            // On the host's runtime, so that the writes go on when the guest is stopped. Boxed, because tokio copies a task's
+            // future when it starts and when it ends.
+            let run = Box::pin(async move {
                 let _charge = charge;
                 context.writer.run(prepared, &journal).await
-            };
+            });
             let running = self.writes.spawn_on(run, &self.context.runtime);
             let stopped = || {
                 let message = "the host stopped the batch before it had an answer";

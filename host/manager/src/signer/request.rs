@@ -18,6 +18,10 @@ const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
+const ECDSA_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.1");
+const ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
+const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
+const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// A public key of an algorithm that certificates may be about.
@@ -215,11 +219,11 @@ fn quick_ecdsa(
 
 impl Hash {
     fn of_ecdsa(oid: ObjectIdentifier) -> Option<Self> {
-        match oid.to_string().as_str() {
-            "1.2.840.10045.4.1" => Some(Self::Sha1),
-            "1.2.840.10045.4.3.2" => Some(Self::Sha256),
-            "1.2.840.10045.4.3.3" => Some(Self::Sha384),
-            "1.2.840.10045.4.3.4" => Some(Self::Sha512),
+        match oid {
+            ECDSA_SHA1 => Some(Self::Sha1),
+            ECDSA_SHA256 => Some(Self::Sha256),
+            ECDSA_SHA384 => Some(Self::Sha384),
+            ECDSA_SHA512 => Some(Self::Sha512),
             _ => None,
         }
     }

@@ -27,7 +27,8 @@ where
         let started = writes.by_ref().take(round).map(|next| {
             let failed = failed.clone();
             let result = write(next);
-            async move {
+            // Boxed: its kilobytes would be copied into the collection, and out of it.
+            Box::pin(async move {
                 if skip_rest || (stop_on_error && failed.load(Ordering::Relaxed)) {
                     return Err(ApiError::skipped());
                 }
@@ -36,7 +37,7 @@ where
                     failed.store(true, Ordering::Relaxed);
                 }
                 result
-            }
+            })
         });
         let concurrency = if stop_on_error { 1 } else { in_flight };
         // Collected first: the stream would otherwise borrow the iterator across its awaits.
