@@ -15,7 +15,6 @@ mod scenario;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -24,6 +23,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 pub use book::{Book, Step, links};
@@ -53,8 +53,8 @@ pub struct Cluster {
     /// A client with the administrator's rights.
     pub client: Client,
     pub plane: ControlPlane,
-    /// See [`restarts`](Self::restarts).
-    restarts: AtomicUsize,
+    /// See [`running_since`](Self::running_since).
+    running_since: Mutex<Option<Instant>>,
     nodes: Option<Process>,
 }
 
@@ -83,7 +83,7 @@ impl Cluster {
         Ok(Self {
             client: plane.admin_client()?,
             plane,
-            restarts: AtomicUsize::new(0),
+            running_since: Mutex::new(Some(Instant::now())),
             nodes: None,
         })
     }
@@ -154,26 +154,20 @@ impl Cluster {
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
     }
 
-    /// How often the host under test was killed, and how often it has started again, together: an odd number while it is being
+    /// When the host under test was started again last, or the cluster if it never was; none while the host is being
     /// restarted. No state of the cluster is final meanwhile.
-    pub fn restarts(&self) -> usize {
-        self.restarts.load(Ordering::SeqCst)
-    }
-
-    /// Whether the host under test is being restarted.
-    pub fn is_restarting(&self) -> bool {
-        self.restarts() % 2 == 1
+    pub fn running_since(&self) -> Option<Instant> {
+        *self.running_since.lock()
     }
 
     /// Records that the host under test was killed.
     pub fn killed(&self) {
-        let added = if self.is_restarting() { 2 } else { 1 };
-        self.restarts.fetch_add(added, Ordering::SeqCst);
+        *self.running_since.lock() = None;
     }
 
     /// Records that the host under test has started again.
     pub fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::SeqCst);
+        *self.running_since.lock() = Some(Instant::now());
     }
 
     fn admin_socket(&self, host: &str) -> PathBuf {

@@ -57,19 +57,19 @@ pub(crate) async fn pause(cluster: &Cluster, scenario: &Scenario) -> Result<()> 
     quiet(cluster, scenario, SEEN).await.map(drop)
 }
 
-/// Waits until nothing has changed for this long, no object is being deleted and no host is being restarted.
+/// Waits until nothing has changed for this long, in which no object was being deleted and the host was not restarted.
 async fn quiet(cluster: &Cluster, scenario: &Scenario, duration: Duration) -> Result<Rest> {
     let begun = Instant::now();
-    let (mut seen, mut since) = ((Vec::new(), 0), Instant::now());
+    let (mut seen, mut since) = (Vec::new(), Instant::now());
     loop {
         let rest = look(&cluster.client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
         let versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
             .collect();
-        let now = (versions, cluster.restarts());
-        if cluster.is_restarting() || is_being_deleted(&rest.objects) || now != seen {
-            (seen, since) = (now, Instant::now());
+        let was_restarted = cluster.running_since().is_none_or(|start| start > since);
+        if was_restarted || is_being_deleted(&rest.objects) || versions != seen {
+            (seen, since) = (versions, Instant::now());
         }
         if since.elapsed() >= duration {
             return Ok(rest);

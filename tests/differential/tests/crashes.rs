@@ -8,7 +8,9 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Interceptor, until};
 use flyball_controlplane::Process;
 use flyball_differential::plane::WORKLOADS;
-use flyball_differential::{CONTROLLERS, Golden, Plane, Scenario, Subject, play_on, prepare};
+use flyball_differential::{
+    CONTROLLERS, Golden, Outcome, Plane, Scenario, Subject, play_on, prepare,
+};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -128,20 +130,20 @@ async fn play_with_kills(
     let happened = kills.len() - crashes.left();
     ensure!(happened > 0, "no kill happened, because there was no write");
     crashes.end(cluster).await?;
-    let mut differences = Vec::new();
+    let mut all = Vec::new();
     for (name, outcome) in outcomes {
-        let outcome = outcome.with_context(|| format!("{name} failed"))?;
-        let found = Golden::read(&name)?
-            .compare(&outcome, &BTreeMap::new())
-            .objects;
-        differences.extend(found.into_iter().map(|text| format!("{name}: {text}")));
+        let found = differences(&name, outcome);
+        let found = found.with_context(|| format!("{name} failed"))?;
+        all.extend(found.into_iter().map(|text| format!("{name}: {text}")));
     }
-    ensure!(
-        differences.is_empty(),
-        "the results differ:\n{}",
-        differences.join("\n")
-    );
+    ensure!(all.is_empty(), "the results differ:\n{}", all.join("\n"));
     Ok(happened)
+}
+
+/// Returns how the objects of an outcome differ from stock's.
+fn differences(scenario: &str, outcome: Result<Outcome>) -> Result<Vec<String>> {
+    let golden = Golden::read(scenario)?;
+    Ok(golden.compare(&outcome?, &BTreeMap::new()).objects)
 }
 
 fn find<'a>(all: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
@@ -193,10 +195,7 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
         let outcome = outcomes
             .remove(&scenario.name)
             .context("the scenario has no outcome")?;
-        let found = outcome.and_then(|outcome| {
-            let golden = Golden::read(&scenario.name)?;
-            Ok(golden.compare(&outcome, &BTreeMap::new()).objects)
-        });
+        let found = differences(&scenario.name, outcome);
         if !found.as_ref().is_ok_and(Vec::is_empty) {
             cluster.plane.keep_logs();
         }
@@ -297,7 +296,7 @@ impl Crashes {
     /// Kills and starts hosts until it fails.
     async fn run(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
-            let is_restarting = cluster.is_restarting();
+            let is_restarting = cluster.running_since().is_none();
             let request = tokio::select! {
                 request = self.requests.recv() => request,
                 started = until_started(cluster), if is_restarting => match started {
