@@ -213,10 +213,7 @@ impl Pending {
             queue.kept -= deltas.iter().map(Delta::kept).sum::<usize>();
         }
         for delta in &deltas {
-            let place = queue.places.get(delta.object().uid()).copied();
-            if place.is_some_and(|place| place < queue.taken) {
-                queue.places.remove(delta.object().uid());
-            }
+            queue.places.remove(delta.object().uid());
         }
         if queue.deltas.is_empty() {
             (queue.deltas, queue.places) = Default::default();

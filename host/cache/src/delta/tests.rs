@@ -51,6 +51,41 @@ fn the_versions_that_are_kept_for_a_late_subscriber_are_bounded() {
 }
 
 #[test]
+fn versions_within_the_bound_are_kept_whole() {
+    let versions: Vec<_> = (1..=6).map(|version| object("a", version, 9_000)).collect();
+    let bytes: usize = versions[..5]
+        .iter()
+        .map(|version| version.size_alone())
+        .sum();
+    // They have more than half of the bound.
+    let mut deltas = late(bytes);
+    for pair in versions.windows(2) {
+        assert!(deltas.pending.push([delta(Some(&pair[0]), Some(&pair[1]))]));
+    }
+    assert_eq!(deltas.pending.queue.lock().kept, bytes);
+    let batch = deltas.try_next(10).unwrap();
+    let kept: Vec<_> = batch.deltas[0].versions().collect();
+    assert_eq!(kept.len(), versions.len());
+    assert!(
+        kept.into_iter()
+            .zip(&versions)
+            .all(|(kept, version)| Arc::ptr_eq(kept, version))
+    );
+}
+
+#[test]
+fn a_subscription_that_is_dropped_keeps_nothing() {
+    let deltas = late(100_000);
+    let (pending, now) = (deltas.pending.clone(), object("a", 1, 0));
+    pending.push([delta(None, Some(&now))]);
+    assert!(!pending.is_closed());
+    drop(deltas);
+    assert!(pending.is_closed());
+    assert!(pending.push([delta(None, Some(&now))]));
+    assert_eq!(Arc::strong_count(&now), 1);
+}
+
+#[test]
 fn a_deletion_is_not_lost_when_its_object_is_reduced() {
     let mut deltas = late(100_000);
     for name in 0..20 {
@@ -81,6 +116,7 @@ fn a_subscriber_that_is_too_far_behind_begins_again() {
         kept_up += 1;
         assert!(kept_up < 1000, "the deltas are not bounded");
     }
+    assert!(deltas.pending.queue.lock().kept < 30_000);
     deltas.pending.restart();
     let now = object("a", 2, 0);
     deltas.pending.push([delta(None, Some(&now))]);

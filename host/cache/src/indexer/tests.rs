@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{LabelSet, ListQuery};
 
+mod changes;
+
 fn object(json: &Value) -> Arc<Object> {
     Object::parse(json.to_string().as_bytes()).unwrap()
 }

@@ -23,6 +23,19 @@ fn a_denial_is_one_line_whatever_the_guest_names() {
 }
 
 #[test]
+fn a_denial_names_the_subresource_and_the_namespace_if_there_are_any() {
+    let (policy, pod) = (PluginPolicy::default(), Kind::new("", "v1", "Pod"));
+    for (subresource, namespace, what) in [
+        ("", "", "get v1/Pod"),
+        ("status", "demo", "get v1/Pod/status in the namespace demo"),
+    ] {
+        let denied = policy.check("get", &pod, subresource, namespace);
+        let expected = format!("the policy does not let this plugin {what}");
+        assert_eq!(denied.unwrap_err().message, expected);
+    }
+}
+
+#[test]
 fn a_policy_covers_another_that_grants_no_more() {
     let greeter = |text: &str| parse(text).unwrap().plugins["greeter"].clone();
     let before = greeter(TEXT);
@@ -64,6 +77,7 @@ fn a_policy_covers_another_that_grants_no_more() {
     for list in [
         "imports = [\"signer\"]\nsigner-keys = [\"a\"]",
         "http-hosts = [\"example.com\"]",
+        "imports = [\"signer\"]\ncertificates = [{ signers = [\"example.com/a\"] }]",
     ] {
         let with = greeter(&format!("[plugins.greeter]\n{list}"));
         let without = PluginPolicy::default();
@@ -229,4 +243,108 @@ fn a_watch_of_all_namespaces_reads_only_what_each_of_them_grants() {
         ["data", "metadata.labels"]
     );
     assert_eq!(ungranted("", &["metadata.name"]), [""; 0]);
+}
+
+#[test]
+fn a_kind_is_watched_where_a_rule_grants_it() {
+    let rule = |namespaces: &str| {
+        format!("[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\"]\n{namespaces}\n")
+    };
+    let (pod, node) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Node"));
+    let policy = |text: &str| parse(text).unwrap().plugins["a"].clone();
+    let two = policy(&rule("namespaces = [\"two\", \"one\"]"));
+    let names = BTreeSet::from(["one", "two"].map(str::to_owned));
+    assert_eq!(two.watched_namespaces(&pod), Some(names));
+    assert_eq!(two.watched_namespaces(&node), Some(BTreeSet::new()));
+    let all = policy(&(rule("namespaces = [\"one\"]") + &rule("")));
+    assert_eq!(all.watched_namespaces(&pod), None);
+    for (policy, kind, namespace, may) in [
+        (&two, &pod, "", true),
+        (&two, &pod, "one", true),
+        (&two, &pod, "three", false),
+        (&two, &node, "", false),
+        (&all, &pod, "three", true),
+    ] {
+        let found = policy.may_watch(kind, namespace);
+        assert_eq!(found, may, "{kind} in `{namespace}`");
+    }
+}
+
+#[test]
+fn a_pattern_of_a_group_has_the_kinds_of_this_group_alone() {
+    for (kind, pattern, is_in) in [
+        ("apps/v1/Deployment", "apps/*", true),
+        ("apps.example.com/v1/Widget", "apps/*", false),
+        ("batch/v1/Job", "apps/*", false),
+        ("apps/v1/Deployment", "apps", false),
+        // A kind of the core group, whose name begins with its version.
+        ("v1/Pod", "v1/*", false),
+    ] {
+        assert_eq!(is_in_group(kind, pattern), is_in, "{kind} of {pattern}");
+    }
+}
+
+#[test]
+fn a_list_that_is_empty_has_all() {
+    let list = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.into()).collect() };
+    for (own, other, has) in [
+        (&[][..], &[][..], true),
+        (&[], &["a"], true),
+        (&["a"], &[], false),
+        (&["a", "b"], &["a"], true),
+        (&["a"], &["a", "b"], false),
+    ] {
+        assert_eq!(has_all(&list(own), &list(other)), has, "{own:?}, {other:?}");
+    }
+}
+
+#[test]
+fn what_is_visible_is_the_least_of_what_two_rules_show() {
+    let fields = || Mask::parse(["metadata.labels"]).unwrap();
+    let labels = || Visible::Fields(fields());
+    let (nothing, all) = (Visible::Nothing, Visible::All);
+    for (own, outer, expected) in [
+        (nothing.clone(), all.clone(), nothing.clone()),
+        (all.clone(), nothing.clone(), nothing.clone()),
+        (labels(), all.clone(), labels()),
+        (all.clone(), labels(), labels()),
+    ] {
+        assert_eq!(
+            own.clone().within(outer.clone()),
+            expected,
+            "{own:?} {outer:?}"
+        );
+    }
+    let secret = Kind::new("", "v1", "Secret");
+    let denied = nothing.check(&secret, &fields()).unwrap_err().message;
+    assert_eq!(
+        denied,
+        "the policy does not let this plugin see metadata.labels of v1/Secret"
+    );
+    assert!(labels().check(&secret, &fields()).is_ok());
+    assert!(labels().check(&secret, &Mask::whole()).is_err());
+    assert!(all.check(&secret, &Mask::whole()).is_ok());
+    let masks = [nothing, labels(), all].map(Visible::mask);
+    assert_eq!(masks, [Some(Mask::default()), Some(fields()), None]);
+}
+
+#[test]
+fn a_refusal_of_the_server_is_told_only_to_those_who_may_see_the_whole_object() {
+    const MESSAGE: &str = "data.password is too short";
+    let secret = Kind::new("", "v1", "Secret");
+    let labels = || Visible::Fields(Mask::parse(["metadata.labels"]).unwrap());
+    let of_server = |reason| ApiError::of_server(422, reason, MESSAGE);
+    for (visible, error, is_told) in [
+        (Visible::All, of_server("Invalid"), true),
+        (labels(), of_server("Invalid"), false),
+        (Visible::Nothing, of_server("Invalid"), false),
+        (labels(), of_server("NotFound"), true),
+        (labels(), of_server("AlreadyExists"), true),
+        // The host's own.
+        (labels(), ApiError::denied(MESSAGE), true),
+    ] {
+        let told = visible.refusal(&secret, error.clone());
+        assert_eq!(told.message == MESSAGE, is_told, "{visible:?} {error:?}");
+        assert_eq!(told.reason, error.reason);
+    }
 }

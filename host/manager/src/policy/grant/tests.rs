@@ -81,6 +81,112 @@ fn a_plugin_asks_for_no_more_workers_than_the_operator_allows() {
 }
 
 #[test]
+fn the_operator_sets_the_concurrency_which_is_at_least_one() {
+    let asks = |concurrency| Description {
+        concurrency,
+        ..plugin(CREATES)
+    };
+    let by_policy = grants(&format!("[plugins.hello]\nconcurrency = 5\n{WATCHES}"));
+    let by_flag = |concurrency| Grants {
+        concurrency: BTreeMap::from([("hello".to_owned(), concurrency)]),
+        ..by_policy.clone()
+    };
+    for (grants, asked, expected) in [
+        (&grants(WATCHES), 0, 1),
+        (&grants(WATCHES), 7, 7),
+        (&by_policy, 7, 5),
+        (&by_flag(3), 7, 3),
+        (&by_flag(0), 7, 1),
+    ] {
+        let grant = grants.dropped_in(&asks(asked), FILE, None);
+        assert_eq!(grant.expect("it is granted").concurrency, expected);
+    }
+}
+
+#[test]
+fn a_built_in_gets_the_policy_of_its_name_and_as_many_workers_as_it_asks_for() {
+    let text = format!("[plugins.hello]\nservice-account = \"kube-system/hello\"\n{WATCHES}");
+    let builtins = grants(&text).plugins;
+    let grants = Grants {
+        builtins,
+        ..Grants::default()
+    };
+    let builtin = Description {
+        concurrency: 100_000,
+        ..plugin(CREATES)
+    };
+    let granted = grants.builtin(&builtin);
+    let account = ("kube-system".to_owned(), "hello".to_owned());
+    assert_eq!(granted.account, Some(account));
+    assert_eq!(*granted.policy, grants.builtins.plugins["hello"]);
+    assert_eq!(granted.concurrency, 100_000);
+    assert!(granted.is_builtin);
+    let other = Description {
+        name: "other".to_owned(),
+        ..builtin
+    };
+    let granted = grants.builtin(&other);
+    assert_eq!(granted.account, None);
+    assert_eq!(*granted.policy, PluginPolicy::default());
+}
+
+#[test]
+fn each_ask_is_told_in_words() {
+    let watch = |namespace: &str| Ask::Watch {
+        kind: Kind::new("", "v1", "Pod"),
+        namespace: namespace.to_owned(),
+        fields: Vec::new(),
+    };
+    let watch_all = |verbs: &[&str]| Ask::WatchAll {
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+    };
+    let write = |subresource: &str| Ask::Do {
+        verb: "update".to_owned(),
+        kind: "v1/Pod".to_owned(),
+        subresource: subresource.to_owned(),
+    };
+    let signer = Ask::Use {
+        import: "signer".to_owned(),
+    };
+    for (ask, words) in [
+        (watch(""), "watch v1/Pod"),
+        (watch("demo"), "watch v1/Pod in demo"),
+        (watch_all(&[]), "watch every kind"),
+        (
+            watch_all(&["list", "delete"]),
+            "watch every kind that one can list and delete",
+        ),
+        (write(""), "update v1/Pod"),
+        (write("status"), "update v1/Pod/status"),
+        (signer, "use signer"),
+    ] {
+        assert_eq!(ask.to_string(), words);
+    }
+}
+
+#[test]
+fn a_grant_covers_one_of_the_same_account_that_grants_no_more() {
+    let granted = |policy: &str| grants(policy).dropped_in(&plugin(CREATES), FILE, None);
+    let grant = granted(WATCHES).expect("it is granted");
+    let more = format!(
+        "{WATCHES}[[plugins.hello.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"create\"]"
+    );
+    let more = granted(&more).expect("it is granted");
+    assert!(grant.covers(&grant) && more.covers(&grant) && !grant.covers(&more));
+    let builtin = Grant {
+        is_builtin: true,
+        ..grant.clone()
+    };
+    let elsewhere = Grant {
+        account: None,
+        ..grant.clone()
+    };
+    for other in [builtin, elsewhere] {
+        assert!(!other.covers(&grant) && !grant.covers(&other), "{other:?}");
+    }
+}
+
+#[test]
 fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
     let granted = grants(WATCHES)
         .dropped_in(&plugin(CREATES), FILE, None)
@@ -104,11 +210,11 @@ fn what_it_watches_must_be_granted() {
         .unwrap_err();
     assert_eq!(refused, Refusal::Watch("watch v1/Namespace".into()));
     let narrow = format!("{WATCHES}fields = [\"metadata.labels\"]");
-    assert!(
-        grants(&narrow)
-            .dropped_in(&plugin(CREATES), FILE, None)
-            .is_err()
-    );
+    let refused = grants(&narrow)
+        .dropped_in(&plugin(CREATES), FILE, None)
+        .unwrap_err();
+    let told = "watch v1/Namespace: it reads metadata.annotations, which `fields` does not grant everywhere it would see";
+    assert_eq!(refused, Refusal::Watch(told.into()));
     let wide = format!("{WATCHES}fields = [\"metadata\"]");
     assert!(
         grants(&wide)

@@ -1,9 +1,13 @@
 //! Which keys a delta yields, and which deltas the guest is asked about.
 
+use std::cell::{Cell, RefCell};
+
 use flyball_cache::Uid;
 use serde_json::{Value, json};
 
 use super::*;
+
+mod concern;
 
 /// A cache of Deployments: their names, UIDs and what their selectors ask of `app`.
 struct Deployments(&'static [(&'static str, &'static str, &'static str)]);
@@ -73,6 +77,56 @@ impl Lookup for Deployments {
             "Node" => Some(false),
             _ => None,
         }
+    }
+}
+
+/// The Deployments of [`CACHE`], with other answers about owners. Counts and records what it is asked and told.
+struct Observed {
+    /// Returns whether a namespace has the owner.
+    has: fn(&str) -> Option<bool>,
+    /// How often all keys of a kind were looked up.
+    keys_read: Cell<u32>,
+    deleted: RefCell<Vec<Reference>>,
+}
+
+impl Observed {
+    fn new(has: fn(&str) -> Option<bool>) -> Self {
+        Self {
+            has,
+            keys_read: Cell::default(),
+            deleted: RefCell::default(),
+        }
+    }
+}
+
+impl Lookup for Observed {
+    fn has(&self, _: &Kind, namespace: &str, _: &str, _: &Uid) -> Option<bool> {
+        (self.has)(namespace)
+    }
+
+    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
+        CACHE.selecting(kind, path, object)
+    }
+
+    fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
+        self.keys_read.set(self.keys_read.get() + 1);
+        CACHE.keys(kind, namespace)
+    }
+
+    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
+        CACHE.by_uid(uid)
+    }
+
+    fn dependents(&self, uid: &Uid) -> Vec<Reference> {
+        CACHE.dependents(uid)
+    }
+
+    fn note_deletion(&self, object: Reference) {
+        self.deleted.borrow_mut().push(object);
+    }
+
+    fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        CACHE.is_namespaced(kind)
     }
 }
 
@@ -229,60 +283,63 @@ fn a_mapping_skips_deltas_whose_newest_version_has_a_value() {
 }
 
 #[test]
-fn what_a_router_says_is_of_no_concern_yields_nothing() {
-    let controller = json!({"to": "controller", "kind": "apps/v1/Deployment"});
-    let owner = json!({"to": "owner", "kind": "apps/v1/Deployment"});
-    let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "orphans": true});
-    let held = json!({"to": "route", "having": {"path": "metadata.finalizers", "value": "x/held"}});
-    let maps = [
-        controller,
-        owner,
-        selecting,
-        held,
-        json!({"to": "ownerReferences", "which": "missing"}),
-    ];
-    let changes = [
-        json!([]),
-        json!(["generation"]),
-        json!(["labels"]),
-        json!([{"path": "spec.x"}]),
-    ];
-    let mut versions = vec![None];
-    for metadata in [
-        json!({"labels": {"app": "web"}}),
-        json!({"finalizers": ["x/held"], "generation": 2, "labels": {"app": "web"}}),
-        owned_by("web", "u-web"),
-        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": true}]}),
-    ] {
-        versions.push(Some(set(metadata)));
-    }
-    let (mut concerned, mut spared) = (0, 0);
-    for (map, changes) in maps
-        .iter()
-        .flat_map(|map| changes.iter().map(move |changes| (map, changes)))
-    {
-        let router = router(json!({"map": [map], "changes": changes}));
-        for (old, new) in versions
-            .iter()
-            .flat_map(|old| versions.iter().map(move |new| (old, new)))
-        {
-            if old.is_none() && new.is_none() {
-                continue;
-            }
-            let delta = delta(old.clone(), new.clone());
-            let yields = !router.route_all(&delta, &CACHE).is_empty() || router.asks_guest(&delta);
-            if router.may_concern(&delta) {
-                concerned += 1;
-            } else {
-                assert!(
-                    !(yields && router.counts(&delta)),
-                    "{map} {changes}: {old:?} {new:?}"
-                );
-                spared += 1;
-            }
-        }
-    }
-    assert!(concerned > 50 && spared > 50, "{concerned} {spared}");
+fn a_router_knows_its_mappings_to_the_guest_and_to_the_object_itself() {
+    let own = router(json!({"map": [{"to": "itself"}, {"to": "namespace"}]}));
+    assert_eq!((own.mappings(), own.has_guest_route()), (2, false));
+    assert!(own.is_to_itself(0) && !own.is_to_itself(1));
+    let guests = router(json!({"map": [{"to": "route"}]}));
+    assert_eq!((guests.mappings(), guests.has_guest_route()), (0, true));
+}
+
+#[test]
+fn the_deletion_of_an_owner_with_dependents_is_noted() {
+    let noted = |to: &str, delta: &Delta| {
+        let lookup = Observed::new(|_| None);
+        router(json!({"map": [{"to": to}]})).route_all(delta, &lookup);
+        let noted = lookup.deleted.into_inner();
+        noted.iter().map(Reference::to_string).collect::<Vec<_>>()
+    };
+    let object = || Some(set(json!({})));
+    let deleted = delta(object(), None);
+    assert_eq!(
+        noted("dependents", &deleted),
+        ["apps/v1/ReplicaSet/demo/web-1/u"]
+    );
+    assert_eq!(noted("reference", &deleted), [""; 0]);
+    assert_eq!(noted("dependents", &delta(object(), object())), [""; 0]);
+}
+
+#[test]
+fn values_that_can_be_no_names_are_no_keys() {
+    let named = json!({"to": "named", "path": "metadata.annotations['to']", "namespaced": false});
+    let router = router(json!({"map": [named]}));
+    let keys = |length: usize| {
+        let object = set(json!({"annotations": {"to": "x".repeat(length)}}));
+        keys(&router, &delta(None, Some(object)))
+    };
+    assert_eq!(keys(0), [""; 0]);
+    assert_eq!(keys(MAX_KEY), ["x".repeat(MAX_KEY)]);
+    assert_eq!(keys(MAX_KEY + 1), [""; 0]);
+}
+
+#[test]
+fn an_owner_is_looked_up_in_the_namespace_and_then_among_cluster_scoped_objects() {
+    let to_owner = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
+    let owned = delta(None, Some(set(owned_by("web", "u-web"))));
+    let keys = |has: fn(&str) -> Option<bool>| {
+        let routed = to_owner.route_all(&owned, &Observed::new(has));
+        let keys = routed.iter().map(|routed| routed.key.to_string());
+        keys.collect::<Vec<_>>()
+    };
+    let is_cluster_scoped = |namespace: &str| Some(namespace.is_empty());
+    assert_eq!(keys(|namespace| Some(namespace == "demo")), ["demo/web"]);
+    assert_eq!(keys(is_cluster_scoped), ["web"]);
+    assert_eq!(keys(|_| Some(false)), [""; 0]);
+    // No cache holds the kind.
+    assert_eq!(keys(|_| None), ["demo/web"]);
+    // A cache of this namespace alone knows no cluster-scoped objects.
+    let of_demo = |namespace: &str| (namespace == "demo").then_some(false);
+    assert_eq!(keys(of_demo), [""; 0]);
 }
 
 #[test]
@@ -469,60 +526,11 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
 }
 
 #[test]
-fn a_modification_counts_only_if_it_changes_what_counts() {
-    let counts = |changes: Value, old: Value, new: Value| {
-        router(json!({"map": [{"to": "itself"}], "changes": changes}))
-            .counts(&delta(Some(set(old)), Some(set(new))))
-    };
-    let (one, two) = (json!({"generation": 1}), json!({"generation": 2}));
-    assert!(counts(json!([]), one.clone(), one.clone()));
-    assert!(!counts(json!(["generation"]), one.clone(), one.clone()));
-    assert!(counts(json!(["generation"]), one.clone(), two.clone()));
-    assert!(!counts(json!(["labels"]), one, two));
-    let labelled = |app: &str| json!({"labels": {"app": app}});
-    assert!(counts(json!(["labels"]), labelled("a"), labelled("b")));
-    let path = json!([{"path": "metadata.labels['app']"}]);
-    assert!(counts(path.clone(), labelled("a"), labelled("b")));
-    assert!(!counts(path, labelled("a"), labelled("a")));
-}
-
-#[test]
-fn additions_and_deletions_always_count() {
-    let router = router(json!({"map": [{"to": "itself"}], "changes": ["generation"]}));
-    assert!(router.counts(&delta(None, Some(set(json!({}))))));
-    assert!(router.counts(&delta(Some(set(json!({}))), None)));
-}
-
-#[test]
 fn the_versions_of_an_object_share_the_keys_of_all_of_a_kind() {
-    /// Counts how often all keys of a kind are looked up.
-    struct Counting(std::cell::Cell<u32>);
-    impl Lookup for Counting {
-        fn has(&self, _: &Kind, _: &str, _: &str, _: &Uid) -> Option<bool> {
-            None
-        }
-        fn selecting(&self, _: &Kind, _: &FieldPath, _: &Object) -> Vec<Arc<Object>> {
-            Vec::new()
-        }
-        fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
-            self.0.set(self.0.get() + 1);
-            CACHE.keys(kind, namespace)
-        }
-        fn by_uid(&self, _: &Uid) -> Option<(Kind, Arc<Object>)> {
-            None
-        }
-        fn dependents(&self, _: &Uid) -> Vec<Reference> {
-            Vec::new()
-        }
-        fn note_deletion(&self, _: Reference) {}
-        fn is_namespaced(&self, _: &Kind) -> Option<bool> {
-            None
-        }
-    }
     let router = router(json!({"map": [{"to": "all", "kind": "apps/v1/Deployment"}]}));
     let mut changed = delta(Some(set(json!({}))), Some(set(json!({}))));
     changed.between = (0..64).map(|_| set(json!({}))).collect();
-    let lookup = Counting(0.into());
+    let lookup = Observed::new(|_| None);
     assert_eq!(router.route(0, &changed, &lookup).len(), 2);
-    assert_eq!(lookup.0.get(), 1);
+    assert_eq!(lookup.keys_read.get(), 1);
 }
