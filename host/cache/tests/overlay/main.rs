@@ -5,6 +5,8 @@
 mod fake;
 mod read_your_writes;
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -420,6 +422,37 @@ async fn all_objects_are_counted_without_a_look_at_each() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_query_asks_whether_it_may_go_on_as_often_as_its_work_says() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    let text = "x".repeat(2500);
+    for number in 0..100 {
+        server.put("a", &number.to_string(), json!({"spec": {"text": text}}));
+    }
+    sleep(Duration::from_millis(1)).await;
+    let view = View {
+        mask: informer.mask().clone(),
+        namespaces: None,
+    };
+    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    // Each field adds the two KiB of an object to its work, which is one without fields. It asks once 256 are done.
+    for (fields, expected) in [(0, 0), (1, 1), (3, 2)] {
+        let field = ("spec.text".parse().unwrap(), text.clone());
+        let query = ListQuery {
+            fields: vec![field; fields],
+            ..ListQuery::namespace("a")
+        };
+        let asked = Cell::new(0);
+        let found = lister.find_while(&query, || {
+            asked.set(asked.get() + 1);
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(found.unwrap().len(), 100);
+        assert_eq!(asked.get(), expected, "with {fields} fields");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_view_shows_its_own_fields_and_namespaces() {
     let server = Server::new();
     let (factory, informer) = started(&server, interest(&["spec"])).await;
@@ -433,6 +466,7 @@ async fn a_view_shows_its_own_fields_and_namespaces() {
         namespaces: Some(["a".to_owned()].into()),
     };
     let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    assert_eq!(lister.view().namespaces, Some(["a".to_owned()].into()));
     assert_eq!(lister.count(&ListQuery::default()), 1);
     assert!(lister.get("b", "y").is_none());
     let object = lister.get("a", "x").unwrap();

@@ -161,9 +161,7 @@ fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
         } => {
             let own = policy.visible(&READS, kind, subresource, namespace);
             let visible = match own {
-                Visible::Nothing if !subresource.is_empty() => {
-                    policy.visible(&READS, kind, "", namespace)
-                }
+                Visible::Nothing => policy.visible(&READS, kind, "", namespace),
                 own => within_object(policy, own, kind, subresource, namespace),
             };
             // What a plugin creates is its own: reviews and tokens are created for their answers.
@@ -349,6 +347,28 @@ mod tests {
         for read in [live, answer] {
             assert_eq!(visible(&policy, read).as_ref(), Ok(&labels), "{read:?}");
         }
+    }
+
+    #[test]
+    fn fields_limit_neither_other_rules_for_the_object_nor_subresources_of_another_kind() {
+        let policy = policy(
+            "allow = [{ kinds = [\"v1/Secret\"], verbs = [\"get\"], fields = [\"metadata.labels\"] }, \
+             { kinds = [\"v1/Secret\"], verbs = [\"watch\"], fields = [\"data\"] }, \
+             { kinds = [\"v1/Secret\"], subresource = \"scale\", verbs = [\"get\"] }]",
+        );
+        let shown = |subresource| {
+            let read = Read::Live {
+                verb: "get",
+                kind: &Kind::new("", "v1", "Secret"),
+                subresource,
+                namespace: "demo",
+                uses: &[],
+            };
+            visible(&policy, read)
+        };
+        let labels = Visible::Fields(Mask::parse(["metadata.labels"]).expect("paths"));
+        assert_eq!(shown(""), Ok(labels));
+        assert_eq!(shown("scale"), Ok(Visible::All));
     }
 
     #[test]
