@@ -112,6 +112,26 @@ async fn a_write_is_visible_to_its_plugin_immediately_and_to_others_with_the_eve
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_plugin_wrote_may_be_a_dependent_until_the_cache_has_it() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    let owner = json!({"apiVersion": "v1", "kind": "K", "name": "k", "uid": "owner"});
+    let owned = json!({"metadata": {"ownerReferences": [owner]}});
+    let (owner, other) = (Uid::new("owner"), Uid::new("other"));
+    let may = |uid| plugin.lister.may_have_dependents(uid);
+    assert!(!may(&owner) && !may(&other));
+    server.inner().holding = true;
+    plugin.wrote(&server.put("a", "x", owned));
+    assert!(may(&owner) && may(&other));
+    server.release(1);
+    sleep(Duration::from_millis(1)).await;
+    plugin.writer.tidy();
+    assert!(may(&owner) && !may(&other));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_response_that_the_reflector_has_passed_is_not_recorded() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
