@@ -435,6 +435,33 @@ mod tests {
     }
 
     #[test]
+    fn the_metadata_tells_whether_an_object_is_deleted_and_what_delays_that() {
+        let object = |more: &str| {
+            let json = format!(
+                r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "1"{more}}}}}"#
+            );
+            Object::parse(json.as_bytes()).unwrap()
+        };
+        let deleted = r#", "deletionTimestamp": "2026-01-01T00:00:00Z""#;
+        let finalizers = r#", "finalizers": ["x/a", "x/b"]"#;
+        let (free, removed) = (object(""), object(deleted));
+        let held = object(&format!("{deleted}{finalizers}"));
+        let graceful = object(&format!("{deleted}, \"deletionGracePeriodSeconds\": 30"));
+        for (object, is_deleting, finalizers, is_removed) in [
+            (&free, false, 0, false),
+            (&removed, true, 0, true),
+            (&held, true, 2, false),
+            (&graceful, true, 0, false),
+        ] {
+            assert_eq!(object.is_deleting(), is_deleting);
+            assert_eq!(object.finalizers(), finalizers);
+            assert_eq!(object.is_removed(), is_removed);
+        }
+        assert!(held.has_finalizer("x/b") && !held.has_finalizer("x/c"));
+        assert!(!free.has_finalizer("x/b"));
+    }
+
+    #[test]
     fn labels_are_found_in_their_set() {
         let labels = LabelSet::new([("app", "web"), ("x.io/y", ""), ("bad", "a\"b")]);
         assert_eq!(

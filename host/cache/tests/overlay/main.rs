@@ -473,6 +473,32 @@ async fn a_long_query_asks_whether_it_may_go_on_as_often_as_its_work_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_projection_copies_only_objects_with_more_fields() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    server.put("a", "x", json!({"spec": 1}));
+    sleep(Duration::from_millis(1)).await;
+    let view = View {
+        mask: informer.mask().clone(),
+        namespaces: None,
+    };
+    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    let cached = lister.get("a", "x").unwrap();
+    let whole = json!({"metadata": {"name": "y", "uid": "y", "resourceVersion": "1"}, "spec": 2, "status": 3});
+    let whole = Object::parse(whole.to_string().as_bytes()).unwrap();
+    let mut projection = lister.projection(None).unwrap();
+    for _ in 0..2 {
+        let bytes = projection.bytes(&cached);
+        assert_eq!(bytes.as_ptr(), cached.json().as_ptr());
+        let reduced: Value = serde_json::from_slice(&projection.bytes(&whole)).unwrap();
+        assert_eq!(
+            (&reduced["spec"], &reduced["status"]),
+            (&json!(2), &Value::Null)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_view_shows_its_own_fields_and_namespaces() {
     let server = Server::new();
     let (factory, informer) = started(&server, interest(&["spec"])).await;
