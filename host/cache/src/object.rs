@@ -434,6 +434,71 @@ mod tests {
         assert_eq!(size_of::<Uid>(), 24);
     }
 
+    fn with_spec(spec: &str) -> Arc<Object> {
+        let json = format!(
+            r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "1"}}, "spec": {spec}}}"#
+        );
+        Object::parse(json.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_field_is_its_first_string_or_its_json() {
+        let object = with_spec(r#"{"node": "n1", "replicas": 3, "list": ["x", "y"]}"#);
+        for (path, expected) in [
+            ("spec.node", "n1"),
+            ("spec.replicas", "3"),
+            ("spec.list[*]", "x"),
+            ("spec.other", ""),
+        ] {
+            assert_eq!(object.field(&path.parse().unwrap()), expected, "{path}");
+        }
+    }
+
+    /// Returns the row of a column, which is appended to other bytes.
+    fn row(object: &Object, column: &Arc<Columns>) -> String {
+        let mut out = b"before".to_vec();
+        object.append_row(column, &mut out, usize::MAX).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        text.strip_prefix("before").unwrap().to_owned()
+    }
+
+    fn column(path: &str) -> Arc<Columns> {
+        Arc::new(Columns::new([path.parse().unwrap()]).unwrap())
+    }
+
+    fn keeps(object: &Object, column: &Arc<Columns>) -> bool {
+        let row = object.row.lock();
+        row.as_ref()
+            .is_some_and(|row| Arc::ptr_eq(&row.columns, column))
+    }
+
+    #[test]
+    fn a_row_is_kept_until_other_columns_were_read_several_times() {
+        let object = with_spec(r#"{"node": "n1", "zone": "z1"}"#);
+        let (node, zone) = (column("spec.node"), column("spec.zone"));
+        let read = row(&object, &node);
+        assert!(read.contains("n1") && keeps(&object, &node));
+        assert_eq!(row(&object, &node), read);
+        for _ in 0..MAX_PASSED_OVER {
+            assert!(row(&object, &zone).contains("z1"));
+            assert!(keeps(&object, &node));
+        }
+        row(&object, &zone);
+        assert!(keeps(&object, &zone));
+    }
+
+    #[test]
+    fn long_rows_are_not_kept() {
+        let node = column("spec.node");
+        let of = |length: usize| with_spec(&format!(r#"{{"node": "{}"}}"#, "x".repeat(length)));
+        let longest = MAX_KEPT_ROW - row(&of(0), &node).len();
+        for (length, is_kept) in [(longest, true), (longest + 1, false)] {
+            let object = of(length);
+            assert_eq!(row(&object, &node).len(), MAX_KEPT_ROW - longest + length);
+            assert_eq!(keeps(&object, &node), is_kept);
+        }
+    }
+
     #[test]
     fn the_metadata_tells_whether_an_object_is_deleted_and_what_delays_that() {
         let object = |more: &str| {

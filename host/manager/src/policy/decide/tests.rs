@@ -271,6 +271,16 @@ fn a_kind_is_watched_where_a_rule_grants_it() {
 }
 
 #[test]
+fn a_rule_with_fields_limits_those_of_its_own_kinds() {
+    let text = "[[plugins.a.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"get\"]\nfields = [\"metadata.labels\"]\n\
+                [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"get\"]\n";
+    let policy = &parse(text).unwrap().plugins["a"];
+    for (kind, limits) in [("Secret", true), ("Pod", false), ("Node", false)] {
+        assert_eq!(policy.limits_fields(&Kind::new("", "v1", kind)), limits);
+    }
+}
+
+#[test]
 fn a_pattern_of_a_group_has_the_kinds_of_this_group_alone() {
     for (kind, pattern, is_in) in [
         ("apps/v1/Deployment", "apps/*", true),
