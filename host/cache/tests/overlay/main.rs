@@ -486,6 +486,8 @@ async fn a_projection_copies_only_objects_with_more_fields() {
     let cached = lister.get("a", "x").unwrap();
     let whole = json!({"metadata": {"name": "y", "uid": "y", "resourceVersion": "1"}, "spec": 2, "status": 3});
     let whole = Object::parse(whole.to_string().as_bytes()).unwrap();
+    let all = flyball_types::Mask::whole();
+    assert!(whole.mask().covers(&all) && !cached.mask().covers(&all));
     let mut projection = lister.projection(None).unwrap();
     for _ in 0..2 {
         let bytes = projection.bytes(&cached);
