@@ -22,6 +22,13 @@ const ECDSA_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045
 const ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
 const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
+const RSA_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.5");
+const RSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
+const RSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.12");
+const RSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.13");
+const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
+const SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
+const SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// A public key of an algorithm that certificates may be about.
@@ -244,11 +251,11 @@ fn rsa(algorithm: &AlgorithmIdentifierRef<'_>) -> Option<&'static dyn Verificati
     if algorithm.oid == RSA_PSS {
         return rsa_pss(algorithm.parameters?);
     }
-    match algorithm.oid.to_string().as_str() {
-        "1.2.840.113549.1.1.5" => Some(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
-        "1.2.840.113549.1.1.11" => Some(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
-        "1.2.840.113549.1.1.12" => Some(&signature::RSA_PKCS1_2048_8192_SHA384),
-        "1.2.840.113549.1.1.13" => Some(&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
+    match algorithm.oid {
+        RSA_SHA1 => Some(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
+        RSA_SHA256 => Some(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
+        RSA_SHA384 => Some(&signature::RSA_PKCS1_2048_8192_SHA384),
+        RSA_SHA512 => Some(&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
         _ => None,
     }
 }
@@ -263,10 +270,10 @@ fn rsa_pss(parameters: AnyRef<'_>) -> Option<&'static dyn VerificationAlgorithm>
         }
         der::Result::Ok(hash)
     });
-    match hash.ok()??.oid.to_string().as_str() {
-        "2.16.840.1.101.3.4.2.1" => Some(&signature::RSA_PSS_2048_8192_SHA256),
-        "2.16.840.1.101.3.4.2.2" => Some(&signature::RSA_PSS_2048_8192_SHA384),
-        "2.16.840.1.101.3.4.2.3" => Some(&signature::RSA_PSS_2048_8192_SHA512),
+    match hash.ok()??.oid {
+        SHA256 => Some(&signature::RSA_PSS_2048_8192_SHA256),
+        SHA384 => Some(&signature::RSA_PSS_2048_8192_SHA384),
+        SHA512 => Some(&signature::RSA_PSS_2048_8192_SHA512),
         _ => None,
     }
 }
