@@ -434,11 +434,16 @@ mod tests {
         assert_eq!(size_of::<Uid>(), 24);
     }
 
-    fn with_spec(spec: &str) -> Arc<Object> {
+    /// An object with more metadata, and with this spec.
+    fn object(more: &str, spec: &str) -> Arc<Object> {
         let json = format!(
-            r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "1"}}, "spec": {spec}}}"#
+            r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "1"{more}}}, "spec": {spec}}}"#
         );
         Object::parse(json.as_bytes()).unwrap()
+    }
+
+    fn with_spec(spec: &str) -> Arc<Object> {
+        object("", spec)
     }
 
     #[test]
@@ -501,12 +506,7 @@ mod tests {
 
     #[test]
     fn the_metadata_tells_whether_an_object_is_deleted_and_what_delays_that() {
-        let object = |more: &str| {
-            let json = format!(
-                r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "1"{more}}}}}"#
-            );
-            Object::parse(json.as_bytes()).unwrap()
-        };
+        let object = |more: &str| object(more, "{}");
         let deleted = r#", "deletionTimestamp": "2026-01-01T00:00:00Z""#;
         let finalizers = r#", "finalizers": ["x/a", "x/b"]"#;
         let (free, removed) = (object(""), object(deleted));

@@ -77,6 +77,15 @@ impl Plugin {
     }
 }
 
+/// The lister of a plugin that has written nothing and sees all fields, in one namespace or in all.
+fn reading(informer: &Informer, namespace: Option<&str>) -> Lister {
+    let view = View {
+        mask: informer.mask().clone(),
+        namespaces: namespace.map(|namespace| [namespace.to_owned()].into()),
+    };
+    Lister::new(informer.clone(), OverlayWriter::new().reader(), view)
+}
+
 fn status(uid: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": {"name": "x", "kind": "pods", "uid": uid}})
 }
@@ -429,16 +438,12 @@ async fn all_objects_are_counted_without_a_look_at_each() {
         server.put("a", &number.to_string(), json!({"spec": number}));
     }
     sleep(Duration::from_millis(1)).await;
-    let view = |namespaces: Option<&str>| View {
-        mask: informer.mask().clone(),
-        namespaces: namespaces.map(|namespace| [namespace.to_owned()].into()),
-    };
-    let count = |view: View| {
-        let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    let count = |namespace| {
+        let lister = reading(&informer, namespace);
         lister.count_while(&ListQuery::default(), || Err("too many objects"))
     };
-    assert_eq!(count(view(None)), Ok(1000));
-    assert_eq!(count(view(Some("a"))), Err("too many objects"));
+    assert_eq!(count(None), Ok(1000));
+    assert_eq!(count(Some("a")), Err("too many objects"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -450,11 +455,7 @@ async fn a_long_query_asks_whether_it_may_go_on_as_often_as_its_work_says() {
         server.put("a", &number.to_string(), json!({"spec": {"text": text}}));
     }
     sleep(Duration::from_millis(1)).await;
-    let view = View {
-        mask: informer.mask().clone(),
-        namespaces: None,
-    };
-    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    let lister = reading(&informer, None);
     // Each field adds the two KiB of an object to its work, which is one without fields. It asks once 256 are done.
     for (fields, expected) in [(0, 0), (1, 1), (3, 2)] {
         let field = ("spec.text".parse().unwrap(), text.clone());
@@ -478,11 +479,7 @@ async fn a_projection_copies_only_objects_with_more_fields() {
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     server.put("a", "x", json!({"spec": 1}));
     sleep(Duration::from_millis(1)).await;
-    let view = View {
-        mask: informer.mask().clone(),
-        namespaces: None,
-    };
-    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    let lister = reading(&informer, None);
     let cached = lister.get("a", "x").unwrap();
     let whole = json!({"metadata": {"name": "y", "uid": "y", "resourceVersion": "1"}, "spec": 2, "status": 3});
     let whole = Object::parse(whole.to_string().as_bytes()).unwrap();
@@ -509,11 +506,7 @@ async fn a_view_shows_its_own_fields_and_namespaces() {
     server.put("a", "x", json!({"spec": 1, "status": 2}));
     server.put("b", "y", json!({"spec": 1, "status": 2}));
     sleep(Duration::from_millis(1)).await;
-    let view = View {
-        mask: informer.mask().clone(),
-        namespaces: Some(["a".to_owned()].into()),
-    };
-    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    let lister = reading(&informer, Some("a"));
     assert_eq!(lister.view().namespaces, Some(["a".to_owned()].into()));
     assert_eq!(lister.count(&ListQuery::default()), 1);
     assert!(lister.get("b", "y").is_none());
