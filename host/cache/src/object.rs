@@ -434,6 +434,38 @@ mod tests {
         assert_eq!(size_of::<Uid>(), 24);
     }
 
+    #[test]
+    fn a_canonical_uid_is_held_as_its_bytes() {
+        let bytes = [
+            0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab,
+            0xcd, 0xef,
+        ];
+        assert_eq!(
+            canonical("01234567-89ab-cdef-0123-456789abcdef"),
+            Some(bytes)
+        );
+        for other in [
+            "",
+            "01234567-89ab-cdef-0123-456789abcde",
+            "01234567-89ab-cdef-0123-456789abcdeg",
+            "0123456-789ab-cdef-0123-456789abcdef",
+            "01234567-89ab-cdef-01234-56789abcdef",
+        ] {
+            assert_eq!(canonical(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_a_uid_without_text_is_empty() {
+        for (text, is_empty) in [
+            ("", true),
+            ("u", false),
+            ("01234567-89ab-cdef-0123-456789abcdef", false),
+        ] {
+            assert_eq!(Uid::new(text).is_empty(), is_empty, "{text}");
+        }
+    }
+
     /// An object with more metadata, and with this spec.
     fn object(more: &str, spec: &str) -> Arc<Object> {
         let json = format!(

@@ -353,3 +353,74 @@ fn status_uid(status: &ApiResponse) -> Result<Option<Uid>, DecodeError> {
         .filter(|uid| !uid.is_empty())
         .map(|uid| Uid::new(uid)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ApiResource, Scope};
+
+    fn core() -> Arc<Core> {
+        let pods = ApiResource::new("v1/Pod".parse().unwrap(), "pods", true);
+        Arc::new(Core::new(Arc::new(pods), Scope::default(), false))
+    }
+
+    fn left(writer: &OverlayWriter, core: &Arc<Core>, uid: u64, version: u64) {
+        writer.put(core, Uid::new(&uid.to_string()), Entry::Left(version));
+    }
+
+    /// The number of entries, and the number at which obsolete ones are removed.
+    fn counts(writer: &OverlayWriter) -> (usize, usize) {
+        let informers = writer.overlay.informers.read();
+        (informers.count, informers.tidy_at)
+    }
+
+    #[test]
+    fn obsolete_entries_are_removed_when_their_number_has_doubled() {
+        let (writer, core) = (OverlayWriter::new(), core());
+        left(&writer, &core, 1, 1);
+        assert_eq!(counts(&writer), (1, 64));
+        for version in 2..=64 {
+            left(&writer, &core, version, version);
+            // A newer entry of the same object replaces it.
+            left(&writer, &core, version, 100 + version);
+        }
+        assert_eq!(counts(&writer), (64, 64));
+        left(&writer, &core, 65, 165);
+        assert_eq!(counts(&writer), (65, 130));
+        core.replace(Vec::new(), 150, Arc::new(Mask::whole()), false);
+        for uid in 66..=130 {
+            left(&writer, &core, uid, 200);
+        }
+        assert_eq!(counts(&writer), (130, 130));
+        left(&writer, &core, 131, 200);
+        let kept = 131 - 50;
+        assert_eq!(counts(&writer), (kept, 2 * kept));
+        assert_eq!(writer.tidy(), kept);
+    }
+
+    #[test]
+    fn an_older_entry_does_not_replace_a_newer_one() {
+        let (writer, core) = (OverlayWriter::new(), core());
+        for (version, expected) in [(5, 5), (4, 5), (6, 6)] {
+            left(&writer, &core, 1, version);
+            let informers = writer.overlay.informers.read();
+            let (_, entries) = &informers.entries[&core.id];
+            assert_eq!(entries.all[&Uid::new("1")].version(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_without_a_known_version_is_kept_for_a_while() {
+        let (writer, core) = (OverlayWriter::new(), core());
+        let deleted = Entry::Deleted {
+            after: None,
+            since: Instant::now(),
+        };
+        writer.put(&core, Uid::new("1"), deleted);
+        let just_before = HIDDEN_FOR - Duration::from_millis(1);
+        for (pause, kept) in [(just_before, 1), (Duration::from_millis(1), 0)] {
+            tokio::time::advance(pause).await;
+            assert_eq!(writer.tidy(), kept);
+        }
+    }
+}

@@ -163,4 +163,29 @@ mod tests {
         assert!(postings.get(7).is_none() && postings.is_empty());
         assert_eq!(size_of::<(u64, Bucket)>(), 32);
     }
+
+    #[test]
+    fn a_bucket_is_a_table_only_while_it_has_many_slots() {
+        let mut bucket = Bucket::One(0);
+        assert!(!bucket.insert(0) && matches!(bucket, Bucket::One(_)));
+        for slot in 1..100 {
+            assert!(bucket.insert(slot) && !bucket.insert(slot));
+            assert!(!bucket.remove(1000));
+            let is_table = matches!(bucket, Bucket::Many(_));
+            assert_eq!(is_table, bucket.len() > FEW, "{} slots", bucket.len());
+        }
+        for slot in 0..100 {
+            assert!(bucket.remove(slot));
+            let is_table = matches!(bucket, Bucket::Many(_));
+            assert_eq!(is_table, bucket.len() > FEW / 2, "{} slots", bucket.len());
+        }
+        let mut one = Bucket::One(1);
+        assert!(!one.remove(2) && one.len() == 1);
+    }
+
+    #[test]
+    fn slots_have_different_hashes() {
+        let hashes: std::collections::BTreeSet<u64> = (0..100).map(hash).collect();
+        assert_eq!(hashes.len(), 100);
+    }
 }

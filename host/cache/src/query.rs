@@ -52,3 +52,52 @@ impl ListQuery {
                 .all(|(path, value)| object.strings(path).iter().any(|own| own == value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_matches_if_it_meets_every_condition() {
+        let object = Object::parse(
+            br#"{"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": {"app": "web"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "K", "name": "k", "uid": "controller", "controller": true},
+                    {"apiVersion": "v1", "kind": "K", "name": "l", "uid": "owner"}]},
+                "spec": {"nodeName": "n1"}}"#,
+        )
+        .unwrap();
+        let field = |value: &str| vec![("spec.nodeName".parse().unwrap(), value.to_owned())];
+        let query = |change: &dyn Fn(&mut ListQuery)| {
+            let mut query = ListQuery::default();
+            change(&mut query);
+            query
+        };
+        let uid = |text: &str| Some(Uid::new(text));
+        for (query, expected) in [
+            (ListQuery::default(), true),
+            (ListQuery::namespace("n"), true),
+            (ListQuery::namespace("m"), false),
+            (query(&|query| query.uid = uid("u")), true),
+            (query(&|query| query.uid = uid("v")), false),
+            (query(&|query| query.owner = uid("controller")), true),
+            (query(&|query| query.owner = uid("owner")), true),
+            (query(&|query| query.owner = uid("other")), false),
+            (query(&|query| query.controller = uid("controller")), true),
+            (query(&|query| query.controller = uid("owner")), false),
+            (query(&|query| query.orphans = true), false),
+            (
+                query(&|query| query.labels = "app=web".parse().unwrap()),
+                true,
+            ),
+            (
+                query(&|query| query.labels = "app=db".parse().unwrap()),
+                false,
+            ),
+            (query(&|query| query.fields = field("n1")), true),
+            (query(&|query| query.fields = field("n2")), false),
+        ] {
+            assert_eq!(query.matches(&object), expected, "{query:?}");
+        }
+    }
+}

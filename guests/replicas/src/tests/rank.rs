@@ -163,6 +163,11 @@ fn the_pod_with_the_most_restarts_is_first() {
 }
 
 #[test]
+fn restarts_count_among_pods_that_are_ready_for_the_same_time() {
+    assert_order(vec![restarts(pod("b").ready(60), &[5]), pod("a").ready(60)]);
+}
+
+#[test]
 fn restarts_of_sidecars_rank_after_those_of_containers_and_init_containers_are_ignored() {
     let with_init = |object: Object, policy: Value, count: i32| {
         object

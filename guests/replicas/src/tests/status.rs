@@ -193,3 +193,16 @@ fn a_ready_pod_without_a_time_is_checked_after_min_ready_seconds() {
     );
     assert_eq!(next(7, &[unknown], 0), Some(7000));
 }
+
+#[test]
+fn a_status_repeats_another_of_the_same_counts() {
+    let terminating = |count, generation| Status {
+        terminating_replicas: count,
+        observed_generation: generation,
+        ..Status::default()
+    };
+    assert!(terminating(None, 1).repeats(&terminating(Some(0), 2)));
+    assert!(terminating(Some(1), 1).repeats(&terminating(Some(1), 2)));
+    assert!(!terminating(None, 1).repeats(&terminating(Some(1), 1)));
+    assert!(!terminating(Some(1), 1).repeats(&terminating(Some(2), 1)));
+}

@@ -112,6 +112,11 @@ impl SelectorIndex {
     pub(super) fn is_empty(&self) -> bool {
         self.terms.is_empty() && self.posted.is_empty()
     }
+
+    /// The number of terms that all selectors are posted under.
+    pub(super) fn posted_terms(&self) -> usize {
+        self.posted.values().map(|posted| posted.terms.len()).sum()
+    }
 }
 
 impl Indexer {

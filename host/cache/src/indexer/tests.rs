@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{LabelSet, ListQuery};
 
+mod building;
 mod changes;
 
 fn object(json: &Value) -> Arc<Object> {

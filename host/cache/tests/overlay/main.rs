@@ -1,6 +1,7 @@
 //! A plugin reads its own writes, whether or not the reflector has seen them. Other plugins read them
 //! only from the cache.
 
+mod deletions;
 #[path = "../fake/mod.rs"]
 mod fake;
 mod read_your_writes;
@@ -118,6 +119,23 @@ async fn a_write_is_visible_to_its_plugin_immediately_and_to_others_with_the_eve
     sleep(Duration::from_millis(1)).await;
     assert_eq!(own.contents(), other.contents());
     assert_eq!(own.writer.tidy(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_the_cache_has_passed_is_not_returned() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.inner().holding = true;
+    plugin.wrote(&server.put("a", "x", pod(json!({}))));
+    server.put("a", "x", pod(json!({})));
+    plugin.wrote(&server.put("a", "y", pod(json!({}))));
+    assert_eq!(plugin.contents(), ["a/x=101", "a/y=103"]);
+    assert_eq!(plugin.writer.tidy(), 2);
+    server.release(2);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(plugin.contents(), ["a/x=102", "a/y=103"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -301,6 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_is_reduced_to_the_fields_that_are_granted() {
+        let read = |text: &str| {
+            let kind = &Kind::new("", "v1", "Secret");
+            let read = Read::Live {
+                verb: "list",
+                kind,
+                subresource: "",
+                namespace: "",
+                uses: &[],
+            };
+            let access = access(&policy(text), read).expect("a live read is granted");
+            access.mask()
+        };
+        let labels = Mask::parse(["metadata.labels"]).expect("paths");
+        assert_eq!(read(LABELS), Some(labels));
+        let all = "allow = [{ kinds = [\"v1/Secret\"], verbs = [\"list\"] }]";
+        assert_eq!(read(all), None);
+    }
+
+    #[test]
     fn the_answer_to_a_write_shows_what_the_plugin_may_read() {
         let answer = |text: &str, verb, subresource| {
             let kind = &Kind::new("", "v1", "Secret");

@@ -165,6 +165,69 @@ fn each_ask_is_told_in_words() {
 }
 
 #[test]
+fn the_rules_that_grant_an_ask_grant_no_more() {
+    let pod = || Kind::new("", "v1", "Pod");
+    let watch = |namespace: &str| Ask::Watch {
+        kind: pod(),
+        namespace: namespace.to_owned(),
+        fields: vec!["spec.nodeName".to_owned()],
+    };
+    let write = |verb: &str, subresource: &str| Ask::Do {
+        verb: verb.to_owned(),
+        kind: pod().to_string(),
+        subresource: subresource.to_owned(),
+    };
+    let import = Ask::Use {
+        import: "signer".to_owned(),
+    };
+    let all = Ask::WatchAll { verbs: Vec::new() };
+    let asks = Asks(BTreeSet::from([
+        watch(""),
+        watch("demo"),
+        all,
+        write("create", ""),
+        write("delete", ""),
+        write("update", "status"),
+        import,
+    ]));
+    let rule = |kind: &str, subresource: &str, verbs: &[&str], namespaces: &[&str]| Rule {
+        kinds: vec![kind.to_owned()],
+        subresource: subresource.to_owned(),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        namespaces: namespaces.iter().map(|&own| own.to_owned()).collect(),
+        fields: Vec::new(),
+    };
+    let (rules, imports) = asks.grants(&PluginPolicy::default());
+    assert_eq!(
+        rules,
+        [
+            rule("v1/Pod", "", &["create", "delete", "watch"], &[]),
+            rule("v1/Pod", "", &["watch"], &["demo"]),
+            rule("*", "", &["watch"], &[]),
+            rule("v1/Pod", "status", &["update"], &[]),
+        ]
+    );
+    assert_eq!(imports, BTreeSet::from(["signer".to_owned()]));
+}
+
+#[test]
+fn a_watch_outside_the_granted_namespaces_is_refused_without_a_word_about_fields() {
+    let demo = format!("{WATCHES}namespaces = [\"demo\"]\nfields = [\"metadata.labels\"]");
+    let policy = &grants(&demo).plugins.plugins["hello"];
+    let refused = |namespace: &str| {
+        let watch = Ask::Watch {
+            kind: Kind::new("", "v1", "Namespace"),
+            namespace: namespace.to_owned(),
+            fields: vec!["spec".to_owned()],
+        };
+        watch.refused(policy)
+    };
+    assert_eq!(refused("other"), "watch v1/Namespace in other");
+    let told = "watch v1/Namespace in demo: it reads spec, which `fields` does not grant everywhere it would see";
+    assert_eq!(refused("demo"), told);
+}
+
+#[test]
 fn a_grant_covers_one_of_the_same_account_that_grants_no_more() {
     let granted = |policy: &str| grants(policy).dropped_in(&plugin(CREATES), FILE, None);
     let grant = granted(WATCHES).expect("it is granted");
