@@ -487,10 +487,6 @@ impl State {
         self.listed && self.mask.covers(mask)
     }
 
-    pub(crate) fn is_listed(&self) -> bool {
-        self.listed
-    }
-
     /// Sends deltas to the subscribers that have their snapshot.
     fn publish(&mut self, deltas: &[Delta]) {
         if deltas.is_empty() {

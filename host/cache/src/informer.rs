@@ -56,8 +56,6 @@ pub struct InformerStatus {
     pub scope: Scope,
     /// Whether it holds metadata only.
     pub metadata_only: bool,
-    /// Whether its cache holds a complete list.
-    pub synced: bool,
     pub objects: usize,
     /// Approximate memory use of the objects and their indexes in bytes.
     pub bytes: usize,
@@ -202,7 +200,6 @@ impl InformerStatus {
             kind: core.resource.kind.clone(),
             scope: core.scope.clone(),
             metadata_only: core.is_metadata_only(),
-            synced: state.is_listed(),
             objects: state.indexer.len(),
             bytes: state.indexer.bytes(),
             position: state.position,
