@@ -533,4 +533,4 @@ impl Subscriber {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -357,11 +357,10 @@ fn status_uid(status: &ApiResponse) -> Result<Option<Uid>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ApiResource, Scope};
+    use crate::core::tests::core;
 
-    fn core() -> Arc<Core> {
-        let pods = ApiResource::new("v1/Pod".parse().unwrap(), "pods", true);
-        Arc::new(Core::new(Arc::new(pods), Scope::default(), false))
+    fn empty() -> (OverlayWriter, Arc<Core>) {
+        (OverlayWriter::new(), Arc::new(core(false)))
     }
 
     fn left(writer: &OverlayWriter, core: &Arc<Core>, uid: u64, version: u64) {
@@ -376,7 +375,7 @@ mod tests {
 
     #[test]
     fn obsolete_entries_are_removed_when_their_number_has_doubled() {
-        let (writer, core) = (OverlayWriter::new(), core());
+        let (writer, core) = empty();
         left(&writer, &core, 1, 1);
         assert_eq!(counts(&writer), (1, 64));
         for version in 2..=64 {
@@ -400,7 +399,7 @@ mod tests {
 
     #[test]
     fn an_older_entry_does_not_replace_a_newer_one() {
-        let (writer, core) = (OverlayWriter::new(), core());
+        let (writer, core) = empty();
         for (version, expected) in [(5, 5), (4, 5), (6, 6)] {
             left(&writer, &core, 1, version);
             let informers = writer.overlay.informers.read();
@@ -411,7 +410,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deletion_without_a_known_version_is_kept_for_a_while() {
-        let (writer, core) = (OverlayWriter::new(), core());
+        let (writer, core) = empty();
         let deleted = Entry::Deleted {
             after: None,
             since: Instant::now(),

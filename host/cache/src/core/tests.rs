@@ -3,7 +3,8 @@
 use super::*;
 use crate::protobuf::samples::{field, object as protobuf};
 
-fn core(metadata_only: bool) -> Core {
+/// A core of pods that has listed nothing.
+pub(crate) fn core(metadata_only: bool) -> Core {
     let pods = ApiResource::new("v1/Pod".parse().unwrap(), "pods", true);
     Core::new(Arc::new(pods), Scope::default(), metadata_only)
 }

@@ -5,15 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fake::{Server, interest, started};
-use crate::{Plugin, pod, status};
+use crate::{pod, reading_plugin, status};
 
 #[tokio::test(start_paused = true)]
 async fn a_new_object_of_the_name_is_not_hidden_by_the_deletion_of_the_old_one() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.put("a", "x", pod(json!({})));
     let old = server.delete("a", "x").unwrap();
     server.put("a", "x", pod(json!({})));
@@ -24,10 +20,7 @@ async fn a_new_object_of_the_name_is_not_hidden_by_the_deletion_of_the_old_one()
 
 #[tokio::test(start_paused = true)]
 async fn a_response_without_a_uid_is_about_the_object_of_the_name_and_namespace() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.inner().holding = true;
     for (namespace, name) in [("a", "x"), ("a", "y"), ("b", "x")] {
         plugin.wrote(&server.put(namespace, name, pod(json!({}))));
@@ -39,10 +32,7 @@ async fn a_response_without_a_uid_is_about_the_object_of_the_name_and_namespace(
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_returned_without_a_deletion_timestamp_is_deleted() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.inner().holding = true;
     let object = server.put("a", "x", pod(json!({})));
     plugin.wrote(&object);
@@ -52,10 +42,7 @@ async fn an_object_that_is_returned_without_a_deletion_timestamp_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_without_finalizers_is_that_of_a_deleted_object() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.inner().holding = true;
     let mut object = server.put("a", "x", pod(json!({})));
     plugin.wrote(&object);

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use fake::{Server, interest, started};
 use flyball_cache::{
-    ApiResponse, DecodeError, Informer, Interest, LabelSet, ListQuery, Lister, Object,
-    OverlayWriter, Scope, Uid, View,
+    ApiResponse, DecodeError, Informer, InformerFactory, Interest, LabelSet, ListQuery, Lister,
+    Object, OverlayWriter, Scope, Uid, View,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -78,6 +78,15 @@ impl Plugin {
     }
 }
 
+/// A server, and a plugin that reads these fields from a synced cache. The factory keeps the reflector running.
+async fn reading_plugin(fields: &[&str]) -> (Arc<Server>, InformerFactory, Plugin) {
+    let server = Server::new();
+    let (factory, informer) = started(&server, interest(fields)).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    (server, factory, plugin)
+}
+
 /// The lister of a plugin that has written nothing and sees all fields, in one namespace or in all.
 fn reading(informer: &Informer, namespace: Option<&str>) -> Lister {
     let view = View {
@@ -123,10 +132,7 @@ async fn a_write_is_visible_to_its_plugin_immediately_and_to_others_with_the_eve
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_cache_has_passed_is_not_returned() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.inner().holding = true;
     plugin.wrote(&server.put("a", "x", pod(json!({}))));
     server.put("a", "x", pod(json!({})));
@@ -140,10 +146,7 @@ async fn a_version_that_the_cache_has_passed_is_not_returned() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_plugin_wrote_may_be_a_dependent_until_the_cache_has_it() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     let owner = json!({"apiVersion": "v1", "kind": "K", "name": "k", "uid": "owner"});
     let owned = json!({"metadata": {"ownerReferences": [owner]}});
     let (owner, other) = (Uid::new("owner"), Uid::new("other"));
@@ -160,10 +163,7 @@ async fn what_a_plugin_wrote_may_be_a_dependent_until_the_cache_has_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_response_that_the_reflector_has_passed_is_not_recorded() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     let old = server.put("a", "x", pod(json!({})));
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
@@ -226,10 +226,7 @@ async fn the_change_of_an_undecodable_response_is_visible_once_the_reflector_has
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_object_is_hidden_until_its_event_and_its_name_can_be_reused() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
     server.inner().holding = true;
@@ -253,10 +250,7 @@ async fn a_deleted_object_is_hidden_until_its_event_and_its_name_can_be_reused()
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_the_reflector_saw_before_its_response_leaves_no_entry() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
     let before = plugin.lister.get("a", "x").unwrap();
@@ -268,10 +262,7 @@ async fn a_delete_that_the_reflector_saw_before_its_response_leaves_no_entry() {
 
 #[tokio::test(start_paused = true)]
 async fn a_graceful_delete_shows_the_object_until_its_last_finalizer_is_removed() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     server.inner().holding = true;
     let deleting = |finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
     plugin.wrote(&server.put("a", "x", pod(json!({}))));
@@ -289,10 +280,7 @@ async fn a_graceful_delete_shows_the_object_until_its_last_finalizer_is_removed(
 
 #[tokio::test(start_paused = true)]
 async fn an_object_with_finalizers_in_its_spec_stays_visible() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["spec"]).await;
     let deleting = |finalizers: Value| {
         let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         json!({"metadata": metadata, "spec": {"finalizers": finalizers}})
@@ -311,10 +299,7 @@ async fn an_object_with_finalizers_in_its_spec_stays_visible() {
 
 #[tokio::test(start_paused = true)]
 async fn a_spec_without_valid_finalizers_does_not_delay_the_deletion() {
-    let server = Server::new();
-    let (_factory, informer) = started(&server, interest(&["metadata"])).await;
-    informer.synced().await;
-    let plugin = Plugin::new(&informer);
+    let (server, _factory, plugin) = reading_plugin(&["metadata"]).await;
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
     for spec in [
