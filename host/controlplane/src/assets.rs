@@ -184,6 +184,9 @@ const CONTROL_PLANE: GoBinary = GoBinary {
     link: link_flags,
 };
 
+/// The compiler's flag for packages without debug information. The linker would strip it.
+const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
+
 impl GoBinary {
     /// Like [`GoBinary::build`], for async code.
     pub(crate) async fn built(&'static self) -> anyhow::Result<PathBuf> {
@@ -232,6 +235,8 @@ impl GoBinary {
                 "-mod=readonly",
                 "-trimpath",
                 "-buildvcs=false",
+                "-gcflags",
+                NO_DEBUG_INFORMATION,
                 "-ldflags",
                 link,
                 "-o",
