@@ -38,10 +38,16 @@ fn argument(name: &str, size: Size) -> Option<u32> {
 
 /// Runs an example. Returns its figures, and whether they are within their bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
-    // Built with the features of the whole workspace, so that the engine is compiled once.
+    // Only figures that count need an optimised engine. Both profiles build into the same folder, with the features of the whole
+    // workspace, so that what they share is compiled once.
+    let profile = match size {
+        Size::Whole => "bench",
+        Size::Quick => "release",
+    };
     run(command("cargo").args([
         "build",
-        "--release",
+        "--profile",
+        profile,
         "--quiet",
         "--workspace",
         "--example",
