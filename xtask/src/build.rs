@@ -9,55 +9,10 @@ use anyhow::{Context, Result, anyhow};
 use flyball_controlplane::Assets;
 
 use crate::guests;
+use crate::guests::names::{BUILT_INS, Guest};
 use crate::machine::Architecture;
 use crate::run::{command, is_fresh, run, say, workspace};
 use crate::toolchain::{Toolchain, prepare_toolchain};
-
-/// The guests that are embedded in the host.
-const BUILT_INS: &[&str] = &[
-    "serviceaccount",
-    "serviceaccounttoken",
-    "rootca",
-    "legacytokencleaner",
-    "replicaset",
-    "replicationcontroller",
-    "deployment",
-    "statefulset",
-    "daemonset",
-    "job",
-    "cronjob",
-    "disruption",
-    "endpoints",
-    "endpointslice",
-    "endpointslicemirroring",
-    "namespace",
-    "garbagecollector",
-    "ttlafterfinished",
-    "pvcprotection",
-    "pvprotection",
-    "vacprotection",
-    "ephemeralvolume",
-    "clusterroleaggregation",
-    "podgc",
-    "resourceclaim",
-    "resourcequota",
-    "csrsigning",
-    "clustertrustbundle",
-    "ttl",
-    "servicecidr",
-    "csrapproving",
-    "csrcleaner",
-    "bootstrapsigner",
-    "tokencleaner",
-    "podcertificatecleaner",
-    "podgroupprotection",
-    "storageversiongc",
-    "nodeipam",
-    "nodelifecycle",
-    "tainteviction",
-    "devicetainteviction",
-    "horizontalpodautoscaler",
-];
 
 /// The variable that names the folder of the precompiled guests for the host's build.
 pub const EMBEDDED: &str = "FLYBALL_BUILTINS";
@@ -71,21 +26,10 @@ pub struct Built {
     pub embedded: PathBuf,
 }
 
-/// A guest that the demo runs as a plugin.
-#[derive(Clone, Copy)]
-pub enum Guest {
-    FakeKubelet,
-    Greeter,
-}
-
 impl Built {
     /// The component of a guest.
     pub fn guest(&self, guest: Guest) -> PathBuf {
-        let name = match guest {
-            Guest::FakeKubelet => "fake-kubelet",
-            Guest::Greeter => "greeter",
-        };
-        component(&self.components, name)
+        component(&self.components, guest.name())
     }
 }
 
@@ -126,12 +70,12 @@ impl Profile {
     }
 }
 
-/// Builds the guests in Rust and the host, for this machine.
+/// Builds the host and the guests that it embeds, for this machine.
 pub fn all(profile: Profile) -> Result<Built> {
     all_for(profile, None)
 }
 
-/// Builds the guests in Rust and the host, for another architecture if one is given.
+/// Builds the host and the guests that it embeds, for another architecture if one is given.
 pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built> {
     let start = Instant::now();
     let toolchain = match foreign {
@@ -142,7 +86,7 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
         None => Toolchain::Installed,
     };
     say("step 1 of 4: building the guests");
-    guests::build_guests(profile.guests())?;
+    guests::build_for_host(profile.guests())?;
     let embedded = precompile(profile, foreign)?;
     let name = profile.name();
     say(&format!(
@@ -168,11 +112,31 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
     })
 }
 
-/// Builds the guests in Rust and the host, and at the same time the control plane of the tests.
+/// Builds the host and the guests that it embeds, and at the same time the control plane.
 pub fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
+    side_by_side(|| all(profile), Assets::find_or_build)
+}
+
+/// Builds all that tests and benchmarks need in Rust and Go: the host, all guests, the control plane and
+/// kube-controller-manager.
+pub fn all_for_tests(profile: Profile) -> Result<(Built, Assets)> {
+    side_by_side(|| all_guests_too(profile), Assets::find_or_build_with_kcm)
+}
+
+/// Builds the host and all guests in Rust.
+pub fn all_guests_too(profile: Profile) -> Result<Built> {
+    let built = all(profile)?;
+    guests::build_others(profile.guests())?;
+    Ok(built)
+}
+
+fn side_by_side(
+    rust: impl FnOnce() -> Result<Built>,
+    go: fn() -> Result<Assets>,
+) -> Result<(Built, Assets)> {
     std::thread::scope(|scope| {
-        let control_plane = scope.spawn(Assets::find_or_build);
-        let built = all(profile)?;
+        let control_plane = scope.spawn(go);
+        let built = rust()?;
         if !control_plane.is_finished() {
             say("waiting for the build of the control plane");
         }

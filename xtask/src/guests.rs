@@ -1,6 +1,10 @@
 //! Builds the guests: the workspace's crates of type `cdylib`, one of them also for the target of a stock toolchain, and
 //! [`projects`] in other languages.
+//!
+//! The guests that are embedded in the host and those of the demo are built in one run of cargo, the other ones in another: each
+//! run always has the same features, and the demo doesn't wait for what only tests need.
 
+pub mod names;
 pub mod projects;
 
 use std::path::PathBuf;
@@ -101,11 +105,11 @@ pub enum Language {
 /// Builds the guests in these languages, in all if none is named, and prints their sizes.
 pub fn build(languages: &[Language]) -> Result<()> {
     let wants = |language| languages.is_empty() || languages.contains(&language);
-    let mut built = if wants(Language::Rust) {
-        build_guests(Profile::Release)?
-    } else {
-        Vec::new()
-    };
+    let mut built = Vec::new();
+    if wants(Language::Rust) {
+        built.extend(build_for_host(Profile::Release)?);
+        built.extend(build_others(Profile::Release)?);
+    }
     if wants(Language::Stock) {
         built.extend(build_stock()?);
     }
@@ -130,10 +134,19 @@ pub fn build(languages: &[Language]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the guests in Rust in one run of cargo, so that shared dependencies are compiled once.
-pub fn build_guests(profile: Profile) -> Result<Vec<Built>> {
+/// Builds the guests that are embedded in the host, and those of the demo.
+pub fn build_for_host(profile: Profile) -> Result<Vec<Built>> {
+    build_packages(profile, &guest_packages(names::is_for_host)?)
+}
+
+/// Builds the other guests in Rust: examples, and those of tests and benchmarks.
+pub fn build_others(profile: Profile) -> Result<Vec<Built>> {
+    build_packages(profile, &guest_packages(|name| !names::is_for_host(name))?)
+}
+
+/// Builds guests in one run of cargo, so that shared dependencies are compiled once.
+fn build_packages(profile: Profile, packages: &[String]) -> Result<Vec<Built>> {
     let toolchain = prepare_toolchain(TARGET)?;
-    let packages = guest_packages()?;
     say(&format!("building {}", packages.join(", ")));
     let mut cargo = toolchain.cargo();
     cargo
@@ -155,7 +168,7 @@ pub fn build_guests(profile: Profile) -> Result<Vec<Built>> {
             .join(TARGET)
             .join(profile.name())
             .join(module);
-        let built = profile.component(package.strip_prefix("flyball-").unwrap_or(package));
+        let built = profile.component(component_name(package));
         if !is_fresh(&built.path, &[&core]) {
             let module =
                 std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
@@ -203,8 +216,13 @@ pub fn build_stock() -> Result<Option<Built>> {
     Ok(Some(built))
 }
 
-/// The packages of the workspace that are guests: those with a library of type `cdylib`.
-fn guest_packages() -> Result<Vec<String>> {
+/// The name of a package's component.
+fn component_name(package: &str) -> &str {
+    package.strip_prefix("flyball-").unwrap_or(package)
+}
+
+/// The packages of the workspace that are guests, with a library of type `cdylib`, and whose name as a component is wanted.
+fn guest_packages(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let metadata = output(command("cargo").args(["metadata", "--format-version=1", "--no-deps"]));
     let metadata: Value = serde_json::from_str(&metadata.context("`cargo metadata` failed")?)?;
     let is_guest = |package: &&Value| {
@@ -224,7 +242,8 @@ fn guest_packages() -> Result<Vec<String>> {
     let names = packages
         .iter()
         .filter(is_guest)
-        .filter_map(|package| package["name"].as_str());
+        .filter_map(|package| package["name"].as_str())
+        .filter(|package| is_wanted(component_name(package)));
     let names: Vec<String> = names.map(str::to_owned).collect();
     ensure!(!names.is_empty(), "the workspace has no guests");
     Ok(names)

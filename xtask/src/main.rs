@@ -83,7 +83,7 @@ fn main() -> ExitCode {
                 true => build::Profile::HeapProfiles,
                 false => build::Profile::Release,
             };
-            build::all(profile).map(|built| println!("{}", built.host.display()))
+            build::all_guests_too(profile).map(|built| println!("{}", built.host.display()))
         }
         Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
         Command::Templates(arguments) => docs::templates::preprocess(&arguments),

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
-    let (built, _) = build::all_and_control_plane(build::Profile::Release)?;
+    let (built, _) = build::all_for_tests(build::Profile::Release)?;
     guests::build_stock()?;
     guests::projects::build_available(arguments.full)?;
     prepare_containers()?;

@@ -1,4 +1,4 @@
-// The parts of a Kubernetes control plane, of one release, built into one binary for tests.
+// The parts of a Kubernetes control plane, of one release, built into two binaries for tests.
 //
 // k8s.io/kubernetes names its staging modules by relative paths, which don't hold outside of its repository: each is
 // replaced here by the version published with that release. To move to another release, change the versions of
@@ -8,6 +8,8 @@ module flyball.invalid/controlplane
 go 1.26.0
 
 godebug default=go1.26
+
+tool k8s.io/kubernetes/cmd/kube-controller-manager
 
 require (
 	go.etcd.io/etcd/server/v3 v3.6.8

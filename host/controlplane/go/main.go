@@ -1,5 +1,5 @@
-// Controlplane is etcd, kube-apiserver, kube-scheduler and kube-controller-manager in one binary, so that shared packages
-// are compiled, linked and stored only once.
+// Controlplane is etcd, kube-apiserver and kube-scheduler in one binary, so that shared packages are linked and stored only
+// once. kube-controller-manager is a binary of its own, which go.mod names as a tool: few runs need it.
 //
 // It runs the part that matches its own name, or else its first argument:
 //
@@ -19,7 +19,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
@@ -33,7 +32,6 @@ var parts = []part{
 	{"etcd", func() int { etcdmain.Main(os.Args); return 0 }},
 	{"kube-apiserver", func() int { return cli.Run(apiserver.NewAPIServerCommand()) }},
 	{"kube-scheduler", func() int { return cli.Run(scheduler.NewSchedulerCommand()) }},
-	{"kube-controller-manager", func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) }},
 }
 
 func main() {

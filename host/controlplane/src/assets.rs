@@ -1,8 +1,9 @@
-//! The binaries of a control plane: those in the folder `KUBEBUILDER_ASSETS`, or else a binary that
-//! is built from `go/` in this crate.
+//! The binaries of a control plane: those in the folder `KUBEBUILDER_ASSETS`, or else binaries that
+//! are built from `go/` in this crate: one of etcd, kube-apiserver and kube-scheduler, and, where it is
+//! needed, one of kube-controller-manager.
 //!
-//! The first build takes minutes. The binary is kept in the workspace's target folder, with a digest
-//! of its sources.
+//! The first build takes minutes. The binaries are kept in the workspace's target folder, with a digest
+//! of their sources.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,7 +28,16 @@ pub struct Assets {
     etcd: Program,
     apiserver: Program,
     scheduler: Option<Program>,
-    kcm: Option<Program>,
+    kcm: Kcm,
+}
+
+/// kube-controller-manager.
+#[derive(Clone, Debug)]
+enum Kcm {
+    Missing,
+    Found(Program),
+    /// It is built when it is first started.
+    Buildable,
 }
 
 /// A binary, or one part of a binary with several parts.
@@ -55,6 +65,15 @@ impl Assets {
         }
     }
 
+    /// Like [`Assets::find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first started.
+    pub fn find_or_build_with_kcm() -> anyhow::Result<Self> {
+        let assets = Self::find_or_build()?;
+        if matches!(assets.kcm, Kcm::Buildable) {
+            KUBE_CONTROLLER_MANAGER.build()?;
+        }
+        Ok(assets)
+    }
+
     /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or in the
     /// folders of `PATH`. Builds nothing.
     pub fn installed(folder: Option<&Path>) -> anyhow::Result<Self> {
@@ -72,7 +91,7 @@ impl Assets {
             etcd: need("etcd")?,
             apiserver: need("kube-apiserver")?,
             scheduler: find("kube-scheduler"),
-            kcm: find("kube-controller-manager"),
+            kcm: Kcm::found(find("kube-controller-manager")),
         })
     }
 
@@ -88,7 +107,7 @@ impl Assets {
             etcd: need("etcd")?,
             apiserver: need("kube-apiserver")?,
             scheduler: find("kube-scheduler").or_else(|| in_path("kube-scheduler")),
-            kcm: find("kube-controller-manager"),
+            kcm: Kcm::found(find("kube-controller-manager")),
         })
     }
 
@@ -97,10 +116,10 @@ impl Assets {
         self.scheduler.is_some()
     }
 
-    /// Whether kube-controller-manager is available. A test that needs it is otherwise skipped: see
+    /// Whether kube-controller-manager is available, or can be built. A test that needs it is otherwise skipped: see
     /// [`skip`](crate::skip).
     pub fn has_kcm(&self) -> bool {
-        self.kcm.is_some()
+        !matches!(self.kcm, Kcm::Missing)
     }
 
     /// Returns the command that starts etcd, without its flags.
@@ -114,11 +133,18 @@ impl Assets {
     }
 
     pub(crate) fn scheduler(&self) -> anyhow::Result<Command> {
-        command_of(self.scheduler.as_ref(), "kube-scheduler")
+        let scheduler = self.scheduler.as_ref();
+        let scheduler = scheduler.with_context(|| missing("kube-scheduler"))?;
+        Ok(scheduler.command())
     }
 
+    /// Returns the command that starts kube-controller-manager. Builds it if need be, which blocks.
     pub(crate) fn kcm(&self) -> anyhow::Result<Command> {
-        command_of(self.kcm.as_ref(), "kube-controller-manager")
+        match &self.kcm {
+            Kcm::Missing => bail!(missing("kube-controller-manager")),
+            Kcm::Found(program) => Ok(program.command()),
+            Kcm::Buildable => Ok(Command::new(KUBE_CONTROLLER_MANAGER.build()?)),
+        }
     }
 
     fn in_one_binary(path: &Path) -> Self {
@@ -130,7 +156,7 @@ impl Assets {
             etcd: part("etcd"),
             apiserver: part("kube-apiserver"),
             scheduler: Some(part("kube-scheduler")),
-            kcm: Some(part("kube-controller-manager")),
+            kcm: Kcm::Buildable,
         }
     }
 }
@@ -156,10 +182,17 @@ impl Program {
     }
 }
 
-fn command_of(program: Option<&Program>, name: &str) -> anyhow::Result<Command> {
-    program.map(Program::command).with_context(|| {
-        format!("can't start {name}: it is not in the folder that {FOLDER_VARIABLE} names; add it, or unset the variable to build it")
-    })
+impl Kcm {
+    fn found(program: Option<Program>) -> Self {
+        program.map_or(Self::Missing, Self::Found)
+    }
+}
+
+/// The error for a part that is not in the named folder.
+fn missing(name: &str) -> String {
+    format!(
+        "can't start {name}: it is not in the folder that {FOLDER_VARIABLE} names; add it, or unset the variable to build it"
+    )
 }
 
 /// A binary that is built from a Go module of this crate.
@@ -179,13 +212,23 @@ pub(crate) struct GoBinary {
 const CONTROL_PLANE: GoBinary = GoBinary {
     folder: "go",
     name: "controlplane",
-    of: "etcd and Kubernetes",
+    of: "etcd, kube-apiserver and kube-scheduler",
     package: ".",
+    link: link_flags,
+};
+
+const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
+    folder: "go",
+    name: "kube-controller-manager",
+    of: "kube-controller-manager",
+    package: "k8s.io/kubernetes/cmd/kube-controller-manager",
     link: link_flags,
 };
 
 /// The compiler's flag for packages without debug information. The linker would strip it.
 const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
+/// `GOGC` of the compiler: with the default of 100, it spends a fifth of its time on collecting garbage.
+const COMPILER_GOGC: &str = "400";
 
 impl GoBinary {
     /// Like [`GoBinary::build`], for async code.
@@ -230,6 +273,7 @@ impl GoBinary {
         run(download, &format!("fetching the Go modules of {}", self.of))?;
         let mut build = go(sources);
         build
+            .env("GOGC", COMPILER_GOGC)
             .args([
                 "build",
                 "-mod=readonly",

@@ -219,7 +219,7 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
         Size::Quick => Profile::Release,
         Size::Whole => Profile::Production,
     };
-    let (built, _) = build::all_and_control_plane(profile)?;
+    let (built, _) = build::all_for_tests(profile)?;
     if all
         .iter()
         .any(|name| of_languages(name) && is_selected(name))

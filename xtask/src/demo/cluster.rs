@@ -11,7 +11,8 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
-use xtask::build::{Built, Guest};
+use xtask::build::Built;
+use xtask::guests::names::Guest;
 
 use super::host::Host;
 use super::since;

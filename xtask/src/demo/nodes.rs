@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flyball_controlplane::ControlPlane;
-use xtask::build::{Built, Guest};
+use xtask::build::Built;
+use xtask::guests::names::Guest;
 
 use super::host::Host;
 use super::story::Kubelet;

@@ -38,10 +38,9 @@ pub(super) async fn play(
             async |client| nodes_and_namespace(client, nodes).await,
         )
         .await?;
-    // The following steps fill the minute.
     stage
         .begin(
-            "A CronJob backup is created, which is due each minute",
+            "A CronJob backup is created, which is due every 5 seconds",
             "demo/backup",
             async |client| create(client, cron_job()).await,
         )
@@ -50,7 +49,7 @@ pub(super) async fn play(
     workloads(&mut stage, nodes).await?;
     outage(&mut stage, nodes, kubelet).await?;
     stage
-        .finish("The CronJob's minute has come", first_job)
+        .finish("The CronJob's first time has come", first_job)
         .await?;
     stage
         .step(
@@ -339,7 +338,7 @@ fn cron_job() -> Value {
         "kind": "CronJob",
         "metadata": {"name": "backup"},
         "spec": {
-            "schedule": "* * * * *",
+            "schedule": "@every 5s",
             "jobTemplate": {"spec": {"template": template}},
         },
     })
@@ -362,6 +361,7 @@ fn pod_template(app: &str, image: &str) -> Value {
         "metadata": {"labels": {"app": app}},
         "spec": {
             "containers": [{"name": app, "image": image}],
+            "terminationGracePeriodSeconds": 1,
             "tolerations": tolerations,
         },
     })
