@@ -85,12 +85,15 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
         }
         None => Toolchain::Installed,
     };
-    say("step 1 of 4: building the guests");
-    guests::build_for_host(profile.guests())?;
-    let embedded = precompile(profile, foreign)?;
+    say("step 1 of 3: building the guests, and at the same time what compiles them");
+    let (compiler, _) = side_by_side(
+        || build_compiler(foreign),
+        || guests::build_for_host(profile.guests()),
+    )?;
+    let embedded = precompile(&compiler, profile, foreign)?;
     let name = profile.name();
     say(&format!(
-        "step 4 of 4: building the host with the profile {name}"
+        "step 3 of 3: building the host with the profile {name}"
     ));
     let mut cargo = build_binary(toolchain, "flyball", profile);
     if profile == Profile::HeapProfiles {
@@ -114,13 +117,15 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
 
 /// Builds the host and the guests that it embeds, and at the same time the control plane.
 pub fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
-    side_by_side(|| all(profile), Assets::find_or_build)
+    let (assets, built) = side_by_side(Assets::find_or_build, || all(profile))?;
+    Ok((built, assets))
 }
 
 /// Builds all that tests and benchmarks need in Rust and Go: the host, all guests, the control plane and
 /// kube-controller-manager.
 pub fn all_for_tests(profile: Profile) -> Result<(Built, Assets)> {
-    side_by_side(|| all_guests_too(profile), Assets::find_or_build_with_kcm)
+    let (assets, built) = side_by_side(Assets::find_or_build_with_kcm, || all_guests_too(profile))?;
+    Ok((built, assets))
 }
 
 /// Builds the host and all guests in Rust.
@@ -130,33 +135,32 @@ pub fn all_guests_too(profile: Profile) -> Result<Built> {
     Ok(built)
 }
 
-fn side_by_side(
-    rust: impl FnOnce() -> Result<Built>,
-    go: fn() -> Result<Assets>,
-) -> Result<(Built, Assets)> {
+/// Runs two builds in two threads. Returns their results, or the error of the first if both fail.
+fn side_by_side<A: Send, B>(
+    first: impl FnOnce() -> Result<A> + Send,
+    second: impl FnOnce() -> Result<B>,
+) -> Result<(A, B)> {
     std::thread::scope(|scope| {
-        let control_plane = scope.spawn(go);
-        let built = rust()?;
-        if !control_plane.is_finished() {
-            say("waiting for the build of the control plane");
-        }
-        let assets = control_plane
-            .join()
-            .map_err(|_| anyhow!("can't build the control plane: its build panicked"))??;
-        Ok((built, assets))
+        let first = scope.spawn(first);
+        let second = second();
+        let first = first.join().map_err(|_| anyhow!("a build panicked"))?;
+        Ok((first?, second?))
     })
 }
 
-/// Compiles the built-in guests for all machines of an architecture, which is this machine's if no other is given, and
-/// compresses their code. Returns the folder that the host's build reads.
-fn precompile(profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf> {
-    say("step 2 of 4: building the compiler of the guests");
+/// Builds the program that compiles guests, and returns its path.
+fn build_compiler(foreign: Option<Architecture>) -> Result<PathBuf> {
     let mut cargo = build_binary(Toolchain::Installed, "precompile", Profile::Release);
     if foreign.is_some() {
         cargo.args(["--features", "flyball-plugin/other-architectures"]);
     }
     run(&mut cargo)?;
-    let compiler = workspace().join("target/release/precompile");
+    Ok(workspace().join("target/release/precompile"))
+}
+
+/// Compiles the built-in guests for all machines of an architecture, which is this machine's if no other is given, and
+/// compresses their code. Returns the folder that the host's build reads.
+fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf> {
     let architecture = foreign.map_or(std::env::consts::ARCH, Architecture::name);
     let components = profile.guests().components();
     let codes = profile
@@ -170,26 +174,26 @@ fn precompile(profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf
         .with_context(|| format!("can't create {}", packed.display()))?;
     let code = |name: &str| codes.join(format!("{name}.cwasm"));
     let is_stale =
-        |name: &&&str| !is_fresh(&code(name), &[&component(&components, name), &compiler]);
+        |name: &&&str| !is_fresh(&code(name), &[&component(&components, name), compiler]);
     let stale: Vec<PathBuf> = BUILT_INS
         .iter()
         .filter(is_stale)
         .map(|name| component(&components, name))
         .collect();
     say(&format!(
-        "step 3 of 4: compiling the guests for {architecture}"
+        "step 2 of 3: compiling the guests for {architecture}"
     ));
     if !stale.is_empty() {
-        let mut compile = command(&compiler);
+        let mut compile = command(compiler);
         compile.args(["compile", architecture]).arg(&codes);
         run(compile.args(stale))?;
     }
     let mut sources: Vec<PathBuf> = BUILT_INS.iter().map(|name| code(name)).collect();
-    sources.push(compiler.clone());
+    sources.push(compiler.to_owned());
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let index = packed.join("index");
     if !is_fresh(&index, &sources) || !lists_all(&index) {
-        let mut pack = command(&compiler);
+        let mut pack = command(compiler);
         pack.args(["pack", level]).arg(&codes).arg(&packed);
         let of_built_ins = BUILT_INS.iter().map(|name| component(&components, name));
         run(pack.args(of_built_ins))?;

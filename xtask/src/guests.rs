@@ -161,6 +161,8 @@ fn build_packages(profile: Profile, packages: &[String]) -> Result<Vec<Built>> {
         .arg(guests_folder());
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", STACK);
+    // Another run of cargo may show its progress on the same terminal.
+    cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
     run(&mut cargo)?;
     let make = |package: &String| {
         let module = format!("{}.wasm", package.replace('-', "_"));
