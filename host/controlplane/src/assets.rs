@@ -229,6 +229,9 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
 const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
 /// `GOGC` of the compiler: with the default of 100, it spends a fifth of its time on collecting garbage.
 const COMPILER_GOGC: &str = "400";
+/// On so many cores, packages that are compiled at the same time keep all busy. Each process then has one thread, which takes 6 %
+/// less time.
+const FEW_CORES: usize = 4;
 
 impl GoBinary {
     /// Like [`GoBinary::build`], for async code.
@@ -271,11 +274,16 @@ impl GoBinary {
         let mut download = go(sources);
         download.args(["mod", "download"]);
         run(download, &format!("fetching the Go modules of {}", self.of))?;
+        let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut build = go(sources);
+        if cores <= FEW_CORES {
+            build.env("GOMAXPROCS", "1");
+        }
         build
             .env("GOGC", COMPILER_GOGC)
+            .args(["build", "-p"])
+            .arg(cores.to_string())
             .args([
-                "build",
                 "-mod=readonly",
                 "-trimpath",
                 "-buildvcs=false",
