@@ -229,8 +229,8 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
 const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
 /// `GOGC` of the compiler: with the default of 100, it spends a fifth of its time on collecting garbage.
 const COMPILER_GOGC: &str = "400";
-/// On so many cores, packages that are compiled at the same time keep all busy. Each process then has one thread, which takes 6 %
-/// less time.
+/// On at most so many cores, packages that are compiled at the same time keep all of them busy. One thread for each process of the
+/// compiler then takes 6 % less CPU time.
 const FEW_CORES: usize = 4;
 
 impl GoBinary {
