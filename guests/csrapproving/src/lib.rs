@@ -2,9 +2,13 @@
 //!
 //! [`recognize`] finds the requests of kubelets. Such a request is approved if its user may create the subresource
 //! `selfnodeclient` or `nodeclient` of CertificateSigningRequests. The controller creates a SubjectAccessReview to find out.
+//! Nodes that join a cluster share the user of a bootstrap token, so a permission is reused for [`REUSE`]. The API server
+//! itself learns of changed roles by a watch, so a permission that is withdrawn never ends at once.
 
 pub mod recognize;
 pub mod views;
+
+use std::time::Duration;
 
 use flyball_pkcs10::Requested;
 use flyball_sdk::describe::{Queue, queue};
@@ -16,6 +20,8 @@ use views::Csr;
 const REVIEW: &str = "authorization.k8s.io/v1/SubjectAccessReview";
 /// The backoff after the first failure.
 const BASE_DELAY_MS: u32 = 200;
+/// How long a permission is reused after a review. A missing one is never remembered.
+pub const REUSE: Duration = Duration::from_secs(1);
 
 /// The controller. Keys name CertificateSigningRequests.
 pub struct Approver;
@@ -78,24 +84,39 @@ impl Controller for Approver {
     }
 }
 
-/// Whether RBAC permits the user of a request to get what was recognized.
+/// Whether the user of a request may get what was recognized.
 fn is_permitted(host: &Host, csr: &Csr, recognized: &Recognized) -> Result<bool, Error> {
+    let spec = json!({
+        "user": csr.username,
+        "uid": csr.uid,
+        "groups": csr.groups,
+        "extra": csr.extra,
+        "resourceAttributes": {
+            "group": "certificates.k8s.io",
+            "version": "*",
+            "resource": "certificatesigningrequests",
+            "subresource": recognized.subresource,
+            "verb": "create",
+        },
+    });
+    let key = spec.to_string();
+    if host.memo().get::<bool>(&key).is_some() {
+        return Ok(true);
+    }
+    let is_permitted = review(host, &spec)?;
+    if is_permitted {
+        // If the memo is full, the next request is reviewed, too.
+        let _ = host.memo().put(&key, &true, "", REUSE);
+    }
+    Ok(is_permitted)
+}
+
+/// Creates a SubjectAccessReview, and returns whether it is allowed.
+fn review(host: &Host, spec: &Value) -> Result<bool, Error> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {
-            "user": csr.username,
-            "uid": csr.uid,
-            "groups": csr.groups,
-            "extra": csr.extra,
-            "resourceAttributes": {
-                "group": "certificates.k8s.io",
-                "version": "*",
-                "resource": "certificatesigningrequests",
-                "subresource": recognized.subresource,
-                "verb": "create",
-            },
-        },
+        "spec": spec,
     });
     let write = Write::create(REVIEW, "", &review).returning(&["status.allowed"]);
     let answer: Value = host.write(write)?.parse()?;

@@ -1,6 +1,8 @@
 //! Native tests of the whole controller.
 
-use flyball_csrapproving::Approver;
+use std::time::Duration;
+
+use flyball_csrapproving::{Approver, REUSE};
 use flyball_sdk::base64;
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, permissions, refusal, set_at};
@@ -62,6 +64,49 @@ fn a_permitted_request_is_approved() {
              "message": "Auto approving kubelet client certificate after SubjectAccessReview."}]}})
     );
     assert!(cluster.live_reads().is_empty() && cluster.events().is_empty());
+}
+
+#[test]
+fn a_permission_is_reused_for_a_second_by_the_same_user() {
+    let (allowed, denied) = (
+        json!({"status": {"allowed": true}}),
+        json!({"status": {"allowed": false}}),
+    );
+    let named = |name: &str, csr: Value| with(csr, "/metadata/name", name);
+    let cluster = Cluster::with([
+        named("a", csr(NODE, "jane")),
+        named("b", csr(NODE, "jane")),
+        named("c", csr(NODE, "john")),
+        named("d", with(csr(NODE, "jane"), "/spec/groups", json!([]))),
+        named("e", csr(NODE, "jane")),
+    ]);
+    let reconcile = |name: &str| cluster.reconcile::<Approver>(name);
+    cluster.answer(REVIEW, allowed);
+    reconcile("a").unwrap();
+    cluster.advance(REUSE - Duration::from_millis(1));
+    reconcile("b").unwrap();
+    let approved = |name: &str| APPROVE.replace(" a", &format!(" {name}"));
+    assert_eq!(cluster.written(), [ASK, &approved("a"), &approved("b")]);
+    // Other users have to be permitted themselves, and so has the same one with other groups.
+    for name in ["c", "d"] {
+        cluster.answer(REVIEW, denied.clone());
+        reconcile(name).unwrap_err();
+        assert_eq!(cluster.written(), [ASK]);
+    }
+    cluster.advance(Duration::from_millis(1));
+    cluster.answer(REVIEW, denied);
+    reconcile("e").unwrap_err();
+    assert_eq!(cluster.written(), [ASK]);
+}
+
+#[test]
+fn a_missing_permission_is_not_remembered() {
+    let cluster = Cluster::with([csr(NODE, "jane")]);
+    cluster.answer(REVIEW, json!({"status": {"allowed": false}}));
+    reconcile(&cluster).unwrap_err();
+    cluster.answer(REVIEW, json!({"status": {"allowed": true}}));
+    reconcile(&cluster).unwrap();
+    assert_eq!(cluster.written(), [ASK, ASK, APPROVE]);
 }
 
 #[test]
@@ -173,9 +218,8 @@ fn failures_are_retried() {
     );
     assert!(!reconcile(&conflict).unwrap_err().is_terminal());
     conflict.written();
-    conflict.answer(REVIEW, json!({"status": {"allowed": true}}));
     assert_eq!(reconcile(&conflict).unwrap(), Outcome::Done);
-    assert_eq!(conflict.written(), [ASK, APPROVE]);
+    assert_eq!(conflict.written(), [APPROVE]);
 }
 
 #[test]
