@@ -21,13 +21,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     (
         "RUST_SDK",
         "../..",
-        &[
-            "Cargo.toml",
-            "guests/sdk",
-            "guests/sdk-kube",
-            "host/types",
-            "wit",
-        ],
+        &["Cargo.toml", "guests/sdk", "guests/sdk-kube", "host/types"],
     ),
     ("TYPESCRIPT_TEMPLATE", "templates/typescript", &["."]),
     ("JAVASCRIPT_TEMPLATE", "templates/javascript", &["."]),

@@ -23,15 +23,8 @@ use bindings::flyball::controller as wit;
     clippy::all,
     reason = "generated from wit/"
 )]
-pub mod bindings {
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "controller",
-        pub_export_macro: true,
-        export_macro_name: "export_controller",
-        default_bindings_module: "flyball_sdk::wasm::bindings",
-    });
-}
+#[rustfmt::skip]
+pub mod bindings;
 
 /// Implements the WIT exports for a controller.
 pub struct Exported<C>(std::marker::PhantomData<C>);
