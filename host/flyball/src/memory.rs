@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The first of the shorter intervals during the start, when most of the program is read only once. Each is twice the one
 /// before.
-const FIRST_INTERVAL: Duration = Duration::from_millis(50);
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The least size in bytes of a block that gets pages of its own, which are given back as soon as it is freed.
 const OWN_PAGES: i32 = 2 << 20;

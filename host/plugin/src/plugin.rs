@@ -155,9 +155,14 @@ impl Plugin {
     /// Drops instances that have been idle for `max_idle`, and returns how many. Zero drops all idle instances.
     ///
     /// If no instance is left and the code has not run for `max_idle`, also unloads the plugin's code if it is mapped from
-    /// the cache; the next call maps it again. Meant to be called periodically.
+    /// the cache; the next call maps it again. Meant to be called periodically while the code is [`loaded`](Self::loaded).
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
         self.pool.trim_idle(max_idle)
+    }
+
+    /// Returns as soon as the code is loaded, which it is at first. To be awaited by one task.
+    pub async fn loaded(&self) {
+        self.pool.loaded().await;
     }
 
     /// The bytes that the host may hold for the plugin's calls.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout_at;
 
 use crate::bindings::ControllerPre;
@@ -39,6 +39,8 @@ pub(crate) struct Pool {
     code: Arc<Code>,
     /// The code, linked with the host's functions; none while it is unloaded.
     linked: Mutex<Option<Arc<ControllerPre<State>>>>,
+    /// Notified when unloaded code is loaded.
+    loaded: Notify,
     limits: Arc<Limits>,
     /// Instance slots that each instance occupies.
     slots_per_instance: u32,
@@ -124,6 +126,7 @@ impl Pool {
             shared,
             code,
             linked: Mutex::new(Some(linked)),
+            loaded: Notify::new(),
             limits: Arc::new(limits),
             slots_per_instance,
             permits,
@@ -316,13 +319,22 @@ impl Pool {
         if let Some(linked) = &*linked {
             return Ok(linked.clone());
         }
-        Ok(linked.insert(link(&self.shared, &self.code)?).clone())
+        let loaded = linked.insert(link(&self.shared, &self.code)?).clone();
+        self.loaded.notify_one();
+        Ok(loaded)
     }
 
     /// Unloads the code if it can be loaded again and has not run for `max_idle`.
     fn unload(&self, max_idle: Duration) {
         if self.last_used.lock().elapsed() >= max_idle && self.code.unload() {
             *self.linked.lock() = None;
+        }
+    }
+
+    /// See [`crate::Plugin::loaded`].
+    pub(crate) async fn loaded(&self) {
+        while self.linked.lock().is_none() {
+            self.loaded.notified().await;
         }
     }
 
