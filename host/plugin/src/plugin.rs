@@ -160,7 +160,7 @@ impl Plugin {
         self.pool.trim_idle(max_idle)
     }
 
-    /// Returns as soon as the code is loaded, which it is at first. To be awaited by one task.
+    /// Returns as soon as the code is loaded, which it is at first, or an instance exists. To be awaited by one task.
     pub async fn loaded(&self) {
         self.pool.loaded().await;
     }

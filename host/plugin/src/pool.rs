@@ -39,7 +39,7 @@ pub(crate) struct Pool {
     code: Arc<Code>,
     /// The code, linked with the host's functions; none while it is unloaded.
     linked: Mutex<Option<Arc<ControllerPre<State>>>>,
-    /// Notified when unloaded code is loaded.
+    /// Notified when an instance is created, for which unloaded code is loaded.
     loaded: Notify,
     limits: Arc<Limits>,
     /// Instance slots that each instance occupies.
@@ -238,7 +238,9 @@ impl Pool {
                         })?;
                         let (limits, tally, share) =
                             (self.limits.clone(), self.tally.clone(), self.share.clone());
-                        Instance::new(linked, limits, tally, share, slots)
+                        let created = Instance::new(linked, limits, tally, share, slots);
+                        self.loaded.notify_one();
+                        created
                     }
                     Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
                     Err(_) => {
@@ -319,9 +321,7 @@ impl Pool {
         if let Some(linked) = &*linked {
             return Ok(linked.clone());
         }
-        let loaded = linked.insert(link(&self.shared, &self.code)?).clone();
-        self.loaded.notify_one();
-        Ok(loaded)
+        Ok(linked.insert(link(&self.shared, &self.code)?).clone())
     }
 
     /// Unloads the code if it can be loaded again and has not run for `max_idle`.
@@ -333,7 +333,8 @@ impl Pool {
 
     /// See [`crate::Plugin::loaded`].
     pub(crate) async fn loaded(&self) {
-        while self.linked.lock().is_none() {
+        // A call that begins while the code is unloaded may still create an instance of it.
+        while self.linked.lock().is_none() && self.tally.live.load(Relaxed) == 0 {
             self.loaded.notified().await;
         }
     }
