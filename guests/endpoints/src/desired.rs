@@ -3,46 +3,93 @@
 use std::collections::BTreeMap;
 
 use flyball_services::ip::{Family, is_v6};
-use flyball_services::pod::Pod;
+use flyball_services::pod::{self, Pod};
 use flyball_services::ports::{Port, PortFinder};
 use flyball_services::service::Service;
 use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
 
-/// Computes the subsets in canonical form. Pods that terminate are left out, unless pods are published before they are
-/// ready. So are pods without a port, unless the Service is headless and has none, and pods without an address of the
-/// family.
-pub fn subsets(service: &Service, pods: Vec<Pod>, ports: &PortFinder) -> Vec<Subset> {
-    let belongs =
-        |pod: &Pod| pod.is_addressable() && (service.publish_not_ready || !pod.is_terminating());
-    let needs_port = !(service.ports.is_empty() && service.is_headless());
-    let mut by_ports: BTreeMap<Vec<SubsetPort>, Subset> = BTreeMap::new();
-    // A Service may have thousands of pods: each is dropped once its address is known.
-    for pod in pods.into_iter().filter(belongs) {
-        let ports: Vec<SubsetPort> = ports.of_pod(&pod.name).iter().map(subset_port).collect();
-        if ports.is_empty() && needs_port {
-            continue;
-        }
-        let Some(address) = address(service, &pod) else {
-            continue;
-        };
-        let subset = by_ports.entry(ports).or_default();
-        if service.publish_not_ready || pod.is_ready() {
-            subset.addresses.push(address);
-        } else {
-            subset.not_ready_addresses.push(address);
-        }
-    }
-    let with_ports = |(ports, subset)| Subset { ports, ..subset };
-    repack(by_ports.into_iter().map(with_ports).collect())
+/// The addresses of a Service's pods. A Service may have thousands of pods: of each, no more is kept than its address.
+pub struct Addresses<'a> {
+    service: &'a Service,
+    ports: &'a PortFinder<'a>,
+    /// The groups of pods that have the same ports.
+    groups: Vec<Subset>,
+    by_ports: BTreeMap<Vec<SubsetPort>, usize>,
+    /// The group of all pods, if the Service names no port.
+    only: Option<usize>,
 }
 
-fn address(service: &Service, pod: &Pod) -> Option<Address> {
-    let ip = pod.addresses(family(service, pod)).next()?;
+impl<'a> Addresses<'a> {
+    pub fn of(service: &'a Service, ports: &'a PortFinder<'a>) -> Self {
+        Self {
+            service,
+            ports,
+            groups: Vec::new(),
+            by_ports: BTreeMap::new(),
+            only: None,
+        }
+    }
+
+    /// Adds the address of a pod. Pods that terminate are left out, unless pods are published before they are ready. So are
+    /// pods without a port, unless the Service is headless and has none, and pods without an address of the family.
+    pub fn add(&mut self, pod: Pod) {
+        let Service {
+            publish_not_ready, ..
+        } = *self.service;
+        if !pod.is_addressable() || (pod.is_terminating() && !publish_not_ready) {
+            return;
+        }
+        let group = self.group(&pod);
+        let needs_port = !(self.service.ports.is_empty() && self.service.is_headless());
+        if self.groups[group].ports.is_empty() && needs_port {
+            return;
+        }
+        let is_ready = publish_not_ready || pod.is_ready();
+        let subset = &mut self.groups[group];
+        let list = match is_ready {
+            true => &mut subset.addresses,
+            false => &mut subset.not_ready_addresses,
+        };
+        list.extend(address(self.service, pod));
+    }
+
+    /// The group of the pods that have the same ports as this one.
+    fn group(&mut self, pod: &Pod) -> usize {
+        if let Some(only) = self.only {
+            return only;
+        }
+        let ports: Vec<SubsetPort> = (self.ports.of_pod(&pod.name).iter())
+            .map(subset_port)
+            .collect();
+        let groups = &mut self.groups;
+        let group = *self.by_ports.entry(ports).or_insert_with_key(|ports| {
+            groups.push(Subset {
+                ports: ports.clone(),
+                ..Subset::default()
+            });
+            groups.len() - 1
+        });
+        if self.ports.is_uniform() {
+            self.only = Some(group);
+        }
+        group
+    }
+
+    /// The subsets in canonical form.
+    pub fn into_subsets(mut self) -> Vec<Subset> {
+        self.groups.retain(|group| !group.is_empty());
+        repack(self.groups)
+    }
+}
+
+fn address(service: &Service, pod: Pod) -> Option<Address> {
+    let ip = pod.addresses(family(service, &pod)).next()?;
+    let hostname = pod.hostname_in(service).unwrap_or_default().to_owned();
     Some(Address {
         ip,
-        hostname: pod.hostname_in(service).unwrap_or_default().to_owned(),
-        node_name: (!pod.node.is_empty()).then(|| pod.node.clone()),
-        target_ref: Some(pod.target_ref(service)),
+        hostname,
+        node_name: (!pod.node.is_empty()).then_some(pod.node),
+        target_ref: Some(pod::target_ref(service, pod.name, pod.uid)),
     })
 }
 

@@ -23,8 +23,11 @@ use flyball_sdk::prelude::*;
 use flyball_services::pod;
 use flyball_services::ports::PortFinder;
 use flyball_services::service::Service;
+use flyball_services::settings;
 use flyball_services::subsets::Endpoints;
-use flyball_services::{settings, trigger};
+use flyball_services::trigger::Times;
+
+use desired::Addresses;
 
 /// The controller. Keys are Services, and the Endpoints of the same names.
 pub struct EndpointsController;
@@ -68,10 +71,14 @@ fn delete(host: &Host, key: &Key) -> Result<(), Error> {
 
 /// Brings the Endpoints of a Service up to date.
 fn sync(host: &Host, service: &Service) -> Result<(), Error> {
-    let pods = pod::of_service(host, service)?;
-    let changed_at = trigger::last_change(host, service, &pods);
     let ports = PortFinder::read(host, service)?;
-    let mut subsets = desired::subsets(service, pods, &ports);
+    let (mut addresses, mut times) = (Addresses::of(service, &ports), Times::of(service));
+    pod::each_of_service(host, service, |pod| {
+        times.add(&pod);
+        addresses.add(pod);
+    })?;
+    let changed_at = times.last_change(host, service);
+    let mut subsets = addresses.into_subsets();
     let is_truncated = truncate::truncate(&mut subsets);
     let current = host.get_key::<Endpoints>(&service.meta.key())?;
     let desired = object::Desired {

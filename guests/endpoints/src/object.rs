@@ -1,5 +1,7 @@
 //! The Endpoints that a Service should have, and the write that makes them so.
 
+use std::borrow::Cow;
+
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
 use flyball_services::service::Service;
@@ -86,10 +88,16 @@ impl Desired<'_> {
         };
         has_right_annotation
             && without_headless(&current.meta.labels) == without_headless(&self.labels())
-            && same(
-                &repack(current.subsets.clone()),
-                &repack(self.subsets.clone()),
-            )
+            && same(&repack(current.subsets.clone()), &self.canonical())
+    }
+
+    /// The subsets in canonical form, as they are computed. But when addresses were left out, those of two subsets may have
+    /// become the same.
+    fn canonical(&self) -> Cow<'_, [Subset]> {
+        match self.is_truncated && self.subsets.len() > 1 {
+            true => repack(self.subsets.clone()).into(),
+            false => (&*self.subsets).into(),
+        }
     }
 
     /// The labels: those of the Service, and those that the controller sets.

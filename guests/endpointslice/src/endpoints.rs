@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flyball_services::ip::Family;
-use flyball_services::pod::Pod;
+use flyball_services::pod::{self, Pod};
 use flyball_services::ports::{Port, PortFinder};
 use flyball_services::service::Service;
 use flyball_services::size::Size;
@@ -104,7 +104,7 @@ fn endpoint(service: &Service, pod: &Pod, zone: Option<&str>, family: Family) ->
             terminating: Some(terminating),
         },
         hostname: pod.hostname_in(service).map(str::to_owned),
-        target_ref: Some(pod.target_ref(service)),
+        target_ref: Some(pod::target_ref(service, pod.name.clone(), pod.uid.clone())),
         node_name: set(&pod.node),
         zone: zone.and_then(set),
         hints: None,

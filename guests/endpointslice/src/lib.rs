@@ -34,9 +34,10 @@ use flyball_services::ip::Family;
 use flyball_services::pod::{self, Pod};
 use flyball_services::ports::PortFinder;
 use flyball_services::service::Service;
+use flyball_services::settings;
 use flyball_services::size::Size;
 use flyball_services::slice::{self, Slice};
-use flyball_services::{settings, trigger};
+use flyball_services::trigger::Times;
 
 use endpoints::Desired;
 use hints::Hinter;
@@ -96,8 +97,12 @@ impl Controller for EndpointSliceController {
 fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     settings::check(host)?;
     let maximum = settings::maximum(host, describe::MAXIMUM)?;
-    let pods = pod::of_service(host, service)?;
-    let changed_at = trigger::last_change(host, service, &pods);
+    let (mut pods, mut times) = (Vec::new(), Times::of(service));
+    pod::each_of_service(host, service, |pod| {
+        times.add(&pod);
+        pods.push(pod);
+    })?;
+    let changed_at = times.last_change(host, service);
     let desired = desired(host, service, pods)?;
     let (slices, outdated) = slices(host, service)?;
     let mut hinter = Hinter::of(host, service);

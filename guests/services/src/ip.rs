@@ -1,5 +1,6 @@
 //! IP addresses as Kubernetes accepts and writes them.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The families of addresses, as in `spec.ipFamilies` of a Service and `addressType` of an EndpointSlice.
@@ -33,7 +34,8 @@ impl Family {
     }
 }
 
-/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4 address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
+/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4 address in
+/// IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
 pub fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let address: Ipv6Addr = text.parse().ok()?;
@@ -44,6 +46,19 @@ pub fn parse(text: &str) -> Option<IpAddr> {
         );
     }
     flyball_sdk::ipv4(text).map(IpAddr::V4)
+}
+
+/// The family and the canonical form of an address; `None` if the text is none.
+pub fn canonical(text: &str) -> Option<(Family, Cow<'_, str>)> {
+    let address = parse(text)?;
+    // Most texts are canonical already: those of IPv4 without leading zeros are.
+    let has_leading_zero = |number: &str| number.len() > 1 && number.starts_with('0');
+    let is_canonical = !text.contains(':') && !text.split('.').any(has_leading_zero);
+    let form = match is_canonical {
+        true => text.into(),
+        false => address.to_string().into(),
+    };
+    Some((Family::of(address), form))
 }
 
 /// Whether the text is an IPv6 address.
@@ -59,6 +74,7 @@ mod tests {
     fn addresses_are_written_in_canonical_form() {
         for (text, canonical) in [
             ("10.0.0.1", Some("10.0.0.1")),
+            ("0.0.0.0", Some("0.0.0.0")),
             ("010.00.000.001", Some("10.0.0.1")),
             ("fd00:0:0::1", Some("fd00::1")),
             ("FD00::00AB", Some("fd00::ab")),
@@ -71,8 +87,9 @@ mod tests {
             ("fd00::1%eth0", None),
             ("", None),
         ] {
-            let parsed = parse(text).map(|address| address.to_string());
-            assert_eq!(parsed.as_deref(), canonical, "{text}");
+            let form = super::canonical(text);
+            let form = form.as_ref().map(|(_, form)| form.as_ref());
+            assert_eq!(form, canonical, "{text}");
         }
     }
 

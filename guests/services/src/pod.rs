@@ -125,15 +125,33 @@ pub fn watch_terminating(delay: std::time::Duration) -> Watch {
         )
 }
 
-/// Lists the pods that a Service selects.
+/// Visits the pods that a Service selects, by name. There may be thousands: keep only what is needed of each.
 ///
 /// # Errors
 /// A pod is malformed.
-pub fn of_service(host: &Host, service: &Service) -> Result<Vec<Pod>, Error> {
+pub fn each_of_service(
+    host: &Host,
+    service: &Service,
+    mut visit: impl FnMut(Pod),
+) -> Result<(), Error> {
     host.list::<Pod>()
         .namespace(&service.meta.namespace)
         .labels(&service.selector_text())
-        .all()
+        .each(|pod| {
+            visit(pod);
+            Ok(())
+        })
+}
+
+/// The reference to a pod in its endpoints. It has neither version, as in kube-controller-manager.
+pub fn target_ref(service: &Service, name: String, uid: String) -> CoreObjectReference {
+    CoreObjectReference {
+        kind: "Pod".into(),
+        namespace: service.meta.namespace.clone(),
+        name,
+        uid,
+        ..CoreObjectReference::default()
+    }
 }
 
 impl Pod {
@@ -151,24 +169,12 @@ impl Pod {
         self.deleted.is_some()
     }
 
-    /// The reference in its endpoints. It has neither version, as in kube-controller-manager.
-    pub fn target_ref(&self, service: &Service) -> CoreObjectReference {
-        CoreObjectReference {
-            kind: "Pod".into(),
-            namespace: service.meta.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            ..CoreObjectReference::default()
-        }
-    }
-
     /// Its addresses of a family in canonical form, in its own order.
     pub fn addresses(&self, family: Family) -> impl Iterator<Item = String> {
-        self.ips
-            .iter()
-            .filter_map(|own| ip::parse(&own.ip))
-            .filter(move |address| Family::of(*address) == family)
-            .map(|address| address.to_string())
+        (self.ips.iter())
+            .filter_map(|own| ip::canonical(&own.ip))
+            .filter(move |(of, _)| *of == family)
+            .map(|(_, address)| address.into_owned())
     }
 
     /// The hostname that the Service's endpoint gets: the pod names the Service as its subdomain.

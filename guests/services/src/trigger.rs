@@ -12,45 +12,48 @@ use crate::service::Service;
 /// The annotation of Endpoints and EndpointSlices.
 pub const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The times at the last reconcile, as seconds.
+/// The times of a Service and its pods, as seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+pub struct Times {
     service: i64,
-    /// By the hash of a pod's name, in order.
+    /// By the hash of a pod's name. In order, once all are known.
     pods: Vec<(u64, u32)>,
 }
 
-/// Returns the time of the change; `None` if nothing changed that has a time. Remembers the times for the next reconcile.
-/// A Service that is not remembered is new: the time is that of its creation.
-pub fn last_change(host: &Host, service: &Service, pods: &[Pod]) -> Option<Time> {
-    let key = format!("trigger/{}", service.meta.key());
-    let entry = host.imports().memo_get(&key);
-    let now = Seen::now(service, pods);
-    let before = entry.as_ref().map(|(bytes, _)| Seen::decode(bytes));
-    if before.as_ref() != Some(&now) {
-        let version = entry.map_or(0, |(_, version)| version);
-        // If the memo is full, the next reconcile takes the Service for a new one, as after a restart.
-        let _ = host
-            .imports()
-            .memo_put(&key, version, &now.encode(), &service.meta.uid, 0);
-    }
-    match before {
-        None => service.meta.creation_timestamp,
-        Some(before) => now.earliest_change(&before).map(Time::of_seconds),
-    }
-}
-
-impl Seen {
-    fn now(service: &Service, pods: &[Pod]) -> Self {
-        let time = |pod: &Pod| {
-            let seconds = u32::try_from(pod.ready_since?.seconds).ok()?;
-            Some((hash(&pod.name), seconds))
-        };
-        let mut pods: Vec<_> = pods.iter().filter_map(time).collect();
-        pods.sort_unstable();
+impl Times {
+    /// The time of a Service, to which those of its pods are added.
+    pub fn of(service: &Service) -> Self {
         Self {
             service: (service.meta.creation_timestamp).map_or(0, |time| time.seconds),
-            pods,
+            pods: Vec::new(),
+        }
+    }
+
+    /// Adds the time of a pod, if it has one.
+    pub fn add(&mut self, pod: &Pod) {
+        let seconds = pod.ready_since.map(|since| u32::try_from(since.seconds));
+        if let Some(Ok(seconds)) = seconds {
+            self.pods.push((hash(&pod.name), seconds));
+        }
+    }
+
+    /// Returns the time of the change; `None` if nothing changed that has a time. Remembers the times for the next reconcile.
+    /// A Service that is not remembered is new: the time is that of its creation.
+    pub fn last_change(mut self, host: &Host, service: &Service) -> Option<Time> {
+        self.pods.sort_unstable();
+        let key = format!("trigger/{}", service.meta.key());
+        let entry = host.imports().memo_get(&key);
+        let before = entry.as_ref().map(|(bytes, _)| Self::decode(bytes));
+        if before.as_ref() != Some(&self) {
+            let version = entry.map_or(0, |(_, version)| version);
+            // If the memo is full, the next reconcile takes the Service for a new one, as after a restart.
+            let _ = host
+                .imports()
+                .memo_put(&key, version, &self.encode(), &service.meta.uid, 0);
+        }
+        match before {
+            None => service.meta.creation_timestamp,
+            Some(before) => self.earliest_change(&before).map(Time::of_seconds),
         }
     }
 
@@ -118,6 +121,12 @@ mod tests {
                 {"type": "Ready", "status": "True", "lastTransitionTime": ready_since}
             ]}}),
         )
+    }
+
+    fn last_change(host: &Host, service: &Service, pods: &[Pod]) -> Option<Time> {
+        let mut times = Times::of(service);
+        pods.iter().for_each(|pod| times.add(pod));
+        times.last_change(host, service)
     }
 
     fn time(text: &str) -> Option<Time> {

@@ -79,3 +79,26 @@ fn truncated_endpoints_have_an_annotation_and_are_written_once() {
     assert_eq!(reconcile(&cluster), ["update"]);
     assert_eq!((annotation(), count()), (json!(null), 1000));
 }
+
+/// Two ports that different pods have: the addresses that are left are the same for both.
+#[test]
+fn subsets_that_become_the_same_are_written_once() {
+    let port =
+        |name: &str| json!({"name": name, "protocol": "TCP", "port": 80, "targetPort": name});
+    let cluster = Cluster::with([service(json!({"ports": [port("http"), port("admin")]}))]);
+    for at in 0..602 {
+        let address = format!("10.0.{}.{}", at / 250, at % 250);
+        let mut pod = pod(&format!("web-{at:04}"), &address);
+        let port = |name: &str| json!({"name": name, "containerPort": 8080, "protocol": "TCP"});
+        let ports = match at {
+            600 => json!([port("http")]),
+            601 => json!([port("admin")]),
+            _ => json!([port("http"), port("admin")]),
+        };
+        pod["spec"]["containers"] = json!([{"ports": ports}]);
+        cluster.put(pod);
+    }
+    assert_eq!(reconcile(&cluster), ["create"]);
+    assert_eq!(subsets(&cluster).as_array().unwrap().len(), 2);
+    assert!(reconcile(&cluster).is_empty());
+}
