@@ -95,9 +95,7 @@ impl Lister {
         query: &ListQuery,
         may_go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Vec<Arc<Object>>, E> {
-        let mut found = self.find_while(query, may_go_on)?;
-        found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        Ok(found)
+        self.find_while(query, may_go_on).map(sorted)
     }
 
     /// The number of objects that match.
@@ -360,6 +358,16 @@ impl Projection {
             .expect("a row has no bound here");
         out.into()
     }
+}
+
+/// Sorts objects by namespace and name. An object is compared many times, so where its names are is looked up once.
+fn sorted(found: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+    let mut order: Vec<(&str, &str, usize)> = (found.iter().enumerate())
+        .map(|(at, object)| (object.namespace(), object.name(), at))
+        .collect();
+    order.sort_unstable();
+    let in_order = |&(_, _, at): &(_, _, usize)| Arc::clone(&found[at]);
+    order.iter().map(in_order).collect()
 }
 
 /// Whether a mask covers all fields that the cache holds of an object. Remembers the last result,

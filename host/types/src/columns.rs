@@ -21,11 +21,20 @@ pub enum RowError {
 }
 
 /// The paths of a row's values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Columns {
     paths: Vec<FieldPath>,
+    /// The mask of the paths.
     mask: Mask,
 }
+
+impl PartialEq for Columns {
+    fn eq(&self, other: &Self) -> bool {
+        self.paths == other.paths
+    }
+}
+
+impl Eq for Columns {}
 
 impl Columns {
     /// The columns of paths in text form.
