@@ -65,7 +65,7 @@ const TASKS_BETWEEN_POLLS: u32 = 4;
 /// Runs the host on half of the cores. Most tasks take a few microseconds, which is less than the
 /// cost of waking another thread. Long computations have threads of their own.
 fn run(config: RunConfig) -> anyhow::Result<()> {
-    memory::fix_thresholds();
+    memory::fix_allocator();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))

@@ -3,8 +3,9 @@
 //! The allocator of glibc keeps what a burst of work has freed: a plugin that made the host parse many large objects would
 //! leave it large for ever. There are two places. The free end of each thread's heap is cut off as soon as it exceeds a
 //! threshold, which has to be fixed: by default, it grows to twice the largest block that was ever freed. Free pages between
-//! blocks are given back at intervals. Other allocators give memory back by themselves. The pages of the
-//! program that only the start needs are given back as well ([`program`]).
+//! blocks are given back at intervals. There are as many heaps as cores: by default, each thread has one of its own, whose free
+//! pages the others can't use. Other allocators give memory back by themselves. The pages of the program that only the start
+//! needs are given back as well ([`program`]).
 
 #[cfg(target_os = "linux")]
 mod program;
@@ -23,14 +24,17 @@ const OWN_PAGES: i32 = 2 << 20;
 /// The most bytes that stay free at the end of a thread's heap.
 const FREE_END: i32 = 1 << 20;
 
-/// Fixes the allocator's thresholds. To be called before other threads start.
+/// Fixes the allocator's thresholds and its number of heaps. To be called before other threads start.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a function of the C library")]
-pub(crate) fn fix_thresholds() {
+pub(crate) fn fix_allocator() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let heaps = i32::try_from(cores).unwrap_or(i32::MAX);
     // SAFETY: the function takes the allocator's own locks.
     let fixed = unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PAGES) == 1
             && libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_END) == 1
+            && libc::mallopt(libc::M_ARENA_MAX, heaps) == 1
     };
     if !fixed {
         tracing::warn!("can't fix the allocator's thresholds: free memory may not be given back");
@@ -38,7 +42,7 @@ pub(crate) fn fix_thresholds() {
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn fix_thresholds() {}
+pub(crate) fn fix_allocator() {}
 
 /// Gives memory back from time to time.
 pub(crate) async fn give_back() {
@@ -88,7 +92,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     fn memory_that_bursts_freed_is_given_back() {
-        fix_thresholds();
+        fix_allocator();
         // By default, the allocator raises its thresholds when it frees a large block.
         drop(std::hint::black_box(vec![1_u8; 30 << 20]));
         let burst = |keeps_end: bool| {
