@@ -228,7 +228,9 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
 /// The compiler's flag for packages without debug information. The linker would strip it.
 const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
 /// `GOGC` of the compiler: with the default of 100, it spends a fifth of its time on collecting garbage.
-const COMPILER_GOGC: &str = "400";
+const COMPILER_GOGC: &str = "1000";
+/// `GOMEMLIMIT` of the compiler: from this size of one of its processes on, it collects garbage as often as it needs to.
+const COMPILER_MEMORY: &str = "2GiB";
 /// On at most so many cores, packages that are compiled at the same time keep all of them busy. One thread for each process of the
 /// compiler then takes 6 % less CPU time.
 const FEW_CORES: usize = 4;
@@ -281,6 +283,7 @@ impl GoBinary {
         }
         build
             .env("GOGC", COMPILER_GOGC)
+            .env("GOMEMLIMIT", COMPILER_MEMORY)
             .args(["build", "-p"])
             .arg(cores.to_string())
             .args([
