@@ -1,5 +1,6 @@
 //! The subsets that a Service should have, from its pods.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use flyball_services::ip::{Family, is_v6};
@@ -12,11 +13,9 @@ use flyball_services::subsets::{Address, Subset, SubsetPort, repack};
 pub struct Addresses<'a> {
     service: &'a Service,
     ports: &'a PortFinder<'a>,
-    /// The groups of pods that have the same ports.
-    groups: Vec<Subset>,
-    by_ports: BTreeMap<Vec<SubsetPort>, usize>,
-    /// The group of all pods, if the Service names no port.
-    only: Option<usize>,
+    /// The ports of all pods; `None` if they differ.
+    uniform: Option<Vec<SubsetPort>>,
+    by_ports: BTreeMap<Vec<SubsetPort>, Subset>,
 }
 
 impl<'a> Addresses<'a> {
@@ -24,62 +23,49 @@ impl<'a> Addresses<'a> {
         Self {
             service,
             ports,
-            groups: Vec::new(),
+            uniform: ports.is_uniform().then(|| ports_of(ports, "")),
             by_ports: BTreeMap::new(),
-            only: None,
         }
     }
 
     /// Adds the address of a pod. Pods that terminate are left out, unless pods are published before they are ready. So are
     /// pods without a port, unless the Service is headless and has none, and pods without an address of the family.
     pub fn add(&mut self, pod: Pod) {
-        let Service {
-            publish_not_ready, ..
-        } = *self.service;
-        if !pod.is_addressable() || (pod.is_terminating() && !publish_not_ready) {
+        let service = self.service;
+        if !pod.is_addressable() || (pod.is_terminating() && !service.publish_not_ready) {
             return;
         }
-        let group = self.group(&pod);
-        let needs_port = !(self.service.ports.is_empty() && self.service.is_headless());
-        if self.groups[group].ports.is_empty() && needs_port {
-            return;
-        }
-        let is_ready = publish_not_ready || pod.is_ready();
-        let subset = &mut self.groups[group];
-        let list = match is_ready {
-            true => &mut subset.addresses,
-            false => &mut subset.not_ready_addresses,
+        let ports: Cow<'_, [SubsetPort]> = match &self.uniform {
+            Some(ports) => ports.into(),
+            None => ports_of(self.ports, &pod.name).into(),
         };
-        list.extend(address(self.service, pod));
-    }
-
-    /// The group of the pods that have the same ports as this one.
-    fn group(&mut self, pod: &Pod) -> usize {
-        if let Some(only) = self.only {
-            return only;
+        let needs_port = !(service.ports.is_empty() && service.is_headless());
+        if ports.is_empty() && needs_port {
+            return;
         }
-        let ports: Vec<SubsetPort> = (self.ports.of_pod(&pod.name).iter())
-            .map(subset_port)
-            .collect();
-        let groups = &mut self.groups;
-        let group = *self.by_ports.entry(ports).or_insert_with_key(|ports| {
-            groups.push(Subset {
-                ports: ports.clone(),
-                ..Subset::default()
-            });
-            groups.len() - 1
-        });
-        if self.ports.is_uniform() {
-            self.only = Some(group);
+        let is_ready = service.publish_not_ready || pod.is_ready();
+        let Some(address) = address(service, pod) else {
+            return;
+        };
+        let subset = match self.by_ports.get_mut(&*ports) {
+            Some(subset) => subset,
+            None => self.by_ports.entry(ports.into_owned()).or_default(),
+        };
+        match is_ready {
+            true => subset.addresses.push(address),
+            false => subset.not_ready_addresses.push(address),
         }
-        group
     }
 
     /// The subsets in canonical form.
-    pub fn into_subsets(mut self) -> Vec<Subset> {
-        self.groups.retain(|group| !group.is_empty());
-        repack(self.groups)
+    pub fn into_subsets(self) -> Vec<Subset> {
+        let with_ports = |(ports, subset)| Subset { ports, ..subset };
+        repack(self.by_ports.into_iter().map(with_ports).collect())
     }
+}
+
+fn ports_of(ports: &PortFinder, pod: &str) -> Vec<SubsetPort> {
+    ports.of_pod(pod).iter().map(subset_port).collect()
 }
 
 fn address(service: &Service, pod: Pod) -> Option<Address> {
