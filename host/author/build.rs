@@ -21,25 +21,30 @@ const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     (
         "RUST_SDK",
         "../..",
-        &["Cargo.toml", "guests/sdk", "guests/sdk-kube", "host/types"],
+        &[
+            "Cargo.toml",
+            "guests/sdk/rust",
+            "guests/sdk/rust-kube",
+            "host/types",
+        ],
     ),
     ("TYPESCRIPT_TEMPLATE", "templates/typescript", &["."]),
     ("JAVASCRIPT_TEMPLATE", "templates/javascript", &["."]),
     (
         "JAVASCRIPT_SDK",
-        "../../guests/sdk-js",
+        "../../guests/sdk/js",
         &["package.json", "README.md", "src"],
     ),
     ("GO_TEMPLATE", "templates/go", &["."]),
-    ("GO_SDK", "../../guests/sdk-go", &["."]),
+    ("GO_SDK", "../../guests/sdk/go", &["."]),
     ("PYTHON_TEMPLATE", "templates/python", &["."]),
     (
         "PYTHON_SDK",
-        "../../guests/sdk-python",
+        "../../guests/sdk/python",
         &["README.md", "pyproject.toml", "flyball"],
     ),
     ("C_TEMPLATE", "templates/c", &["."]),
-    ("C_SDK", "../../guests/sdk-c", &["."]),
+    ("C_SDK", "../../guests/sdk/c", &["."]),
 ];
 
 fn main() {

@@ -37,35 +37,43 @@ impl Built {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// For tests: built quickly after a change.
-    Release,
-    /// As `Release`, and serves heap profiles.
+    Dev,
+    /// As `Dev`, and serves heap profiles.
     HeapProfiles,
     /// As it is installed: optimised across crates.
-    Production,
+    Release,
 }
 
 impl Profile {
     /// The name of a profile in Cargo.toml.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Release | Self::HeapProfiles => "release",
-            Self::Production => "production",
+            Self::Dev | Self::HeapProfiles => "dev",
+            Self::Release => "release",
+        }
+    }
+
+    /// The folder of a profile below `target`.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Dev | Self::HeapProfiles => "debug",
+            Self::Release => "release",
         }
     }
 
     /// The profile of the guests.
     fn guests(self) -> guests::Profile {
         match self {
-            Self::Release | Self::HeapProfiles => guests::Profile::Release,
-            Self::Production => guests::Profile::Production,
+            Self::Dev | Self::HeapProfiles => guests::Profile::Dev,
+            Self::Release => guests::Profile::Release,
         }
     }
 
     /// The level of zstd for the compiled code of built-in guests. The highest takes a minute.
     fn compression(self) -> &'static str {
         match self {
-            Self::Release | Self::HeapProfiles => "3",
-            Self::Production => "19",
+            Self::Dev | Self::HeapProfiles => "3",
+            Self::Release => "19",
         }
     }
 }
@@ -109,7 +117,7 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
     run(cargo.env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built {
-        host: folder.join(name).join("flyball"),
+        host: folder.join(profile.folder()).join("flyball"),
         components: profile.guests().components(),
         embedded,
     })
@@ -150,12 +158,12 @@ fn side_by_side<A: Send, B>(
 
 /// Builds the program that compiles guests, and returns its path.
 fn build_compiler(foreign: Option<Architecture>) -> Result<PathBuf> {
-    let mut cargo = build_binary(Toolchain::Installed, "precompile", Profile::Release);
+    let mut cargo = build_binary(Toolchain::Installed, "precompile", Profile::Dev);
     if foreign.is_some() {
         cargo.args(["--features", "flyball-plugin/other-architectures"]);
     }
     run(&mut cargo)?;
-    Ok(workspace().join("target/release/precompile"))
+    Ok(workspace().join("target/debug/precompile"))
 }
 
 /// Compiles the built-in guests for all machines of an architecture, which is this machine's if no other is given, and

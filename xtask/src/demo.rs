@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
 /// Plays the demo.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let built = match arguments.kubeconfig {
-        Some(_) => build::all(build::Profile::Release)?,
-        None => build::all_and_control_plane(build::Profile::Release)?.0,
+        Some(_) => build::all(build::Profile::Dev)?,
+        None => build::all_and_control_plane(build::Profile::Dev)?.0,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

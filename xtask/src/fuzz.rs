@@ -22,12 +22,12 @@ pub(crate) struct Arguments {
 pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     let seconds = arguments.seconds;
     run(command("cargo")
-        .args(["build", "--release", "--workspace", "--bin", "fuzz"])
+        .args(["build", "--workspace", "--bin", "fuzz"])
         .env(
             "RUSTC_WORKSPACE_WRAPPER",
             workspace().join("tests/fuzz/instrument"),
         ))?;
-    let program = workspace().join("target/release/fuzz");
+    let program = workspace().join("target/debug/fuzz");
     let targets = selected(&program, &arguments.targets)?;
     let seed = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)?

@@ -25,25 +25,25 @@ const STACK: &str = "-Clink-arg=-zstack-size=131072";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// For tests: built quickly.
-    Release,
+    Dev,
     /// As they are installed.
-    Production,
+    Release,
 }
 
 impl Profile {
     /// The name of a profile in Cargo.toml.
     fn name(self) -> &'static str {
         match self {
-            Self::Release => "guest-release",
-            Self::Production => "guest",
+            Self::Dev => "guest-dev",
+            Self::Release => "guest",
         }
     }
 
     /// The folder of what is built.
     pub fn folder(self) -> PathBuf {
         match self {
-            Self::Release => guests_folder(),
-            Self::Production => guests_folder().join("production"),
+            Self::Dev => guests_folder(),
+            Self::Release => guests_folder().join("release"),
         }
     }
 
@@ -107,8 +107,8 @@ pub fn build(languages: &[Language]) -> Result<()> {
     let wants = |language| languages.is_empty() || languages.contains(&language);
     let mut built = Vec::new();
     if wants(Language::Rust) {
-        built.extend(build_for_host(Profile::Release)?);
-        built.extend(build_others(Profile::Release)?);
+        built.extend(build_for_host(Profile::Dev)?);
+        built.extend(build_others(Profile::Dev)?);
     }
     if wants(Language::Stock) {
         built.extend(build_stock()?);
@@ -193,7 +193,7 @@ pub fn build_stock() -> Result<Option<Built>> {
         return Ok(None);
     };
     say(&format!("building greeter-{STOCK_TARGET}"));
-    let profile = Profile::Release;
+    let profile = Profile::Dev;
     let mut cargo = toolchain.cargo();
     cargo.args([
         "build",
@@ -257,5 +257,5 @@ fn guests_folder() -> PathBuf {
 
 /// The component of a guest that all profiles share: it is in another language, or for another target.
 fn component(name: &str) -> Built {
-    Profile::Release.component(name)
+    Profile::Dev.component(name)
 }

@@ -63,14 +63,8 @@ struct Passed {
 /// Builds the program that measures, and continues as it.
 fn measure(task: &str, passed: &Passed) -> Result<()> {
     let mut build = command("cargo");
-    run(build.args([
-        "build",
-        "--release",
-        "--workspace",
-        "--bin",
-        "xtask-measure",
-    ]))?;
-    let program = workspace().join("target/release/xtask-measure");
+    run(build.args(["build", "--workspace", "--bin", "xtask-measure"]))?;
+    let program = workspace().join("target/debug/xtask-measure");
     let mut measure = command(&program);
     let error = measure.arg(task).args(&passed.arguments).exec();
     Err(anyhow!("can't run {}: {error}", program.display()))
@@ -81,7 +75,7 @@ fn main() -> ExitCode {
         Command::Build { heap_profiles } => {
             let profile = match heap_profiles {
                 true => build::Profile::HeapProfiles,
-                false => build::Profile::Release,
+                false => build::Profile::Dev,
             };
             build::all_guests_too(profile).map(|built| println!("{}", built.host.display()))
         }

@@ -15,7 +15,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 
 /// Builds the host, for another architecture if one is given, and writes it to a folder. Returns its path.
 pub(crate) fn build_for(foreign: Option<Architecture>, folder: &Path) -> Result<PathBuf> {
-    let built = build::all_for(Profile::Production, foreign)?;
+    let built = build::all_for(Profile::Release, foreign)?;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("can't create {}", folder.display()))?;
     let binary = folder.join("flyball");

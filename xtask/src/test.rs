@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 /// Builds what the tests need and runs them.
 pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     require(&[c_compiler(), go(), python()])?;
-    let (built, _) = build::all_for_tests(build::Profile::Release)?;
+    let (built, _) = build::all_for_tests(build::Profile::Dev)?;
     guests::build_stock()?;
     guests::projects::build_available(arguments.full)?;
     prepare_containers()?;
@@ -54,7 +54,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     for selected in cargo_test_runs(arguments) {
         let mut cargo = command("cargo");
         cargo
-            .args(["test", "--release", "--no-fail-fast"])
+            .args(["test", "--no-fail-fast"])
             .args(selected)
             // `cargo test` builds the host's binary again.
             .env(build::EMBEDDED, &built.embedded)

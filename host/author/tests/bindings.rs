@@ -1,4 +1,4 @@
-//! The bindings of the SDK for Rust, `guests/sdk/src/wasm/bindings.rs`, are generated from `wit/`. They are part of the SDK, so
+//! The bindings of the SDK for Rust, `guests/sdk/rust/src/wasm/bindings.rs`, are generated from `wit/`. They are part of the SDK, so
 //! that plugins are built without their generator, which takes longer to compile than the SDK.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ fn the_bindings_of_the_sdk_are_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let bindings = generate(&root.join("wit"));
     assert!(bindings.contains("pub trait Guest"), "{bindings}");
-    let path = root.join("guests/sdk/src/wasm/bindings.rs");
+    let path = root.join("guests/sdk/rust/src/wasm/bindings.rs");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &bindings).expect("it is written");
     }

@@ -9,27 +9,27 @@ use flyball_controlplane::skip;
 
 /// The folders, and the commands that must succeed there.
 const CHECKS: [(&str, &[&str]); 28] = [
-    ("guests/sdk-go", &["go", "vet", "./..."]),
-    ("guests/sdk-go", &["go", "test", "./..."]),
+    ("guests/sdk/go", &["go", "vet", "./..."]),
+    ("guests/sdk/go", &["go", "test", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "test", "./..."]),
-    ("guests/sdk-go/controllerruntime", &["go", "generate", "."]),
-    ("guests/sdk-go/controllerruntime", &["go", "test", "./..."]),
+    ("guests/sdk/go/controllerruntime", &["go", "generate", "."]),
+    ("guests/sdk/go/controllerruntime", &["go", "test", "./..."]),
     (
         "examples/controllerruntime-builtins",
         &["go", "vet", "./..."],
     ),
-    ("guests/sdk-js", INSTALL),
-    ("guests/sdk-js", &["npm", "run", "types"]),
-    ("guests/sdk-js", &["npm", "test"]),
+    ("guests/sdk/js", INSTALL),
+    ("guests/sdk/js", &["npm", "run", "types"]),
+    ("guests/sdk/js", &["npm", "test"]),
     ("examples/greeter-typescript", INSTALL),
     ("examples/greeter-typescript", &["npm", "run", "types"]),
     ("examples/greeter-typescript", &["npm", "test"]),
     ("examples/greeter-javascript", INSTALL),
     ("examples/greeter-javascript", &["npm", "test"]),
-    ("guests/sdk-python", &["python3", "-m", "unittest"]),
+    ("guests/sdk/python", &["python3", "-m", "unittest"]),
     ("examples/greeter-python", &["python3", "-m", "unittest"]),
-    ("guests/sdk-c", &["make", "test"]),
+    ("guests/sdk/c", &["make", "test"]),
     ("examples/greeter-c", &["make", "test"]),
     ("examples/namespace-defaults", &["go", "vet", "./..."]),
     ("examples/namespace-defaults", &["go", "test", "./..."]),
@@ -94,7 +94,7 @@ fn the_sdks_and_examples_pass_their_own_tests() {
 #[test]
 fn the_code_in_go_is_formatted() {
     for folder in [
-        "guests/sdk-go",
+        "guests/sdk/go",
         "examples/greeter-go",
         "examples/controllerruntime-builtins",
         "examples/controllerruntime-jobset",
@@ -125,7 +125,7 @@ fn the_sdk_for_python_is_a_wheel_that_can_be_installed() {
     let folder = tempfile::tempdir().unwrap();
     // setuptools writes into the folder of the sources.
     let sources = folder.path().join("sdk").display().to_string();
-    succeeds(".", &["cp", "-r", "guests/sdk-python", &sources]);
+    succeeds(".", &["cp", "-r", "guests/sdk/python", &sources]);
     let wheels = folder.path().join("wheels").display().to_string();
     let build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir"];
     succeeds(

@@ -80,172 +80,172 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TRUST_BUNDLES,
         include_str!(
-            "../policies/kube-apiserver-serving-clustertrustbundle-publisher-controller.toml"
+            "../../../guests/controllers/kube-apiserver-serving-clustertrustbundle-publisher/policy.toml"
         ),
     ),
     (
         CERTIFICATES,
-        include_str!("../policies/certificatesigningrequest-signing-controller.toml"),
+        include_str!("../../../guests/controllers/certificatesigningrequest-signing/policy.toml"),
     ),
     (
         "bootstrap-signer-controller",
-        include_str!("../policies/bootstrap-signer-controller.toml"),
+        include_str!("../../../guests/controllers/bootstrap-signer/policy.toml"),
     ),
     (
         "certificatesigningrequest-approving-controller",
-        include_str!("../policies/certificatesigningrequest-approving-controller.toml"),
+        include_str!("../../../guests/controllers/certificatesigningrequest-approving/policy.toml"),
     ),
     (
         "certificatesigningrequest-cleaner-controller",
-        include_str!("../policies/certificatesigningrequest-cleaner-controller.toml"),
+        include_str!("../../../guests/controllers/certificatesigningrequest-cleaner/policy.toml"),
     ),
     (
         "clusterrole-aggregation-controller",
-        include_str!("../policies/clusterrole-aggregation-controller.toml"),
+        include_str!("../../../guests/controllers/clusterrole-aggregation/policy.toml"),
     ),
     (
         "cronjob-controller",
-        include_str!("../policies/cronjob-controller.toml"),
+        include_str!("../../../guests/controllers/cronjob/policy.toml"),
     ),
     (
         "daemonset-controller",
-        include_str!("../policies/daemonset-controller.toml"),
+        include_str!("../../../guests/controllers/daemonset/policy.toml"),
     ),
     (
         "deployment-controller",
-        include_str!("../policies/deployment-controller.toml"),
+        include_str!("../../../guests/controllers/deployment/policy.toml"),
     ),
     (
         "device-taint-eviction-controller",
-        include_str!("../policies/device-taint-eviction-controller.toml"),
+        include_str!("../../../guests/controllers/device-taint-eviction/policy.toml"),
     ),
     (
         "ephemeral-volume-controller",
-        include_str!("../policies/ephemeral-volume-controller.toml"),
+        include_str!("../../../guests/controllers/ephemeral-volume/policy.toml"),
     ),
     (
         "disruption-controller",
-        include_str!("../policies/disruption-controller.toml"),
+        include_str!("../../../guests/controllers/disruption/policy.toml"),
     ),
     (
         "endpoints-controller",
-        include_str!("../policies/endpoints-controller.toml"),
+        include_str!("../../../guests/controllers/endpoints/policy.toml"),
     ),
     (
         "endpointslice-controller",
-        include_str!("../policies/endpointslice-controller.toml"),
+        include_str!("../../../guests/controllers/endpointslice/policy.toml"),
     ),
     (
         "endpointslice-mirroring-controller",
-        include_str!("../policies/endpointslice-mirroring-controller.toml"),
+        include_str!("../../../guests/controllers/endpointslice-mirroring/policy.toml"),
     ),
     (
         "horizontal-pod-autoscaler-controller",
-        include_str!("../policies/horizontal-pod-autoscaler-controller.toml"),
+        include_str!("../../../guests/controllers/horizontal-pod-autoscaler/policy.toml"),
     ),
     (
         GARBAGE_COLLECTOR,
-        include_str!("../policies/garbage-collector-controller.toml"),
+        include_str!("../../../guests/controllers/garbage-collector/policy.toml"),
     ),
     (
         "job-controller",
-        include_str!("../policies/job-controller.toml"),
+        include_str!("../../../guests/controllers/job/policy.toml"),
     ),
     (
         "legacy-serviceaccount-token-cleaner-controller",
-        include_str!("../policies/legacy-serviceaccount-token-cleaner-controller.toml"),
+        include_str!("../../../guests/controllers/legacy-serviceaccount-token-cleaner/policy.toml"),
     ),
     (
         "namespace-controller",
-        include_str!("../policies/namespace-controller.toml"),
+        include_str!("../../../guests/controllers/namespace/policy.toml"),
     ),
     (
         NODE_IPAM,
-        include_str!("../policies/node-ipam-controller.toml"),
+        include_str!("../../../guests/controllers/node-ipam/policy.toml"),
     ),
     (
         "node-lifecycle-controller",
-        include_str!("../policies/node-lifecycle-controller.toml"),
+        include_str!("../../../guests/controllers/node-lifecycle/policy.toml"),
     ),
     (
         "persistentvolume-protection-controller",
-        include_str!("../policies/persistentvolume-protection-controller.toml"),
+        include_str!("../../../guests/controllers/persistentvolume-protection/policy.toml"),
     ),
     (
         "persistentvolumeclaim-protection-controller",
-        include_str!("../policies/persistentvolumeclaim-protection-controller.toml"),
+        include_str!("../../../guests/controllers/persistentvolumeclaim-protection/policy.toml"),
     ),
     (
         "pod-garbage-collector-controller",
-        include_str!("../policies/pod-garbage-collector-controller.toml"),
+        include_str!("../../../guests/controllers/pod-garbage-collector/policy.toml"),
     ),
     (
         "podcertificaterequest-cleaner-controller",
-        include_str!("../policies/podcertificaterequest-cleaner-controller.toml"),
+        include_str!("../../../guests/controllers/podcertificaterequest-cleaner/policy.toml"),
     ),
     (
         "podgroup-protection-controller",
-        include_str!("../policies/podgroup-protection-controller.toml"),
+        include_str!("../../../guests/controllers/podgroup-protection/policy.toml"),
     ),
     (
         "replicaset-controller",
-        include_str!("../policies/replicaset-controller.toml"),
+        include_str!("../../../guests/controllers/replicaset/policy.toml"),
     ),
     (
         "replicationcontroller-controller",
-        include_str!("../policies/replicationcontroller-controller.toml"),
+        include_str!("../../../guests/controllers/replicationcontroller/policy.toml"),
     ),
     (
         "resourceclaim-controller",
-        include_str!("../policies/resourceclaim-controller.toml"),
+        include_str!("../../../guests/controllers/resourceclaim/policy.toml"),
     ),
     (
         "resourcequota-controller",
-        include_str!("../policies/resourcequota-controller.toml"),
+        include_str!("../../../guests/controllers/resourcequota/policy.toml"),
     ),
     (
         "root-ca-certificate-publisher-controller",
-        include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
+        include_str!("../../../guests/controllers/root-ca-certificate-publisher/policy.toml"),
     ),
     (
         "service-cidr-controller",
-        include_str!("../policies/service-cidr-controller.toml"),
+        include_str!("../../../guests/controllers/service-cidr/policy.toml"),
     ),
     (
         "serviceaccount-controller",
-        include_str!("../policies/serviceaccount-controller.toml"),
+        include_str!("../../../guests/controllers/serviceaccount/policy.toml"),
     ),
     (
         TOKENS,
-        include_str!("../policies/serviceaccount-token-controller.toml"),
+        include_str!("../../../guests/controllers/serviceaccount-token/policy.toml"),
     ),
     (
         "storageversion-garbage-collector-controller",
-        include_str!("../policies/storageversion-garbage-collector-controller.toml"),
+        include_str!("../../../guests/controllers/storageversion-garbage-collector/policy.toml"),
     ),
     (
         "token-cleaner-controller",
-        include_str!("../policies/token-cleaner-controller.toml"),
+        include_str!("../../../guests/controllers/token-cleaner/policy.toml"),
     ),
     (
         "taint-eviction-controller",
-        include_str!("../policies/taint-eviction-controller.toml"),
+        include_str!("../../../guests/controllers/taint-eviction/policy.toml"),
     ),
     (
         "ttl-after-finished-controller",
-        include_str!("../policies/ttl-after-finished-controller.toml"),
+        include_str!("../../../guests/controllers/ttl-after-finished/policy.toml"),
     ),
     (
         "ttl-controller",
-        include_str!("../policies/ttl-controller.toml"),
+        include_str!("../../../guests/controllers/ttl/policy.toml"),
     ),
     (
         "volumeattributesclass-protection-controller",
-        include_str!("../policies/volumeattributesclass-protection-controller.toml"),
+        include_str!("../../../guests/controllers/volumeattributesclass-protection/policy.toml"),
     ),
     (
         "statefulset-controller",
-        include_str!("../policies/statefulset-controller.toml"),
+        include_str!("../../../guests/controllers/statefulset/policy.toml"),
     ),
 ];
 

@@ -103,7 +103,7 @@ fn a_plugin_describes_itself_with_the_configuration_of_a_policy() {
         std::fs::write(&path, content).expect("it is written");
         path
     };
-    let (job, faulty) = (guest("job"), guest("faulty"));
+    let (job, faulty) = (guest("job-controller"), guest("faulty"));
     let patient = write(
         "patient.toml",
         "[plugins.job-controller.config]\nsync-batch-period = \"1234ms\"\n",
@@ -362,8 +362,8 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknow
             components.join(name).with_extension("wasm")
         })
         .collect();
-    let policies = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("policies"));
-    assert_eq!(files.len(), policies.expect("a folder").count());
+    let controllers = std::fs::read_dir(root().join("guests/controllers"));
+    assert_eq!(files.len(), controllers.expect("a folder").count());
     for file in files {
         let shown = json(&["inspect", "-o", "json", &file.display().to_string()]);
         let description = &shown["description"];

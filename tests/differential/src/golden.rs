@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::writes::Writes;
-use crate::{Outcome, folder};
+use crate::{Outcome, controllers};
 
 /// The outcomes of several runs of a scenario under the stock controllers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -174,7 +174,11 @@ fn nearest(stock: &[BTreeSet<String>], ours: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn path(scenario: &str) -> PathBuf {
-    folder("goldens").join(format!("{scenario}.json"))
+    let (controller, name) = scenario.split_once('/').unwrap_or((scenario, ""));
+    controllers()
+        .join(controller)
+        .join("goldens")
+        .join(format!("{name}.json"))
 }
 
 /// Collects the differences of two values, each with its path, such as

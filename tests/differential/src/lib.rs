@@ -271,3 +271,8 @@ pub async fn play_on(
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
+
+/// The folder of the built-in controllers. Each has its scenarios and goldens in its own folder.
+pub fn controllers() -> PathBuf {
+    folder("../../guests/controllers")
+}

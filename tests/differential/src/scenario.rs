@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::plane::Plane;
-use crate::{api, folder};
+use crate::{api, controllers};
 
 /// The placeholder in a file for the name of the scenario's namespace, so that names can be unique.
 const NAMESPACE: &str = "{ns}";
@@ -204,8 +204,8 @@ impl Scenario {
     /// A file can't be read, or is not a valid scenario.
     pub fn all() -> Result<Vec<Self>> {
         let mut scenarios = Vec::new();
-        for controller in entries(&folder("scenarios"))? {
-            for path in entries(&controller)? {
+        for controller in entries(&controllers())? {
+            for path in entries(&controller.join("scenarios"))? {
                 let text = fs::read_to_string(&path)
                     .with_context(|| format!("can't read {}", path.display()))?;
                 let name = |path: &Path| {

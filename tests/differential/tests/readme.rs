@@ -21,7 +21,9 @@ fn the_readme_lists_each_controller_with_the_number_of_its_scenarios() -> Result
         let [controller, _, scenarios, size, memory] = row[..] else {
             anyhow::bail!("the row {row:?} does not have five columns");
         };
-        let folder = root.join("scenarios").join(controller);
+        let folder = flyball_differential::controllers()
+            .join(controller)
+            .join("scenarios");
         let files = std::fs::read_dir(&folder).map_or(0, Iterator::count);
         ensure!(
             scenarios.parse() == Ok(files),
@@ -32,7 +34,7 @@ fn the_readme_lists_each_controller_with_the_number_of_its_scenarios() -> Result
             "the size and the memory of {controller} are missing"
         );
     }
-    for folder in std::fs::read_dir(root.join("scenarios"))? {
+    for folder in std::fs::read_dir(flyball_differential::controllers())? {
         let name = folder?.file_name();
         ensure!(
             rows.iter().any(|row| name.to_str() == Some(row[0])),

@@ -34,7 +34,7 @@ require (
 )
 
 replace (
-	flyball.dev/sdk => ../../../guests/sdk-go
-	k8s.io/client-go => ../../../guests/sdk-go/controllerruntime/clientgo
-	sigs.k8s.io/controller-runtime => ../../../guests/sdk-go/controllerruntime
+	flyball.dev/sdk => ../../../guests/sdk/go
+	k8s.io/client-go => ../../../guests/sdk/go/controllerruntime/clientgo
+	sigs.k8s.io/controller-runtime => ../../../guests/sdk/go/controllerruntime
 )

@@ -9,5 +9,5 @@ require (
 
 replace (
 	flyball.dev/examples/greeter-go => ../../../examples/greeter-go
-	flyball.dev/sdk => ../../../guests/sdk-go
+	flyball.dev/sdk => ../../../guests/sdk/go
 )

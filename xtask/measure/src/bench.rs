@@ -216,8 +216,8 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
         }
     };
     let profile = match size {
-        Size::Quick => Profile::Release,
-        Size::Whole => Profile::Production,
+        Size::Quick => Profile::Dev,
+        Size::Whole => Profile::Release,
     };
     let (built, _) = build::all_for_tests(profile)?;
     if all

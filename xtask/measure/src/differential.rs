@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 /// Builds the host, which also runs the nodes under stock, and the control plane. Then compares, or writes the goldens.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scenarios = choose(arguments.only.as_deref())?;
-    let (built, control_plane) = build::all_for_tests(Profile::Release)?;
+    let (built, control_plane) = build::all_for_tests(Profile::Dev)?;
     flyball_cluster_tests::use_build(built.host, built.components);
     if arguments.bless {
         ensure!(

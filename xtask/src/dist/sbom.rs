@@ -110,7 +110,7 @@ mod tests {
         let engine = find("wasmtime").expect("the engine is linked");
         let version = engine["version"].as_str().unwrap();
         assert_eq!(engine["purl"], format!("pkg:cargo/wasmtime@{version}"));
-        assert!(find("flyball-sdk").is_some() && find("flyball-job").is_some());
+        assert!(find("flyball-sdk").is_some() && find("job-controller").is_some());
         assert!(find("proptest").is_none() && find("flyball-cluster-tests").is_none());
         let unlicensed = components.iter().find(|one| one["licenses"].is_null());
         assert!(unlicensed.is_none(), "{unlicensed:?}");

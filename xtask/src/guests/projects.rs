@@ -40,10 +40,10 @@ const fn guest(
     }
 }
 
-const GO_SDK: &str = "guests/sdk-go";
-const JS_SDK: &str = "guests/sdk-js";
-const PYTHON_SDK: &str = "guests/sdk-python";
-const C_SDK: &str = "guests/sdk-c";
+const GO_SDK: &str = "guests/sdk/go";
+const JS_SDK: &str = "guests/sdk/js";
+const PYTHON_SDK: &str = "guests/sdk/python";
+const C_SDK: &str = "guests/sdk/c";
 
 const GUESTS: &[Guest] = &[
     guest(Go, "greeter-go", "examples/greeter-go", &[GO_SDK]),

@@ -168,7 +168,7 @@ impl Support for C {
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
         match sdk {
             Sdk::Vendored => Ok(VENDORED.into()),
-            Sdk::At(given) => new::sdk_folder(given, "flyball.h", "SDK for C", "guests/sdk-c"),
+            Sdk::At(given) => new::sdk_folder(given, "flyball.h", "SDK for C", "guests/sdk/c"),
         }
     }
 
@@ -324,16 +324,16 @@ mod tests {
 
     #[test]
     fn another_sdk_is_a_folder_with_its_header() {
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-c");
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/c");
         assert!(
             C.sdk_reference(Sdk::At(own))
                 .unwrap()
-                .ends_with("guests/sdk-c")
+                .ends_with("guests/sdk/c")
         );
         let error = C
             .sdk_reference(Sdk::At("/no/such"))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("guests/sdk-c"), "{error}");
+        assert!(error.contains("guests/sdk/c"), "{error}");
     }
 }

@@ -124,7 +124,7 @@ impl Support for Go {
             Sdk::Vendored => return Ok(format!("./{VENDORED}")),
             Sdk::At(path) => path,
         };
-        new::sdk_folder(given, "go.mod", MODULE, "guests/sdk-go")
+        new::sdk_folder(given, "go.mod", MODULE, "guests/sdk/go")
     }
 
     fn refuses_name(&self, name: &str) -> Option<&'static str> {
@@ -265,11 +265,11 @@ mod tests {
 
     #[test]
     fn another_sdk_is_a_folder_with_its_module() {
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-go");
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/go");
         assert!(
             Go.sdk_reference(Sdk::At(own))
                 .unwrap()
-                .ends_with("guests/sdk-go")
+                .ends_with("guests/sdk/go")
         );
         let error = Go
             .sdk_reference(Sdk::At("/no/such"))
@@ -277,7 +277,7 @@ mod tests {
             .to_string();
         assert!(
             error.contains("--sdk /no/such is not Flyball's SDK")
-                && error.contains("guests/sdk-go"),
+                && error.contains("guests/sdk/go"),
             "{error}"
         );
     }

@@ -102,7 +102,7 @@ impl Support for JavaScript {
             Sdk::Vendored => return Ok(format!("file:./{VENDORED}")),
             Sdk::At(path) => path,
         };
-        let path = new::sdk_folder(given, MANIFEST, "\"@flyball/sdk\"", "guests/sdk-js")?;
+        let path = new::sdk_folder(given, MANIFEST, "\"@flyball/sdk\"", "guests/sdk/js")?;
         // The text is part of a string in JSON.
         let quoted = serde_json::to_string(&format!("file:{path}"))?;
         Ok(quoted.trim_matches('"').to_owned())
@@ -338,10 +338,10 @@ mod tests {
 
     #[test]
     fn another_sdk_is_a_folder_with_its_package() {
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-js");
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/js");
         let found = JAVASCRIPT.sdk_reference(Sdk::At(own)).unwrap();
         assert!(
-            found.starts_with("file:/") && found.ends_with("guests/sdk-js"),
+            found.starts_with("file:/") && found.ends_with("guests/sdk/js"),
             "{found}"
         );
         let error = JAVASCRIPT.sdk_reference(Sdk::At("/no/such"));

@@ -135,7 +135,7 @@ impl Support for Python {
             Sdk::At(path) => path,
         };
         let text = "name = \"flyball-sdk\"";
-        new::sdk_folder(given, "pyproject.toml", text, "guests/sdk-python")
+        new::sdk_folder(given, "pyproject.toml", text, "guests/sdk/python")
     }
 
     fn test_command(&self) -> &'static str {
@@ -218,13 +218,13 @@ mod tests {
 
     #[test]
     fn another_sdk_is_a_folder_with_its_manifest() {
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk-python");
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/python");
         let found = Python.sdk_reference(Sdk::At(own)).unwrap();
-        assert!(found.ends_with("guests/sdk-python"), "{found}");
+        assert!(found.ends_with("guests/sdk/python"), "{found}");
         let error = Python
             .sdk_reference(Sdk::At("/no/such"))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("guests/sdk-python"), "{error}");
+        assert!(error.contains("guests/sdk/python"), "{error}");
     }
 }

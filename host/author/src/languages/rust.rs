@@ -20,9 +20,9 @@ const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
 const LINKED_TOOLCHAIN: &str = "rust-wasm";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
 const CRATES: [&str; 4] = [
-    "guests/sdk",
-    "guests/sdk/macros",
-    "guests/sdk-kube",
+    "guests/sdk/rust",
+    "guests/sdk/rust/macros",
+    "guests/sdk/rust-kube",
     "host/types",
 ];
 /// Valid names of plugins that cargo refuses as names of crates, or that dependencies of a new project have.
@@ -327,7 +327,7 @@ mod tests {
             concat!(
                 "version = \"",
                 env!("CARGO_PKG_VERSION"),
-                "\"\npath = \"flyball-sdk/guests/sdk\""
+                "\"\npath = \"flyball-sdk/guests/sdk/rust\""
             )
         );
         assert_eq!(
@@ -338,9 +338,9 @@ mod tests {
                 "\"\ngit = \"https://x/y\""
             )
         );
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk");
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/rust");
         let found = dependency(Sdk::At(own)).unwrap();
-        assert!(found.ends_with("guests/sdk\""), "{found}");
+        assert!(found.ends_with("guests/sdk/rust\""), "{found}");
         let error = dependency(Sdk::At("/no/such")).unwrap_err().to_string();
         assert!(
             error.contains("--sdk /no/such is not Flyball's SDK"),

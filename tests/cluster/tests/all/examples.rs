@@ -396,7 +396,9 @@ async fn certificates_are_watched(space: Space) -> Result<()> {
         .until_event("Secret", "Warning", "CertificateUnreadable", message)
         .await?;
     // It is valid until 2120.
-    let valid = include_str!("../../../../guests/csrcleaner/testdata/valid.crt");
+    let valid = include_str!(
+        "../../../../guests/controllers/certificatesigningrequest-cleaner/testdata/valid.crt"
+    );
     let change = json!({"stringData": {"tls.crt": valid}});
     space.change::<Secret>("renewed", change).await.map(drop)
 }

@@ -71,7 +71,7 @@ fn a_project_without_its_packages_names_each_missing_tool() -> Result<()> {
 
 #[test]
 fn a_project_can_use_the_package_of_the_sdk_in_place_of_the_copy() -> Result<()> {
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/sdk-js");
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/sdk/js");
     let folder = tempfile::tempdir()?;
     let packed = npm(&sdk, &["pack", "--pack-destination", text(folder.path())])?;
     let file = packed.lines().last().context("`npm pack` names no file")?;

@@ -302,9 +302,9 @@ const RELOADS: usize = 20;
 #[tokio::test]
 async fn no_change_is_lost_while_a_controller_is_replaced_under_load() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    let plugins = cluster.folder_with("plugins", &[guest("deployment")?])?;
+    let plugins = cluster.folder_with("plugins", &[guest("deployment-controller")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
-    let builtin = include_str!("../../../../host/flyball/policies/deployment-controller.toml");
+    let builtin = include_str!("../../../../guests/controllers/deployment/policy.toml");
     let header = "[plugins.deployment-controller]\n";
     fs::write(
         &policy,
@@ -322,7 +322,7 @@ async fn no_change_is_lost_while_a_controller_is_replaced_under_load() -> Result
     ];
     let host = cluster.spawn_host(HOST, cluster.plane.kcm_kubeconfig_path(), &args)?;
     let result = async {
-        replace_under_load(&cluster, &plugins.join("deployment.wasm")).await?;
+        replace_under_load(&cluster, &plugins.join("deployment-controller.wasm")).await?;
         check_log(&log_of(&host)?)
     };
     let result = result.await;

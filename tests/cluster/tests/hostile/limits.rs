@@ -160,7 +160,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "panic",
         script: r#"[{"fail": "a\nb controller=\"deployment-controller\""}]"#,
-        expects: &["panicked at guests/faulty"],
+        expects: &["panicked at tests/guests/faulty"],
         ..LOG
     },
 ];

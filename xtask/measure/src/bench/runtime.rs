@@ -5,6 +5,7 @@ use std::process::{ChildStdout, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use flyball_controlplane::process;
+use xtask::build::Profile;
 use xtask::run::{command, run, workspace};
 
 use super::Size;
@@ -38,22 +39,27 @@ fn argument(name: &str, size: Size) -> Option<u32> {
 
 /// Runs an example. Returns its figures, and whether they are within their bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
-    // Only figures that count need an optimised engine. Both profiles build into the same folder, with the features of the whole
-    // workspace, so that what they share is compiled once.
+    // Only figures that count need an optimised engine.
     let profile = match size {
-        Size::Whole => "bench",
-        Size::Quick => "release",
+        Size::Whole => Profile::Release,
+        Size::Quick => Profile::Dev,
     };
     run(command("cargo").args([
         "build",
         "--profile",
-        profile,
+        profile.name(),
         "--quiet",
         "--workspace",
         "--example",
         name,
     ]))?;
-    let mut example = command(workspace().join("target/release/examples").join(name));
+    let mut example = command(
+        workspace()
+            .join("target")
+            .join(profile.folder())
+            .join("examples")
+            .join(name),
+    );
     example
         .args(argument(name, size).map(|argument| argument.to_string()))
         .stdout(Stdio::piped());

@@ -1,0 +1,68 @@
+//! Which pods use which claims, and when they are evicted.
+
+use flyball_device_claims::{Name, PodConsumer, name};
+use flyball_sdk::prelude::*;
+
+use crate::taints::{Devices, Eviction};
+use crate::views::{BY_CLAIM, BY_CREATED_CLAIM, Claim, Pod};
+
+/// The name of a claim in a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference<'a> {
+    pub name: &'a str,
+    /// Whether the claim was created for the pod, so that it must be the pod's.
+    pub is_own: bool,
+}
+
+/// The claims that a pod references and that exist or existed.
+pub fn references(pod: &Pod) -> impl Iterator<Item = Reference<'_>> {
+    let named = pod.claims.iter().map(|entry| name(entry, &pod.created));
+    named.filter_map(|name| match name {
+        Name::Given(name) => Some(Reference {
+            name,
+            is_own: false,
+        }),
+        Name::Generated(name) => Some(Reference { name, is_own: true }),
+        Name::Unneeded | Name::NotYet | Name::Unsupported => None,
+    })
+}
+
+/// Whether a pod uses a claim that it references by this name. `groups` is whether a PodGroup can hold a claim for its pods.
+pub fn uses(pod: &Pod, reference: Reference<'_>, claim: &Claim, groups: bool) -> bool {
+    let consumer = PodConsumer {
+        uid: &pod.meta.uid,
+        group: Some(pod.group.as_str()).filter(|group| groups && !group.is_empty()),
+    };
+    reference.name == claim.meta.name
+        && (!reference.is_own || consumer.owns(&claim.meta))
+        && consumer.has_reserved(&claim.reserved_for)
+}
+
+/// Whether a pod that is on a node uses a claim.
+pub fn is_consumer(pod: &Pod, claim: &Claim, groups: bool) -> bool {
+    !pod.node.is_empty()
+        && pod.meta.namespace == claim.meta.namespace
+        && references(pod).any(|reference| uses(pod, reference, claim, groups))
+}
+
+/// When a pod is evicted: with the first of its claims, for the causes of all. Never before it is on a node.
+pub fn eviction(pod: &Pod, claims: &[Claim], devices: &Devices, groups: bool) -> Option<Eviction> {
+    let used = claims
+        .iter()
+        .filter(|claim| is_consumer(pod, claim, groups));
+    used.filter_map(|claim| devices.eviction(claim))
+        .reduce(Eviction::join)
+}
+
+/// Lists the pods that reference a claim. A pod may be in the list twice.
+///
+/// # Errors
+/// A list failed.
+pub fn referencing(host: &Host, claim: &Key) -> Result<Vec<Pod>, Error> {
+    let mut pods = Vec::new();
+    for index in [BY_CLAIM, BY_CREATED_CLAIM] {
+        let list = host.list::<Pod>().namespace(&claim.namespace);
+        pods.extend(list.index(index, &claim.name).all()?);
+    }
+    Ok(pods)
+}
