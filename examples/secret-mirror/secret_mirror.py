@@ -19,7 +19,8 @@ FROM = "secret-mirror.flyball.dev/from"
 #: On mirrors: the namespace and the name of the source.
 OF = "secret-mirror.flyball.dev/of"
 
-#: Other controllers act on Secrets of these types, wherever they are: they would give credentials to whoever made the source.
+#: Other controllers act on Secrets of these types, wherever they are: they would give credentials to the author of the
+#: source.
 REFUSED_TYPES = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"}
 
 #: The queue and the key that enqueue all sources, since any may name a changed namespace.

@@ -38,9 +38,9 @@ impl Built {
 pub enum Profile {
     /// For tests: built quickly after a change.
     Dev,
-    /// As `Dev`, and serves heap profiles.
+    /// Like `Dev`, but the host serves heap profiles.
     HeapProfiles,
-    /// As it is installed: optimised across crates.
+    /// For installation: optimised across crates.
     Release,
 }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what a release consists of: for each architecture the binary without symbols; an image, a list of what the
-//! binaries are built from, and the checksums of all.
+//! `cargo xtask dist` builds the files of a release: a binary without symbols for each architecture, an image, an SBOM,
+//! and the checksums of all files.
 
 mod files;
 mod image;

@@ -26,7 +26,7 @@ const STACK: &str = "-Clink-arg=-zstack-size=131072";
 pub enum Profile {
     /// For tests: built quickly.
     Dev,
-    /// As they are installed.
+    /// For installation: optimised.
     Release,
 }
 
@@ -39,7 +39,7 @@ impl Profile {
         }
     }
 
-    /// The folder of what is built.
+    /// The folder of the built guests.
     pub fn folder(self) -> PathBuf {
         match self {
             Self::Dev => guests_folder(),

@@ -61,7 +61,7 @@ impl Architecture {
         }
     }
 
-    /// Where the C compiler finds a shared library.
+    /// The path at which the C compiler finds a shared library.
     pub fn library(self, name: &str) -> Result<PathBuf> {
         let compiler = self.program("gcc");
         let found = output(command(&compiler).arg(format!("-print-file-name={name}")));
@@ -75,7 +75,7 @@ impl Architecture {
         Ok(PathBuf::from(found))
     }
 
-    /// Where Debian has the C library of another architecture.
+    /// The folder in which Debian installs the C library of another architecture.
     pub fn sysroot(self) -> PathBuf {
         format!("/usr/{}-linux-gnu", self.name()).into()
     }

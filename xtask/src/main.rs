@@ -104,7 +104,7 @@ mod tests {
         Command::command().debug_assert();
     }
 
-    /// Whoever builds or tries Flyball for the first time waits for what xtask builds on.
+    /// The first build of Flyball waits until the dependencies of xtask are compiled.
     #[test]
     fn xtask_builds_on_neither_the_engine_nor_the_differential_suite() {
         let tree = output(command("cargo").args([

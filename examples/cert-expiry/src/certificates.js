@@ -1,4 +1,4 @@
-// Certificates: when they expire. Of X.509 only the way to that field is read: no signature is checked.
+// Reads when certificates expire. Parses X.509 only as far as that field, and checks no signature.
 
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 const END = "-----END CERTIFICATE-----";

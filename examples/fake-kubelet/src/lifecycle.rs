@@ -18,7 +18,7 @@ const INTERRUPTED: Duration = Duration::from_secs(1);
 /// Exit code of containers that are killed or never ran: 128 + SIGKILL.
 pub const KILLED: i32 = 137;
 
-/// What to do with a pod now, and when to check it again.
+/// The next step for a pod: the change to make now, and when to check it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub status: Status,

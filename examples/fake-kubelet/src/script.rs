@@ -72,7 +72,7 @@ pub struct ScriptError {
     /// The annotation's name, without prefix.
     pub name: String,
     pub value: String,
-    /// What the value should be.
+    /// Describes the valid values.
     pub expected: &'static str,
 }
 

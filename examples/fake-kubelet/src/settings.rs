@@ -85,7 +85,7 @@ pub struct Settings {
 pub struct SettingError {
     pub key: &'static str,
     pub value: String,
-    /// What the value should be.
+    /// Describes the valid values.
     pub expected: &'static str,
 }
 

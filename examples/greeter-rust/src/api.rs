@@ -20,14 +20,14 @@ pub struct Greeting {
     pub status: GreetingStatus,
 }
 
-/// What a user asks for.
+/// The state that the user wants.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct GreetingSpec {
     /// The text that the ConfigMap of the same name holds.
     pub text: String,
 }
 
-/// What the controller reports.
+/// The state that the controller has observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GreetingStatus {

@@ -9,7 +9,7 @@ use crate::api::{Greeting, GreetingStatus};
 const NAME: &str = "greeter-rust";
 const FINALIZER: &str = "greeter.flyball.dev/cleanup";
 
-/// What the controller reads of a ConfigMap.
+/// The fields of a ConfigMap that the controller reads.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/ConfigMap")]
 struct ConfigMap {

@@ -111,7 +111,7 @@ test("a spoilt note is reported, and nothing is guessed", () => {
     const { written, events } = reconcile(spoilt);
     assert.deepEqual(written, []);
     assert.match(events[0]!, /^Warning InvalidReplicas /);
-    // Whoever scales it up ends that.
+    // Scaling it up by hand resets the annotation.
     spoilt.edit(DEPLOYMENT, KEY, (deployment) => { deployment.spec!.replicas = 2; });
     reconcile(spoilt);
     assert.deepEqual(replicas(spoilt), [2, undefined]);

@@ -1,7 +1,8 @@
 // Package defaults gives namespaces a LimitRange, a ResourceQuota and a NetworkPolicy.
 //
-// A namespace names a profile in the label namespace-defaults.flyball.dev/profile. A ConfigMap holds the profiles. What a profile
-// has is applied on the server, and is corrected if somebody changes it; fields that it does not have belong to others.
+// A namespace names a profile in the label namespace-defaults.flyball.dev/profile. A ConfigMap holds the profiles. The
+// fields of a profile are applied on the server, and corrected if somebody changes them; all other fields belong to
+// others.
 package defaults
 
 import (
@@ -14,11 +15,11 @@ import (
 )
 
 const (
-	// name is the name of the plugin, of what it applies, and of the field manager.
+	// name is the name of the plugin, of the objects that it applies, and of its field manager.
 	name = "namespace-defaults"
 	// profileLabel is the label of a namespace that names its profile.
 	profileLabel = "namespace-defaults.flyball.dev/profile"
-	// managedBy is the label of what the plugin has made.
+	// managedBy is the label of the objects that the plugin has created.
 	managedBy = "app.kubernetes.io/managed-by"
 
 	profilesSetting = "profiles"

@@ -13,7 +13,7 @@ pub use plan::{Plan, Step, plan};
 
 /// The annotation of a Deployment that is left alone.
 pub const IGNORE: &str = "pod-disruption-guard.flyball.dev/ignore";
-/// The label of what the plugin has created, and its value.
+/// The label of the objects that the plugin has created, and its value.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pod-disruption-guard");
 
 const MAX_UNAVAILABLE: &str = "max-unavailable";

@@ -12,7 +12,7 @@ use crate::{Budget, Deployment, IGNORE, MANAGED_BY};
 const LONGEST_NAME: usize = 253;
 const SUFFIX: &str = "-guard";
 
-/// What is to be done in a namespace.
+/// The changes to make in a namespace.
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
     pub steps: Vec<Step<'a>>,

@@ -32,9 +32,9 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>> {
     encoder.module(module)?.encode()
 }
 
-/// Encodes a core module for WASI preview 1 that doesn't record the world. The component doesn't import WASI. `wit` is the
-/// folder of the world. What the module prints goes to the host's log, line by line, if there is a `buffer` for a line: memory
-/// that the module leaves alone.
+/// Encodes a core module for WASI preview 1 that doesn't record the world. The component doesn't import WASI. `wit` is
+/// the folder of the world. `buffer` is memory that the module doesn't use itself. It holds one line of output, so that
+/// each line that the module prints goes to the host's log. Without a buffer, output is dropped.
 pub fn component_of_wasi(
     mut module: Vec<u8>,
     wit: &Path,

@@ -1,4 +1,4 @@
-//! What lies in the folders of projects and SDKs and is not their source. The build script reads this file too.
+//! Files and folders inside projects and SDKs that are not part of the source. The build script reads this file too.
 
 /// Build outputs and caches of the languages' tools: names of files and folders.
 const OUTPUTS: [&str; 6] = [

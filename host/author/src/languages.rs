@@ -44,7 +44,7 @@ pub(crate) enum Sdk<'a> {
 /// The project's folder of the vendored SDK.
 pub(crate) const VENDORED: &str = "flyball-sdk";
 
-/// What differs between languages.
+/// The steps of creating, building and testing a project that differ between languages.
 pub(crate) trait Support: Sync {
     /// The file that every project in this language has.
     fn manifest(&self) -> &'static str;

@@ -16,7 +16,7 @@ pub(crate) const fn leb128(number: u32) -> [u8; 5] {
     ]
 }
 
-/// Where the placeholder is in a module; none if it is not there or there several times.
+/// The offset of the placeholder in a module. `None` unless it occurs exactly once.
 pub(crate) fn find(module: &[u8], placeholder: u32) -> Option<usize> {
     let mut found = module
         .windows(5)

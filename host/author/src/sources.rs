@@ -18,7 +18,7 @@ const WRITTEN: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 pub struct Sources {
     dir: PathBuf,
     watcher: RecommendedWatcher,
-    /// The folders that are watched. Those of build outputs are not: they may have tens of thousands of files.
+    /// The watched folders. Folders of build outputs, which may hold tens of thousands of files, are not watched.
     watched: BTreeSet<PathBuf>,
     seen: BTreeMap<PathBuf, Stamp>,
 }
@@ -58,7 +58,7 @@ impl Sources {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.dir.clone()];
         while let Some(folder) = folders.pop() {
-            // What vanishes meanwhile is reported as a change later.
+            // A file that vanishes meanwhile is reported as a change later.
             for entry in folder.read_dir().into_iter().flatten().flatten() {
                 let path = entry.path();
                 let Ok(metadata) = path.metadata() else {

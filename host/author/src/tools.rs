@@ -13,7 +13,7 @@ pub struct Tool {
     pub probe: Vec<String>,
     /// The least version, major and minor. The version is the first one in the output of the probe.
     pub version: Option<(u32, u32)>,
-    /// What the program is needed for, and how to get it.
+    /// Explains why the program is needed, and how to install it.
     pub advice: String,
     /// Why the program can't be used, if that is known without the probe.
     unusable: Option<String>,

@@ -265,8 +265,8 @@ impl Delta {
         versions.map(|version| version.size_alone()).sum()
     }
 
-    /// Drops the versions in between and the fields of the oldest one. Of a new object that was deleted, its last version is
-    /// the oldest.
+    /// Drops the versions in between and the fields of the oldest one. An object that was created and deleted since the
+    /// last take has no old version; its last version stands in for it.
     fn reduce(&mut self) {
         let last = self.between.drain(..).next_back();
         match (&self.old, &self.new) {

@@ -98,7 +98,7 @@ impl InformerFactory {
                     || interest.metadata_only
                     || entry.task.is_none())
         };
-        // Of two that fit, use the one that holds whole objects.
+        // If two fit, use the one that holds whole objects.
         let core = match registry
             .entries
             .iter()

@@ -54,7 +54,7 @@ pub(crate) struct Handle {
 pub struct InformerStatus {
     pub kind: Kind,
     pub scope: Scope,
-    /// Whether it holds metadata only.
+    /// Whether the informer holds metadata only.
     pub metadata_only: bool,
     pub objects: usize,
     /// Approximate memory use of the objects and their indexes in bytes.

@@ -88,8 +88,7 @@ impl Lister {
         found
     }
 
-    /// As [`Lister::list`], but fails with the error of `may_go_on`, which is called every few
-    /// hundred objects.
+    /// Like [`Lister::list`], but fails with the error of `may_go_on`, which is called every few hundred objects.
     pub fn list_while<E>(
         &self,
         query: &ListQuery,
@@ -128,7 +127,7 @@ impl Lister {
         self.overlay.with(self.informer.core(), count)
     }
 
-    /// As [`Lister::list_while`], in no order.
+    /// Like [`Lister::list_while`], but in no particular order.
     pub fn find_while<E>(
         &self,
         query: &ListQuery,

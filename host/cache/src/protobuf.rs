@@ -1,6 +1,6 @@
-//! The API server's protobuf, which costs the server and the host a fraction of what JSON costs.
-//! The fields that a mask keeps are transcoded to the JSON that the server would have sent; the
-//! others are skipped without decoding. The rest of the crate handles only JSON.
+//! Decodes the API server's protobuf, which costs the server and the host much less than JSON. The
+//! fields that a mask keeps are transcoded to the JSON that the server would have sent; the others
+//! are skipped without decoding. The rest of the crate handles only JSON.
 //!
 //! `schema` has the messages of each kind, `wire` decodes their bytes, and `transcode` writes the
 //! JSON. A field that is not in the schema, such as one of a later release, is an error: the
@@ -76,7 +76,7 @@ pub(crate) fn to_json(body: &[u8], node: &Node) -> Result<Vec<u8>, ProtobufError
 
 /// An encoded object and its kind: the server's `runtime.Unknown`.
 pub(crate) struct Envelope<'a> {
-    /// As in `apps/v1/Deployment`.
+    /// For example `apps/v1/Deployment`.
     pub(crate) kind: String,
     pub(crate) raw: &'a [u8],
 }
@@ -138,7 +138,7 @@ impl<'a> Envelope<'a> {
 
 /// An event of a watch.
 pub(crate) struct Frame<'a> {
-    /// As in `ADDED`.
+    /// For example `ADDED`.
     pub(crate) event_type: &'a str,
     pub(crate) object: &'a [u8],
 }

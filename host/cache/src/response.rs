@@ -50,7 +50,7 @@ impl ApiResponse {
         self.kind.ends_with("/PartialObjectMetadata")
     }
 
-    /// Whether the body is a Status in place of an object.
+    /// Whether the body is a Status instead of an object.
     pub fn is_status(&self) -> bool {
         self.kind == "v1/Status"
     }

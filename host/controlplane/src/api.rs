@@ -348,7 +348,7 @@ pub fn is_not_found(error: &anyhow::Error) -> bool {
 /// Sends a request to the API server, and returns the body of the response.
 ///
 /// # Errors
-/// There was no response, or the response is an error.
+/// Fails if there is no response, or if the response is an error.
 pub async fn send(
     client: &Client,
     method: &str,

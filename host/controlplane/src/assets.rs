@@ -201,7 +201,7 @@ pub(crate) struct GoBinary {
     pub(crate) folder: &'static str,
     /// The name of the folder in the target folder, and of the file in it.
     pub(crate) name: &'static str,
-    /// What is built, for messages.
+    /// The programs in the binary, as messages name them.
     pub(crate) of: &'static str,
     /// The Go package of the command: `.`, or one of a module that `go.mod` names as a tool.
     pub(crate) package: &'static str,
@@ -231,8 +231,8 @@ const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
 const COMPILER_GOGC: &str = "1000";
 /// `GOMEMLIMIT` of the compiler: from this size of one of its processes on, it collects garbage as often as it needs to.
 const COMPILER_MEMORY: &str = "2GiB";
-/// On at most so many cores, packages that are compiled at the same time keep all of them busy. One thread for each process of the
-/// compiler then takes 6 % less CPU time.
+/// With at most this many cores, compiling several packages at the same time keeps all cores busy. Limiting each
+/// compiler process to one thread then takes 6 % less CPU time.
 const FEW_CORES: usize = 4;
 
 impl GoBinary {

@@ -272,7 +272,8 @@ impl ControlPlane {
         Ok(events)
     }
 
-    /// Visits the events of [`audit_events`](Self::audit_events) one by one. That of a million requests needs no memory then.
+    /// Visits the events of [`audit_events`](Self::audit_events) one by one, so that a log of a million requests is
+    /// never held in memory.
     pub fn each_audit_event(&self, mut visit: impl FnMut(Value)) -> anyhow::Result<()> {
         let path = self
             .audit_log_path()

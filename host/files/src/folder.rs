@@ -1,5 +1,5 @@
 //! A folder that the host alone writes to. Its files are opened relative to the open folder and without following
-//! symbolic links, so that whoever can write to a folder above can't exchange them.
+//! symbolic links, so that a user who can write to a parent folder can't replace them.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -21,7 +21,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// The mode of the files.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// What other users may do with a folder.
+/// The access of other users to a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OthersMay {
     Nothing,

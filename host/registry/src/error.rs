@@ -17,7 +17,7 @@ pub enum RegistryError {
     /// The registry can't be reached, or the request failed.
     #[error("can't {doing} {package}: {cause}")]
     Registry {
-        /// As in `push` or `pull`.
+        /// The operation, as a verb: `push` or `pull`.
         doing: &'static str,
         package: PackageReference,
         #[source]

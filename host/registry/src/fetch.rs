@@ -29,7 +29,7 @@ pub(crate) struct Fetcher {
     client: Client,
     credentials: RegistryAuth,
     source: PackageReference,
-    /// As in `https://registry.example.com/v2/team/greeter`.
+    /// The repository's URL, for example `https://registry.example.com/v2/team/greeter`.
     base: String,
     /// The header that the registry demanded, once it has.
     authorization: OnceLock<HeaderValue>,

@@ -7,8 +7,7 @@
 //! if a [`PublicKey`] is required, cosign's signature of the package is verified before the layer
 //! is pulled. [`push`] uploads a package.
 //!
-//! A registry is not trusted: the size of what it sends is limited, and nothing is used before it
-//! is verified.
+//! A registry is not trusted: the size of its responses is limited, and no content is used before it is verified.
 
 mod cache;
 mod credentials;
@@ -45,7 +44,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of a whole push or pull.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What the host calls itself in requests.
+/// The User-Agent of the host's requests.
 const USER_AGENT: &str = concat!("flyball/", env!("CARGO_PKG_VERSION"));
 
 /// Chooses the process's provider of cryptography for TLS, which the clients use, unless there is one already.

@@ -24,12 +24,12 @@ pub struct PackageReference {
 }
 
 impl PackageReference {
-    /// As in `registry.example.com:5000`.
+    /// The registry's host and port, for example `registry.example.com:5000`.
     pub fn registry(&self) -> &str {
         self.reference.registry()
     }
 
-    /// As in `team/greeter`.
+    /// The repository's name in the registry, for example `team/greeter`.
     pub fn repository(&self) -> &str {
         self.reference.repository()
     }
@@ -168,7 +168,7 @@ fn is_registry(text: &str) -> bool {
 /// Whether a text may stand between two slashes of a repository's name.
 fn is_component(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    // What stands between two letters: nothing, or a separator.
+    // The texts between two alphanumeric characters: empty, or a separator.
     let mut separators = text.split(is_alphanumeric);
     text.starts_with(is_alphanumeric)
         && text.ends_with(is_alphanumeric)

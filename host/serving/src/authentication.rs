@@ -135,8 +135,8 @@ impl Authentication {
         }
     }
 
-    /// Reads the trusted authorities, and returns whether all of them could be read. Those that
-    /// can't be read stay as they were.
+    /// Reads the trusted authorities, and returns whether all could be read. An authority that can't be read stays as
+    /// it was.
     pub(crate) async fn refresh(&self) -> bool {
         let old = self.trust.read().clone();
         let (trust, complete) = Trust::read(&self.options, self.lookup.as_deref(), &old).await;

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 /// A page, rendered for each request.
 pub struct Page {
-    /// As in `text/vnd.graphviz`.
+    /// The media type, for example `text/vnd.graphviz`.
     pub content_type: &'static str,
     pub body: String,
 }

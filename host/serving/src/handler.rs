@@ -17,7 +17,7 @@ use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics, ZP
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 64 * 1024;
 
-/// What a refusal adds if a request has a token that the server can't have reviewed.
+/// Added to a refusal if the request has a token and the server has no API server to review it.
 const NO_TOKENS: &str = "its token was ignored, because the server has no API server to review tokens: start it with \
                          --authentication-kubeconfig";
 

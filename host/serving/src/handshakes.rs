@@ -33,7 +33,7 @@ struct Rate {
     burst: u32,
 }
 
-/// When the handshakes that have begun so far are paid for; none if that was never needed.
+/// The time at which the rate limit has made up for the handshakes that have begun; none before the first.
 #[derive(Clone, Copy, Default)]
 struct Bucket(Option<Instant>);
 

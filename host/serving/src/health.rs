@@ -52,7 +52,7 @@ pub struct HealthChecks {
     slis: Slis,
 }
 
-/// Which endpoints run a check.
+/// The endpoints that run a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
@@ -94,7 +94,7 @@ impl HealthChecks {
         self.insert(Scope::All, name.into(), Arc::new(check))
     }
 
-    /// As [`add`](Self::add), but for `/readyz` only: for a failure that a restart would not fix.
+    /// Like [`add`](Self::add), but for `/readyz` only: for a failure that a restart would not fix.
     pub fn add_readiness(
         &self,
         name: impl Into<CheckName>,
@@ -109,8 +109,7 @@ impl HealthChecks {
         self.note_while(name, text, || true)
     }
 
-    /// As [`note`](Self::note), but the note is shown only while `is_so`, which should return
-    /// quickly.
+    /// Like [`note`](Self::note), but the note is shown only while `is_so`, which should return quickly.
     pub fn note_while(
         &self,
         name: impl Into<CheckName>,

@@ -20,10 +20,10 @@ const VERSIONS: [(&str, bool); 2] = [("v1alpha1", true), ("v1beta1", false)];
 /// The media types in the order of preference.
 const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
 
-/// What `/statusz` tells about the build.
+/// The versions that `/statusz` shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildVersions {
-    /// Of the compiler.
+    /// The compiler's version.
     pub compiler: String,
     /// The version of Kubernetes whose component this is, with its patch.
     pub binary: String,
@@ -83,7 +83,7 @@ impl ZPages {
             emulation,
         } = versions;
         let start = Timestamp::try_from(start).unwrap_or_default();
-        // As Go's `time.UnixDate`.
+        // The format of Go's `time.UnixDate`.
         let started = start.strftime("%a %b %e %H:%M:%S UTC %Y");
         let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
         let mut text = self.header("statusz");
@@ -172,8 +172,8 @@ struct Accepted {
     is_pretty: bool,
 }
 
-/// Returns what the client prefers of what is served; none if it accepts none of it. An object must be
-/// asked for by its kind and version: `application/json;as=Flagz;v=v1beta1;g=config.k8s.io`.
+/// Returns the representation that the client prefers among those served, or `None` if it accepts none of them. An
+/// object must be requested by its kind and version: `application/json;as=Flagz;v=v1beta1;g=config.k8s.io`.
 fn negotiate(accept: &str, kind: &str) -> Option<Accepted> {
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
     // A stable sort: of equally preferred types, the first counts.

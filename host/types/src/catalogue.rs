@@ -12,7 +12,7 @@ pub struct Catalogue {
 /// A kind in one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedKind {
-    /// As in `apps/v1/Deployment`.
+    /// For example `apps/v1/Deployment`.
     pub kind: String,
     /// The name in paths, such as `deployments`.
     pub plural: String,
@@ -26,7 +26,7 @@ pub struct ServedKind {
 /// A subresource of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subresource {
-    /// As in `status`.
+    /// For example `status`.
     pub name: String,
     pub verbs: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub struct Subresource {
 /// A group version whose discovery failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryFailure {
-    /// As in `metrics.k8s.io/v1beta1`.
+    /// For example `metrics.k8s.io/v1beta1`.
     pub group_version: String,
     /// The reason, as text for people.
     pub message: String,

@@ -24,7 +24,7 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_MESSAGE)]
 }
 
-/// What a failed call may have changed.
+/// Whether a failed call may have changed the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: no request was sent, or only requests that read.
@@ -178,7 +178,7 @@ impl ApiError {
         Self::of_host(HostReason::Unauthorized, message)
     }
 
-    /// What the call is based on has changed.
+    /// The object has changed since the version that the call is based on.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::of_host(HostReason::Conflict, message)
     }

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// Returns the error and its causes on one line, separated by `: `. Of each, this is the first line without a final full
-/// stop. A cause whose text an outer error already contains is left out.
+/// Returns the error and its causes on one line, separated by `: `. Each contributes its first line, without a final
+/// full stop. A cause whose text an outer error already contains is left out.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -32,7 +32,7 @@ pub struct EventOptions {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventReference {
-    /// As in `v1/Pod`.
+    /// For example `v1/Pod`.
     pub kind: String,
     /// Empty if the object is cluster-scoped.
     #[serde(default, skip_serializing_if = "String::is_empty")]

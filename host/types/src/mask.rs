@@ -288,7 +288,7 @@ impl Node {
                 .add(rest, visits)?,
             Step::Where(filter) => {
                 let node = entry(filtered, filter);
-                // What is kept can be filtered again.
+                // Keep the field of the filter, so that the result can be filtered again.
                 node.add(&[Step::Field(filter.field.clone())], visits)?;
                 node.add(rest, visits)?;
             }

@@ -73,7 +73,7 @@ pub(crate) fn shortened(text: &str) -> String {
 )]
 pub struct PathError {
     pub path: String,
-    /// What is wrong with the text.
+    /// Describes the mistake in the text.
     pub problem: &'static str,
 }
 
@@ -211,7 +211,7 @@ pub(crate) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Nothing, with room for values of so many bytes.
+    /// An empty result with room for values of up to this many bytes.
     pub(crate) fn at_most(bytes: usize) -> Self {
         Self {
             values: Vec::new(),

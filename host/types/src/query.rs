@@ -8,7 +8,7 @@ pub const ALL_KINDS: &str = "*";
 /// Selects objects of one kind. All conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// As in `v1/Pod`, or [`ALL_KINDS`].
+    /// A kind such as `v1/Pod`, or [`ALL_KINDS`].
     pub kind: String,
     /// All namespaces if empty.
     pub namespace: String,

@@ -28,8 +28,8 @@ pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
     );
 }
 
-/// Makes the schema portable: descriptions are on one line, and numbers have a maximum in place of
-/// a Rust-specific format.
+/// Makes the schema portable: descriptions are on one line, and numbers have a maximum instead of a Rust-specific
+/// format.
 fn tidy(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get("description") {
         let text = text.replace('\n', " ");

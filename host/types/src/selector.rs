@@ -51,7 +51,7 @@ pub enum SelectorError {
     #[error("`{selector}` is not a selector: {problem}")]
     Syntax {
         selector: String,
-        /// What is wrong with it.
+        /// Describes the mistake.
         problem: String,
     },
     /// The JSON is neither a LabelSelector nor a map of labels.
@@ -170,7 +170,8 @@ impl LabelSelector {
                 .all(|requirement| requirement.matches(labels.label(&requirement.key)))
     }
 
-    /// As [`LabelSelector::matches`], for all labels of an object, each once. Faster if the requirements are many.
+    /// Like [`LabelSelector::matches`], given all labels of an object, each once. Faster if there are many
+    /// requirements.
     pub fn matches_all<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
         if self.nothing {
             return false;

@@ -57,7 +57,8 @@ impl TokenBucket {
         self.try_take_many(1, now)
     }
 
-    /// Takes so many tokens if they are available now, or all of a full bucket if it can't have as many.
+    /// Takes `count` tokens if they are available now. If the bucket can't hold that many, a full bucket is enough, and
+    /// all its tokens are taken.
     pub fn try_take_many(&mut self, count: u32, now: Instant) -> bool {
         self.refill(now);
         let count = f64::from(count.min(self.config.burst));
@@ -82,7 +83,7 @@ impl TokenBucket {
         self.tokens = (self.tokens + passed.as_secs_f64() * self.qps()).min(burst);
     }
 
-    /// The rate, with zero in place of a negative number or NaN.
+    /// The rate, with zero instead of a negative number or NaN.
     fn qps(&self) -> f64 {
         if self.config.qps > 0.0 {
             self.config.qps

@@ -14,7 +14,7 @@ pub struct Book {
     folder: PathBuf,
 }
 
-/// What a page tells its reader to do.
+/// An instruction of a page to its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Save a file, whose path is relative to the current folder.
@@ -119,7 +119,7 @@ fn expand(page: &str, folder: &Path) -> Result<String> {
     Ok(expanded)
 }
 
-/// Returns a file, or the part of it that `FILE:ANCHOR` names. What it includes is included, too.
+/// Returns a file, or the part of it that `FILE:ANCHOR` names. Includes are resolved recursively.
 fn include(included: &str, folder: &Path) -> Result<String> {
     let (file, anchor) = match included.split_once(':') {
         Some((file, anchor)) => (file, Some(anchor)),

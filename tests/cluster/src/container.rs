@@ -26,7 +26,7 @@ const START: &str = "mount -t cgroup2 none /sys/fs/cgroup && mount -t proc proc 
 /// A pod that runs the host's binary, with what the cluster and the kubelet would provide.
 pub struct Pod<'a> {
     pub spec: &'a PodSpec,
-    /// The folders of the volumes, by name. Those of empty volumes are created.
+    /// The folders of the volumes, by name. Folders of `emptyDir` volumes are created.
     pub volumes: BTreeMap<&'a str, PathBuf>,
     /// The folder with the credentials of its service account.
     pub account: Option<PathBuf>,

@@ -18,7 +18,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// The plugins of these names. Those that are not built are recorded as skipped by the `test`.
+    /// Returns the plugins with these names. Plugins that are not built are recorded as skipped by `test`.
     pub fn built(names: &[&str], test: &str) -> Result<Vec<Self>> {
         let mut built = Vec::new();
         for &name in names {

@@ -154,8 +154,8 @@ impl Cluster {
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
     }
 
-    /// When the host under test was started again last, or the cluster if it never was; none while the host is being
-    /// restarted. No state of the cluster is final meanwhile.
+    /// The time of the last restart of the host under test, or of the cluster's start if there was none. `None` during
+    /// a restart, in which no state of the cluster is final.
     pub fn running_since(&self) -> Option<Instant> {
         *self.running_since.lock()
     }

@@ -36,7 +36,7 @@ fn decode_issued(object: &mut Value) {
     }
 }
 
-/// What one certificate in PEM says.
+/// The fields of one certificate in PEM.
 fn said(pem: &[u8]) -> Option<Value> {
     let blocks: Vec<Pem> = Pem::iter_from_buffer(pem).collect::<Result<_, _>>().ok()?;
     let [block] = &blocks[..] else {

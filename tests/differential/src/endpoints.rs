@@ -64,8 +64,8 @@ pub(crate) fn clean_managed(object: &Value, fields: &mut Value) {
     }
 }
 
-/// What the name of a slice begins with, if the rest is random. An update by stock's mirroring controller removes the field
-/// `generateName`.
+/// The fixed beginning of a slice's name if the rest is random. `generateName` doesn't tell, because an update by
+/// stock's mirroring controller removes it.
 pub(crate) fn prefix(object: &Value) -> Option<String> {
     if object["kind"] != "EndpointSlice" {
         return None;

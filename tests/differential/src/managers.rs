@@ -11,7 +11,7 @@ use crate::normalise::{self, Random};
 /// The managers that are the same program on both sides, and whose fields depend on timing: the fake kubelet and the
 /// scheduler. A controller that takes a field from them has it among its own.
 const OTHERS: &[&str] = &["fake-kubelet", "kube-scheduler"];
-/// What the name of the volume that the API server adds to pods begins with. It is part of a field's path.
+/// The beginning of the name of the volume that the API server adds to pods. The name is part of a field's path.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The number of random characters after it.
 const TOKEN_SUFFIX: usize = 5;

@@ -13,8 +13,8 @@ pub struct Plane {
     folders: &'static [&'static str],
     /// The controllers that run on it, besides those of [`EVERYWHERE`].
     controllers: &'static [&'static str],
-    /// Whether its scenarios keep the machine busy. Then no other control plane runs at the same time,
-    /// since the number of their writes depends on timing.
+    /// Whether its scenarios keep the machine busy. If so, no other control plane runs at the same time, since the
+    /// number of their writes depends on timing.
     pub(crate) is_busy: bool,
     /// Whether the metrics APIs are served.
     has_metrics: bool,
@@ -58,7 +58,7 @@ const EVERYWHERE: [&str; 2] = [
     "serviceaccount-controller",
 ];
 
-/// What most planes have in common.
+/// The settings that most planes share.
 const QUIET: Plane = Plane {
     folders: &[],
     controllers: &[],
@@ -281,7 +281,7 @@ const GANGS: Plane = Plane {
 const POD_CERTIFICATES: Plane = Plane {
     folders: &["podcertificaterequest-cleaner"],
     controllers: &["podcertificaterequest-cleaner-controller"],
-    // As on the plane of certificates.
+    // The same interval as on the plane of certificates.
     flags: &[
         "--controller-start-interval=2s",
         "--feature-gates=PodCertificateRequest=true",

@@ -41,7 +41,7 @@ const OWN_FINALIZERS: &str = "example.com/";
 pub(crate) struct Rest {
     pub(crate) objects: Vec<Value>,
     pub(crate) events: Vec<Value>,
-    /// When they were listed.
+    /// The time of the list.
     pub(crate) time: Timestamp,
 }
 

@@ -25,7 +25,7 @@ pub struct Scenario {
     pub name: String,
     /// A sentence that describes the scenario.
     pub about: String,
-    /// Whether it disturbs other scenarios, so that it needs a separate control plane.
+    /// Whether the scenario disturbs others, so that it needs a control plane of its own.
     #[serde(default)]
     pub(crate) alone: bool,
     /// Additional namespaces.

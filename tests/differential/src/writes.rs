@@ -34,7 +34,7 @@ impl Writes {
         )
     }
 
-    /// Adds an event of an audit log, unless it is of this namespace. Those of cluster-scoped objects count.
+    /// Adds an event of an audit log, unless it belongs to this namespace. Events of cluster-scoped objects are added.
     pub fn note_outside(&mut self, event: &Value, namespace: &str) {
         if event["objectRef"]["namespace"] != namespace {
             self.note(event);

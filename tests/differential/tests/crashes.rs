@@ -15,7 +15,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// The scenarios, in the order of their planes. Those of a plane are played concurrently.
+/// The scenarios, in the order of their planes. Scenarios of the same plane are played concurrently.
 const PLAYED: [&str; 23] = [
     "cronjob/replaced",
     "daemonset/rolling-update",

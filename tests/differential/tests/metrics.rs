@@ -26,9 +26,9 @@ type Families = BTreeMap<String, Family>;
 struct Row {
     /// A family, or the beginning of several with `*`.
     metric: String,
-    /// What differs.
+    /// The difference, in words.
     difference: String,
-    /// Whether it differs only in some runs, because a series exists only after something has happened.
+    /// Whether the difference shows only in some runs, because a series exists only after something has happened.
     is_occasional: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which places of the code an input has reached, in builds that count it.
+//! The edges of the control flow that an input has reached, in builds that count them.
 //!
 //! `cargo xtask fuzz` compiles the workspace's crates with LLVM's inline counters: one byte for each
 //! edge of the control flow. The instrumented code hands the counters over when the program starts.

@@ -57,7 +57,7 @@ struct OnCluster {
     is_once: bool,
     /// Whether stock can run the workload.
     has_stock: bool,
-    /// What Flyball's figures must be within.
+    /// The bounds of Flyball's figures.
     bounds: Bounds,
 }
 
@@ -70,7 +70,7 @@ const BOUNDS: Bounds = &[
     ("time, s", 1.05),
     ("API writes", 1.05),
 ];
-/// Those of objects that are much larger than usual.
+/// The bounds for workloads whose objects are much larger than usual.
 const BOUNDS_OF_LARGE: Bounds = &[("CPU", 1.0), ("memory", 1.0), ("API writes", 1.05)];
 
 impl OnCluster {
@@ -381,7 +381,7 @@ async fn wait(what: &str, look: impl AsyncFnMut() -> Result<(usize, usize)>) -> 
     wait_for(PATIENCE, what, look).await
 }
 
-/// As [`wait`], for at most this time.
+/// Like [`wait`], but for at most this time.
 async fn wait_for(
     patience: Duration,
     what: &str,

@@ -24,7 +24,7 @@ pub(super) struct Host {
 /// The log entry of a reconcile.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reconciled {
-    /// When it ended.
+    /// The time at which the reconcile ended.
     pub(super) timestamp: Timestamp,
     pub(super) controller: String,
     pub(super) key: String,

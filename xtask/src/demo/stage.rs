@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Where the steps are played.
+/// Plays the steps of the demo and prints them.
 pub(super) struct Stage<'a> {
     client: Client,
     host: &'a mut Host,
@@ -34,7 +34,7 @@ struct Step {
     controllers: BTreeSet<String>,
 }
 
-/// What a step sees of the cluster.
+/// The state of the cluster as a step sees it.
 pub(super) struct Seen {
     /// Whether the step's condition holds.
     pub(super) done: bool,

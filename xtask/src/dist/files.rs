@@ -66,7 +66,7 @@ fn foreign_libraries(
     Ok(files)
 }
 
-/// What a binary asks for.
+/// The libraries and symbol versions that a binary requires.
 #[derive(Debug, PartialEq, Eq)]
 struct Needed {
     /// A path.

@@ -1,4 +1,4 @@
-//! What the host is built from, in CycloneDX's JSON: the crates of the host and of the built-in guests.
+//! The SBOM of the host in CycloneDX's JSON: the crates of the host and of the built-in guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

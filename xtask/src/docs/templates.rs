@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use flyball_doc_templates::expand;
 use serde_json::Value;
 
-/// What mdBook passes: the name of a renderer that it asks about, or nothing.
+/// mdBook's arguments: the name of a renderer that it asks about, or nothing.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[arg(num_args = 0.., value_name = "QUESTION")]

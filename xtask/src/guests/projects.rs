@@ -19,7 +19,7 @@ struct Guest {
     /// The name of the component.
     name: &'static str,
     folder: &'static str,
-    /// The folders that it builds on. Those of examples are prepared first: their packages are used.
+    /// The folders that the project builds on. Folders of examples are prepared first, because their packages are used.
     on: &'static [&'static str],
     /// Whether only `cargo xtask test --full` builds it.
     is_large: bool,
@@ -137,7 +137,7 @@ const GUESTS: &[Guest] = &[
     ),
 ];
 
-/// What builds and tests write into the folders of projects and SDKs.
+/// Outputs of builds and tests in the folders of projects and SDKs.
 const OUTPUTS: [&str; 3] = ["build", "node_modules", "package-lock.json"];
 
 /// Builds the guests in a language.

@@ -18,7 +18,7 @@ use crate::{Project, new};
 
 /// The versions of clang that are looked for by name. Debian installs each under its own.
 const CLANGS: std::ops::RangeInclusive<u32> = 16..=24;
-/// Where distributions put the C library: the arguments that each needs. The first is Debian's place.
+/// The compiler arguments for the places where distributions install the C library. The first is for Debian.
 const LIBRARIES: [&[&str]; 4] = [
     &[
         "--sysroot=/",

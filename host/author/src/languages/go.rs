@@ -21,8 +21,8 @@ const MODULE: &str = "flyball.dev/sdk";
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
 /// The folder of the generated bindings in the SDK.
 const BINDINGS: &str = "internal/bindings";
-/// What the generated bindings import, and what they import instead: a runtime of our own, whose comments say why, and the
-/// SDK's functions behind the exports.
+/// Imports of the generated bindings, each with its replacement: the project's own runtime, whose comments give the
+/// reason, and the SDK's functions behind the exports.
 const REPLACED_IMPORTS: [(&str, &str); 2] = [
     (
         "\"go.bytecodealliance.org/pkg/wit/",

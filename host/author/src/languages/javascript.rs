@@ -218,8 +218,9 @@ struct SourceMap {
 }
 
 impl SourceMap {
-    /// Makes the sources, which are relative to `work`, relative to the project. Of sources elsewhere only the part is kept
-    /// that differs from the project's path, so that the component doesn't depend on the place of the checkout.
+    /// Makes the sources, which are relative to `work`, relative to the project. For sources outside the project, keeps
+    /// only the part that differs from the project's path, so that the component doesn't depend on where the repository
+    /// is checked out.
     fn relative_to(self, dir: &Path, work: &Path) -> Self {
         let shown = |source: &String| {
             let path = normal(&work.join(source));

@@ -1,4 +1,4 @@
-//! What a subscriber receives that takes its deltas late.
+//! The deltas that a slow subscriber receives.
 
 use super::*;
 

@@ -17,7 +17,7 @@ const STEP: usize = 256;
 
 /// An index over what the objects have at a path.
 pub(crate) trait PathIndex: Default {
-    /// What the index keeps of one object.
+    /// The index's data for one object.
     type Entry;
 
     fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Self::Entry;
@@ -118,7 +118,7 @@ impl<I> OfPath<I> {
 }
 
 impl Step {
-    /// What an index will keep of the objects in the slots.
+    /// Computes an index's entry for the object in each slot.
     pub(crate) fn entries<I: PathIndex>(&self, path: &FieldPath) -> Vec<Option<I::Entry>> {
         let entry = |object: &Option<Arc<Object>>| {
             let object = object.as_ref()?;

@@ -1,4 +1,4 @@
-//! Which object the response to a delete is about.
+//! The response to a delete, and the object that it is about.
 
 use std::time::Duration;
 

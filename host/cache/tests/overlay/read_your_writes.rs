@@ -1,4 +1,4 @@
-//! Whatever happens to the events, a plugin reads the objects as it wrote them last.
+//! A plugin reads its own last writes, however late its reflector's events arrive.
 
 use std::time::Duration;
 

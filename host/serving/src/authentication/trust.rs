@@ -50,8 +50,8 @@ impl Default for RequestHeaderOptions {
 }
 
 impl Trust {
-    /// Reads the trusted authorities, and returns with them whether all could be read. Those that
-    /// can't be read are taken from `old`.
+    /// Reads the trusted authorities, and returns them with whether all could be read. An authority
+    /// that can't be read is taken from `old`.
     pub(super) async fn read(
         options: &AuthenticationOptions,
         lookup: Option<&dyn TrustLookup>,

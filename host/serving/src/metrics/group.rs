@@ -24,7 +24,7 @@ const MAX_LABEL_LENGTH: usize = 1024;
 pub enum Kind {
     Counter,
     Gauge,
-    /// A gauge that shows the sum of what each key has set last.
+    /// A gauge that shows the sum of the last values of all keys.
     Sum,
     /// With the upper bounds of its buckets.
     Histogram(Vec<f64>),

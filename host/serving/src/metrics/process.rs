@@ -17,7 +17,7 @@ pub(super) fn register(metrics: &Metrics) {
         Ok(collector) => metrics.collect("process", collector),
         Err(error) => tracing::warn!(%error, "can't collect the process_* metrics"),
     }
-    // kube-controller-manager's labels. Those about its repository and the Go toolchain are empty.
+    // kube-controller-manager's labels. The labels about its repository and the Go toolchain are empty.
     let labels = [
         "major",
         "minor",

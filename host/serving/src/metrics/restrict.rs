@@ -1,5 +1,5 @@
-//! What the operator leaves out of the exposition: whole families, and values of labels that are not
-//! expected.
+//! Leaves metrics out of the exposition as the operator asks: whole families, and label values that are not in an
+//! allow-list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

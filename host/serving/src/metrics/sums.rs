@@ -1,4 +1,4 @@
-//! Sums: gauges that show the sum of what each key has set last.
+//! Sums: gauges that show the sum of the last values of all keys.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -87,8 +87,8 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// As Go's `strconv.FormatFloat(value, 'g', -1, 64)`: the fewest digits that identify the number,
-/// with an exponent if that is below -4 or above 5.
+/// Formats like Go's `strconv.FormatFloat(value, 'g', -1, 64)`: with the fewest digits that
+/// identify the number, with an exponent if that is below -4 or above 5.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -28,7 +28,7 @@ const RANGES: usize = 16;
 /// Names of the mappings in which the unwinder must not start.
 const NOT_UNWOUND: [&str; 5] = ["libc.", "libc-", "libgcc", "libpthread", "ld-linux"];
 
-/// What was sampled.
+/// The samples of a profile.
 pub(super) struct Samples {
     /// Number of samples by stack, the innermost address first.
     pub(super) stacks: HashMap<Vec<usize>, u64>,

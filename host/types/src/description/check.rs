@@ -37,7 +37,7 @@ pub enum DescriptionError {
     Invalid {
         /// The beginning of the plugin's name.
         plugin: String,
-        /// What is wrong, and where.
+        /// Describes the mistake and its place in the document.
         problem: String,
     },
 }
@@ -296,7 +296,7 @@ impl Permission {
 }
 
 impl Watch {
-    /// Whether it shows only the objects of a namespace or those that a selector matches.
+    /// Whether the watch covers only some objects of its kind: those of a namespace, or those that a selector matches.
     fn is_of_a_part(&self) -> bool {
         let selectors = [&self.namespace, &self.label_selector, &self.field_selector];
         selectors.into_iter().any(|selector| !selector.is_empty())

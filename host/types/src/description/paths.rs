@@ -18,8 +18,8 @@ pub struct WatchedPaths {
 }
 
 impl WatchedPaths {
-    /// All of them. Whoever may not read one of these may not run the watch, because its value shows in an object, in a
-    /// key, or in which objects are selected.
+    /// All paths of the watch. A plugin that may not read one of them may not have the watch, because the path's value
+    /// shows in an object, in a key, or in the choice of objects.
     pub fn all(&self) -> impl Iterator<Item = &FieldPath> {
         let Self {
             fields,
@@ -30,7 +30,7 @@ impl WatchedPaths {
         fields.iter().chain(indexes).chain(selectors).chain(implied)
     }
 
-    /// The mask of all of them.
+    /// The mask of all paths.
     ///
     /// # Errors
     /// They are too complex together.
@@ -217,7 +217,7 @@ mod tests {
                 "{field}: {found:?}"
             );
         }
-        // Which owners are being deleted shows in the keys of another watch.
+        // The keys of another watch reveal which owners are being deleted.
         let deleting =
             r#"{"kind": "v1/Pod", "map": [{"to": "ownerReferences", "which": "deleting"}]}"#;
         let found = paths(&format!(r#"{{"kind": "v1/Secret"}}, {deleting}"#));

@@ -18,7 +18,7 @@ const MAX_VALUES: usize = 20_000;
 impl Description {
     /// Reads and checks the document that `describe` returned.
     pub fn read(document: &str) -> Result<Self, DescriptionError> {
-        /// What is common to all formats.
+        /// The part that all formats have in common.
         #[derive(Deserialize)]
         struct Versioned {
             #[serde(default)]

@@ -1,4 +1,4 @@
-//! What is kept of objects, and the metadata that is found in the same pass.
+//! The fields that pruning keeps, and the metadata that it finds in the same pass.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which operations wake which getters: enough of them, and no more, since each wake-up costs a
+//! The getters that each operation wakes: enough of them, and no more, since each wake-up costs a
 //! poll under the queue's lock.
 
 use std::pin::Pin;
@@ -33,7 +33,7 @@ impl Waiting<'_> {
     }
 }
 
-/// As many getters, each of which has found no key.
+/// This many getters, each of which has found no key.
 fn waiting(queue: &Queue, getters: usize) -> Waiting<'_> {
     let wake_ups = Arc::new(Counter::default());
     let waker = Waker::from(wake_ups.clone());

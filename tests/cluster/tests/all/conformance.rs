@@ -26,7 +26,7 @@ struct Language {
     name: &'static str,
     /// The source with the bug, in that folder.
     source: &'static str,
-    /// What the language says of the bug.
+    /// The language's own error message for the bug.
     says: &'static str,
     /// How a stack trace names the source.
     place: &'static str,
@@ -283,7 +283,7 @@ impl Suite<'_> {
         self.recovers("conflict").await
     }
 
-    /// A ConfigMap may have 1 MiB. The API server's error for one that is larger reaches the operator.
+    /// A ConfigMap holds at most 1 MiB. The API server's error for a larger one reaches the operator.
     async fn large_objects_are_written(&self) -> Result<()> {
         let mut text = "Grüezi 👋 ".repeat(MIB / 13 + 1);
         text.truncate(text.floor_char_boundary(MIB - 1));

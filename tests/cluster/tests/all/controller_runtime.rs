@@ -86,8 +86,8 @@ async fn labels_replica_sets(cluster: &Cluster, name: &str, component: PathBuf) 
     Ok(())
 }
 
-/// The steps of controller-runtime's own integration test of controllers, except for the last two. Those list a type that only
-/// the test has, and watch a further kind while the controller runs.
+/// The steps of controller-runtime's own integration test of controllers, except for the last two, which list a type
+/// that only the test defines, and watch a further kind while the controller runs.
 #[tokio::test]
 #[ignore = "builds and compiles a large plugin, which takes a minute"]
 async fn a_controller_for_controller_runtime_gets_the_requests_that_its_own_test_expects()

@@ -7,7 +7,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
 
 const GATE: &str = "--feature-gates=CoordinatedLeaderElection=true";
-/// What each candidate gets. Shorter times than the defaults, so that a leader soon ends after another was chosen.
+/// The flags of each candidate. The times are shorter than the defaults, so that a leader ends soon after another was
+/// chosen.
 const FLAGS: [&str; 6] = [
     GATE,
     "--controllers=serviceaccount-controller",

@@ -1,5 +1,5 @@
-//! What `deploy/` has: Helm lints and renders the chart, the API server accepts all of it, and the host runs as the rendered
-//! container, with the rendered roles and no others.
+//! The contents of `deploy/`: Helm lints and renders the chart, the API server accepts all of it, and the host runs as
+//! the rendered container, with the rendered roles and no others.
 
 mod static_pods;
 

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::greeters::Greetings;
 
-/// What new projects in C write into an existing ConfigMap.
+/// The line of the template for C that sets the text of the ConfigMap.
 const TEXT: &str = "const char *text = fb_text(greeting, \"spec.text\");";
 const FIRST_RECONCILE: &str = " -> first reconcile ";
 

@@ -270,7 +270,7 @@ async fn defaults_are_kept(space: Space) -> Result<()> {
     let has_quota = |quota: &Value| quota["spec"]["hard"]["pods"] == "50";
     until_object::<ResourceQuota>(&space, NAME, "exists", has_quota).await?;
 
-    // What others add to a quota is theirs; what they change is corrected.
+    // Fields that others add to a quota are kept; fields of the profile that they change are corrected.
     let more = json!({"spec": {"hard": {"pods": "999", "services": "3"}}});
     space.change::<ResourceQuota>(NAME, more).await?;
     let quota = until_object::<ResourceQuota>(&space, NAME, "is corrected", has_quota).await?;
@@ -346,7 +346,7 @@ async fn a_deployment_sleeps_and_wakes(space: Space) -> Result<()> {
         .await?;
     space.redeploy(json!({"replicas": 5})).await?;
     until_object::<Deployment>(&space, "web", "sleeps on", replicas(0, json!("5"))).await?;
-    // These are open for four more hours, at least.
+    // The hours of these Deployments last for at least four more hours.
     space
         .change::<Deployment>("web", with(hours(-1, 5)?))
         .await?;

@@ -275,7 +275,7 @@ impl<'a> Contenders<'a> {
         Ok(())
     }
 
-    /// Starts another host in place of each one that has ended, as a cluster does.
+    /// Replaces each host that has ended with a new one, as a cluster does.
     fn replace_ended(&mut self) -> Result<()> {
         for number in 0..self.all.len() {
             if self.all[number].host.exited().is_some() {

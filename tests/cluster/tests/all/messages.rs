@@ -1,5 +1,5 @@
-//! What the host says when something is wrong: about an object that does not fit, about a policy that it refuses, and about an
-//! API server that is away.
+//! The host's messages about problems: an object that does not fit, a policy that it refuses, and an unreachable API
+//! server.
 
 use std::path::Path;
 

@@ -244,7 +244,7 @@ async fn change_files(
     )
     .await?;
 
-    // Of two files with the same plugin, the running one keeps running, and the other is reported.
+    // If two files hold the same plugin, the running one keeps running, and the other is reported.
     fs::write(plugins.join("another.wasm"), stamped(&wasm, "another"))?;
     let log = || log_of(host);
     until("the other file is reported", async || {

@@ -50,7 +50,7 @@ async fn follow_all(cluster: &Cluster, kubectl: &Path) -> Result<()> {
                 ("PATH", path.clone().into()),
                 ("KUBECONFIG", cluster.plane.kubeconfig_path().to_owned()),
                 ("KUBECACHEDIR", cluster.plane.dir().join("kubectl")),
-                // Of the host: its admin socket and its state.
+                // The folders of the host's admin socket and of its state.
                 ("XDG_RUNTIME_DIR", cluster.plane.dir().to_owned()),
                 ("XDG_STATE_HOME", cluster.plane.dir().to_owned()),
                 ("CARGO_TARGET_DIR", target_of_projects()),
@@ -72,9 +72,9 @@ struct Reader {
     environment: Vec<(&'static str, PathBuf)>,
     /// The log of the second terminal.
     log: PathBuf,
-    /// What runs in the second terminal.
+    /// The process in the second terminal.
     beside: Option<Process>,
-    /// What the last commands printed.
+    /// The output of the last commands.
     printed: String,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Case {
     pub(crate) description: &'static str,
     /// How often its ticker runs the script, in milliseconds.
     pub(crate) period: u32,
-    /// What its `route` does.
+    /// The behaviour of its `route`.
     pub(crate) route: &'static str,
     /// The host calls that it makes.
     pub(crate) script: &'static str,
@@ -49,7 +49,7 @@ impl Case {
     };
 }
 
-/// What an attack is aimed at.
+/// The target of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Escalation,
@@ -102,11 +102,11 @@ const LIMITS: [&str; 5] = [
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to load a file: `describe` has 10 s of CPU time, of which it gets a quarter of a core.
 const LOADING: Duration = Duration::from_secs(80);
-/// What the Secrets hold. Nothing that the attacker gets or makes the host print may contain it.
+/// The content of the Secrets. Neither the attacker's data nor the host's output may contain it.
 pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
-/// The memory that the host may have at most during an attack, in bytes. Before, it has about 100 MiB.
+/// The most memory that the host may use during an attack, in bytes. Before an attack it uses about 100 MiB.
 const MEMORY: u64 = 768 << 20;
-/// How long the host takes to give back the memory of what has ended.
+/// How long the host may take to free the memory of an attack that has ended.
 const SETTLING: Duration = Duration::from_secs(45);
 /// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are stacks of
 /// instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever grown in it,

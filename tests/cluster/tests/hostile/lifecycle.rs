@@ -96,7 +96,7 @@ async fn files(arena: &mut Arena) -> Result<()> {
     Ok(())
 }
 
-/// What lies in the folder and is no plugin.
+/// Files and links in the folder that aren't plugins.
 async fn odd_files(arena: &mut Arena) -> Result<()> {
     let path = |name: &str| arena.plugins.join(format!("{name}.wasm"));
     let (huge, folder, link, half) = (path("huge"), path("folder"), path("device"), path("half"));
@@ -132,7 +132,7 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     for file in [huge, link, half] {
         fs::remove_file(file)?;
     }
-    // Of two files with one name, the one that ran stays.
+    // If two files hold a plugin with the same name, the one that ran first stays.
     let from = arena.log()?.len();
     let second = arena.plugins.join("second.wasm");
     fs::write(&second, faulty_otherwise()?)?;
@@ -169,7 +169,7 @@ async fn narrowed(arena: &mut Arena) -> Result<()> {
         .await
 }
 
-/// What becomes of the writes of a file that is gone.
+/// The expected effect of removing a file during its writes.
 const DROPPED: &str = "writes that have not started are dropped";
 
 /// A file that is removed while its batch of writes runs.

@@ -25,7 +25,7 @@ const LOG: Case = Case {
     ..Case::NONE
 };
 
-/// As many calls as there are slots for instances wait for the rate limiter.
+/// Calls in all instance slots wait for the rate limiter.
 pub(crate) const WAITING_CALLS: Case = Case {
     name: "waiting-calls",
     policy: r#"
@@ -40,7 +40,8 @@ pub(crate) const WAITING_CALLS: Case = Case {
         wall = "5s"
         writes-per-second = 1
         writes-burst = 1
-        # Of so many failures, those that matter here would be dropped.
+        # Without it, the rate limit would drop the log lines that the test expects among so many
+        # failures.
         log-lines-per-second = 0
     "#,
     script: r#"[{"enqueue": ["faulty", "script", 1000]},

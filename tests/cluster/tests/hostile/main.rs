@@ -18,14 +18,14 @@ use flyball_cluster_tests::{finish, is_full};
 
 use arena::{Arena, Case};
 
-/// All cases that are tables. Those of registries, requests and files are in their modules.
+/// The cases that are written as tables. The modules of registries, requests and files have further ones.
 const TABLES: [&[Case]; 4] = [
     reads::CASES,
     writes::CASES,
     descriptions::CASES,
     limits::CASES,
 ];
-/// Those that run each time; the others take minutes, and run with `--full`.
+/// The cases that always run. The others take minutes, and run with `--full`.
 const QUICK: [&str; 10] = [
     "hidden-by-columns",
     "other-namespace-by-cache",

@@ -11,11 +11,11 @@ use tokio::task::AbortHandle;
 
 use crate::arena::{Arena, Class};
 
-/// What the registry answers to requests, and what the host must then say about the package.
+/// A registry's responses, and the host's expected error about the package.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
-    /// What the policy pins.
+    /// The manifest that the policy pins.
     manifest: fn() -> String,
     /// The status and the body for the path of a request.
     respond: fn(&str) -> (&'static str, Vec<u8>),

@@ -12,7 +12,7 @@ use serde_json::json;
 const GREETINGS: usize = 8;
 /// Each attack belongs to one of the rounds, in turn, and the median of the rounds counts.
 const ROUNDS: usize = 3;
-/// How many times as long the victim may take during attacks: the 99th percentile, compared with the times between them.
+/// The largest allowed ratio of the victim's 99th percentile during attacks to that between attacks.
 const SLOWER: f64 = 2.0;
 
 /// When the victim is observed.

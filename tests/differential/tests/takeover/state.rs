@@ -1,4 +1,4 @@
-//! What a takeover must not change.
+//! The state of a cluster that a takeover must not change.
 
 use std::collections::BTreeMap;
 
@@ -28,9 +28,9 @@ const KINDS: [&str; 15] = [
     "StatefulSet",
 ];
 
-/// All objects of the workloads' namespace, by kind and name. Of each: its UID, its generation, the
-/// revision of a ControllerRevision, the restarts of a pod, and the resource version, which shows that it
-/// was not written at all.
+/// All objects of the workloads' namespace, by kind and name. An entry holds the object's UID and generation, the
+/// revision of a ControllerRevision, the restarts of a pod, and the resource version, which shows that the object was
+/// not written at all.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State(BTreeMap<String, Value>);
 

@@ -1,8 +1,7 @@
 //! The workloads that are handed over, and what they look like at each stage.
 //!
-//! Rollouts stall at known points, whoever runs them, because their new pods become ready only when the
-//! test releases them. Pods of Jobs run until the test ends them, and deleted objects are held by
-//! finalizers that the test removes.
+//! Rollouts stall at known points under any controller, because their new pods become ready only when the test releases
+//! them. Pods of Jobs run until the test ends them, and deleted objects are held by finalizers that the test removes.
 
 use flyball_differential::api;
 use serde_json::{Value, json};
@@ -76,7 +75,7 @@ pub(crate) fn objects() -> Vec<Value> {
             QUOTAS[1],
             json!({"persistentvolumeclaims": "10", "requests.storage": "100Gi"}),
         ),
-        // These roll out.
+        // Workloads that roll out.
         workload("Deployment", "rolling", 4),
         with(
             workload("Deployment", "surging", 3),
@@ -96,11 +95,11 @@ pub(crate) fn objects() -> Vec<Value> {
             workload("DaemonSet", "surging-daemons", 3),
             json!({"updateStrategy": rolling(json!(0), json!(1))}),
         ),
-        // These run.
+        // Workloads that keep running.
         job("work", 4, 2, "NonIndexed", &json!({})),
         job("indexed", 3, 3, "Indexed", &json!({})),
         job("failing", 1, 1, "NonIndexed", &json!({})),
-        // These are deleted, or parts of them.
+        // Workloads that are deleted, wholly or in part.
         with(workload("Deployment", "leaving", 2), hold),
         workload("ReplicaSet", "losing", 2),
         workload("StatefulSet", "losing-set", 2),
@@ -376,8 +375,8 @@ pub(crate) const FINISHED: &[Numbers] = &[
     ),
 ];
 
-/// What the controllers of all leaders together create and delete: no more than one leader would.
-/// Half of the numbers are of replaced pods.
+/// The objects that the controllers of all leaders together create and delete: no more than one leader would. Half of
+/// the numbers are of replaced pods.
 pub(crate) const WRITES: [(&str, usize); 13] = [
     // rolled-out, plain, paused, restarted; replica-set; rolling, surging, recreated; leaving; losing.
     (

@@ -78,7 +78,7 @@ static KEY: LazyLock<EcdsaKeyPair> = LazyLock::new(|| {
     EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).expect("it is a key")
 });
 
-/// What precedes the point of a public key on P-256 in DER.
+/// The DER encoding of a P-256 public key up to its point.
 const PUBLIC_KEY: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -172,7 +172,7 @@ impl Script {
         [head.as_bytes(), b"\r\n", answer.body.as_bytes()].concat()
     }
 
-    /// The digest of what the registry shows under the tag, which an operator would pin.
+    /// The digest of the manifest that the registry shows under the tag. An operator would pin it.
     fn pin(&self) -> String {
         let shown = self
             .answers

@@ -1,4 +1,4 @@
-//! What a plugin sees under a policy: no byte outside the granted fields leaves the host.
+//! A plugin's view under a policy: no byte outside the granted fields leaves the host.
 //!
 //! A script (`visibility/script.rs`) makes up a policy, a description, an API server with a few objects
 //! (`visibility/server.rs`) and the host calls of a guest. The manager's own code decides on the grant,
@@ -10,8 +10,8 @@
 //! - Nothing depends on what is not granted: if all of it is replaced or removed, the same comes out.
 //!   So no index, selector, predicate or order tells of a hidden field either.
 //!
-//! What is granted is decided by `visibility/model.rs`, which shares no code with the host's decisions
-//! except the parser of field paths.
+//! `visibility/model.rs` decides what is granted. It shares no code with the host's decisions except the parser of
+//! field paths.
 
 mod host_calls;
 mod model;
@@ -105,10 +105,10 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most grants of calls for which the hidden fields are replaced.
 const MAX_GRANTS: usize = 6;
 
-/// What the host may hold for the plugin, in bytes.
+/// The limit on the bytes that the host holds for the plugin.
 const HELD: usize = 16 << 20;
 
-/// What came out of the host, with the grant that it needs.
+/// The outputs of the host, each with the grant that it needs.
 type Shown = Vec<(Grant, String)>;
 
 fn description_policy(input: &[u8]) -> Verdict {
@@ -276,7 +276,7 @@ async fn perform(view: &PluginView, call: &Call) -> (Grant, String) {
     }
 }
 
-/// The grant of a live read. That of a raw one follows from what the server makes of its path.
+/// The grant that a live read needs. For a raw read it follows from the server's interpretation of the path.
 fn live(read: &Read) -> Grant {
     let (verb, subresource) = match read {
         Read::Get { .. } => ("get", String::new()),

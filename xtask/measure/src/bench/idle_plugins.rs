@@ -21,7 +21,7 @@ const LANGUAGES: [&str; 6] = ["rust", "c", "javascript", "typescript", "python",
 const EMPTY: &str = "no plugin";
 /// The operator's name.
 const OPERATOR: &str = "an operator in Go";
-/// What the operator logs when its caches are filled.
+/// The operator's log message once its caches are filled.
 const OPERATOR_WORKS: &str = "Starting workers";
 
 /// Starts a host with `count` plugins of each language, one without plugins, and the operator. Returns their memory after so

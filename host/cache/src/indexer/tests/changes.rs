@@ -1,4 +1,4 @@
-//! Which deltas a change yields.
+//! The deltas that a change yields.
 
 use flyball_types::description::DeltaType::{self, Added, Deleted, Modified};
 

@@ -1,4 +1,4 @@
-//! The static pods in place of kube-controller-manager.
+//! The static pods that replace kube-controller-manager.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

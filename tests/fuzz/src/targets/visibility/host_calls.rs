@@ -91,7 +91,7 @@ struct Sandbox {
     engine: Engine,
     guest: Component,
     world: Script,
-    /// What any of the policy's grants lets the guest see.
+    /// Every text that some grant of the policy lets the guest see.
     visible: BTreeSet<String>,
 }
 
@@ -252,7 +252,7 @@ fn cause(error: &CallError) -> Result<&'static str, String> {
     }
 }
 
-/// What the memo and the queues hold.
+/// The content of the memo and of the queues.
 #[derive(Default)]
 struct Model {
     memo: BTreeMap<String, (u32, String)>,

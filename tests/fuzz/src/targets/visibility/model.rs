@@ -1,5 +1,5 @@
-//! What the policy grants, found the slow way: the rules are tried one by one against an object's
-//! JSON, step by step. The host's masks, caches and projections are not used.
+//! Finds what a policy grants the slow way: tries the rules one by one against an object's JSON, step by step, without
+//! the host's masks, caches and projections.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::script::Rule;
 use super::server::Object;
 
-/// What a host call is granted by.
+/// The kind of grant that a host call needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grant {
     /// A cached read, a key, or a delta for `route`.
@@ -23,12 +23,12 @@ pub(super) enum Grant {
     Answer { creates: bool, subresource: String },
 }
 
-/// What may be seen of one object.
+/// The visible part of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Visibility {
-    /// Not that it exists.
+    /// Not even its existence.
     Nothing,
-    /// What lies at these paths.
+    /// The values at these paths.
     Fields(Vec<Path>),
     Everything,
 }
@@ -36,7 +36,7 @@ pub(super) enum Visibility {
 /// The steps that are left of a path.
 type Path = Vec<Step>;
 
-/// What a call with this grant may see of an object.
+/// The part of an object that a call with this grant may see.
 pub(super) fn visibility(rules: &[Rule], grant: &Grant, object: &Object) -> Visibility {
     let read = |verbs: &[&str], subresource: &str| {
         let granting: Vec<&Rule> = rules
@@ -63,7 +63,7 @@ pub(super) fn visibility(rules: &[Rule], grant: &Grant, object: &Object) -> Visi
                 own => own,
             };
             match own {
-                // What a plugin creates is its own.
+                // A plugin may see all of an object that it creates.
                 Visibility::Nothing if *creates => Visibility::Everything,
                 // The plugin wrote to this object, so it knows its name.
                 Visibility::Nothing => fields([].into_iter()),
@@ -82,7 +82,7 @@ fn grants(rule: &Rule, verbs: &[&str], subresource: &str, object: &Object) -> bo
             || rule.namespaces.iter().any(|own| own == object.namespace()))
 }
 
-/// These fields, and those that identify an object.
+/// These fields, and the fields that identify an object.
 fn fields<'a>(paths: impl Iterator<Item = &'a String>) -> Visibility {
     let identity = ["name", "namespace", "uid", "resourceVersion"];
     let identity = identity.map(|field| FieldPath::of_fields(&["metadata", field]));
@@ -111,7 +111,7 @@ fn below_element(paths: &[Path], element: &Value) -> Vec<Path> {
                 if element.get(&*filter.field).and_then(Value::as_str) == Some(&*filter.value) =>
             {
                 found.push(rest.to_vec());
-                // Who sees the element knows what was filtered by.
+                // A plugin that sees the element knows the value that the filter names.
                 found.push(vec![Step::Field(filter.field.clone())]);
             }
             _ => {}
@@ -209,7 +209,7 @@ fn conceal(value: &mut Value, paths: &[Path], removes: &mut impl FnMut(&str) -> 
                     return false;
                 }
                 match is_hidden {
-                    // Whether it is zero says whether a deletion waits, and so whether the object exists.
+                    // Kept, because a zero decides whether a deletion waits, and so whether the object exists.
                     true if name == "deletionGracePeriodSeconds" => {}
                     true => change(value),
                     false => conceal(value, &below, removes),

@@ -30,10 +30,10 @@ const KINDS: [(&str, &str, &str, &str, bool); 5] = [
 /// An object, in one or two versions.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
-    /// As in `apps/v1/Deployment`.
+    /// For example `apps/v1/Deployment`.
     pub(super) kind: String,
     pub(super) version: Value,
-    /// What it is changed to after the guest's calls.
+    /// The version that replaces it after the guest's calls.
     pub(super) later: Option<Value>,
 }
 
@@ -75,7 +75,7 @@ fn name_of(group: &str, version: &str, kind: &str) -> String {
     format!("{group}{separator}{version}/{kind}")
 }
 
-/// What a path of the API stands for.
+/// The objects that a path of the API stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) kind: String,
