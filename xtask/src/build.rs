@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use flyball_controlplane::Assets;
 
 use crate::guests;
-use crate::guests::names::{BUILT_INS, Guest};
+use crate::guests::names::{Guest, built_ins};
 use crate::machine::Architecture;
 use crate::run::{command, is_fresh, run, say, workspace};
 use crate::toolchain::{Toolchain, prepare_toolchain};
@@ -181,10 +181,8 @@ fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) 
     std::fs::create_dir_all(&packed)
         .with_context(|| format!("can't create {}", packed.display()))?;
     let code = |name: &str| codes.join(format!("{name}.cwasm"));
-    let is_stale =
-        |name: &&&str| !is_fresh(&code(name), &[&component(&components, name), compiler]);
-    let stale: Vec<PathBuf> = BUILT_INS
-        .iter()
+    let is_stale = |name: &&str| !is_fresh(&code(name), &[&component(&components, name), compiler]);
+    let stale: Vec<PathBuf> = built_ins()
         .filter(is_stale)
         .map(|name| component(&components, name))
         .collect();
@@ -196,14 +194,14 @@ fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) 
         compile.args(["compile", architecture]).arg(&codes);
         run(compile.args(stale))?;
     }
-    let mut sources: Vec<PathBuf> = BUILT_INS.iter().map(|name| code(name)).collect();
+    let mut sources: Vec<PathBuf> = built_ins().map(code).collect();
     sources.push(compiler.to_owned());
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let index = packed.join("index");
     if !is_fresh(&index, &sources) || !lists_all(&index) {
         let mut pack = command(compiler);
         pack.args(["pack", level]).arg(&codes).arg(&packed);
-        let of_built_ins = BUILT_INS.iter().map(|name| component(&components, name));
+        let of_built_ins = built_ins().map(|name| component(&components, name));
         run(pack.args(of_built_ins))?;
     }
     Ok(packed)
@@ -212,8 +210,8 @@ fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) 
 /// Whether the index of the compressed code has all built-in guests, and no other.
 fn lists_all(index: &Path) -> bool {
     let lines = std::fs::read_to_string(index).unwrap_or_default();
-    let names = lines.lines().map(|line| line.split(' ').next());
-    names.eq(BUILT_INS.iter().map(|name| Some(*name)))
+    let listed = lines.lines().filter_map(|line| line.split(' ').next());
+    Vec::from_iter(listed) == Vec::from_iter(built_ins())
 }
 
 /// The command that builds one binary with the features of the whole workspace. The tests are built

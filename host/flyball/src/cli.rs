@@ -3,11 +3,11 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::admin::AdminCommand;
-use crate::flag::Effect::Yes;
-use crate::flag::Kind::{Bool, Text, Texts};
-use crate::flag::{Effect, Flag, Kind, flag};
 use crate::kcm;
 use crate::tools::Tool;
+use flyball_controllers::flag::Effect::Yes;
+use flyball_controllers::flag::Kind::{Bool, Text, Texts};
+use flyball_controllers::flag::{Effect, Flag, Kind, flag};
 
 /// The flags that kube-controller-manager lacks.
 pub(crate) const OWN: &[Flag] = &[
@@ -149,8 +149,7 @@ fn run_command() -> Command {
     let own = OWN
         .iter()
         .map(|flag| arg(flag).help_heading("Flyball's own flags"));
-    let theirs = kcm::flags::FLAGS
-        .iter()
+    let theirs = kcm::flags::all()
         .filter(|flag| flag.name != "help")
         .map(|flag| match flag.effect {
             Effect::Yes(_) => arg(flag).help_heading("kube-controller-manager's flags"),
@@ -223,7 +222,7 @@ fn with_dashes(args: Vec<String>) -> Vec<String> {
         let name = name.replace('_', "-");
         let known = OWN
             .iter()
-            .chain(kcm::flags::FLAGS)
+            .chain(kcm::flags::all())
             .find(|flag| flag.name == &name[2..]);
         is_value = value.is_none() && known.is_some_and(|flag| !flag.kind.needs_no_value());
         value.map_or(name.clone(), |value| format!("{name}={value}"))
@@ -268,20 +267,18 @@ mod tests {
                 rows.collect::<String>()
             )
         };
-        let idle = kcm::flags::FLAGS
-            .iter()
-            .filter_map(|flag| match flag.effect {
-                Effect::Yes(_) => None,
-                Effect::NotYet => Some(format!("- `--{}`\n", flag.name)),
-                Effect::Already(values) => {
-                    let values = values.iter().map(|value| format!("`{value:?}`"));
-                    let values = values.collect::<Vec<_>>().join(" and ");
-                    Some(format!(
-                        "- `--{}`, which Flyball does as with {values}\n",
-                        flag.name
-                    ))
-                }
-            });
+        let idle = kcm::flags::all().filter_map(|flag| match flag.effect {
+            Effect::Yes(_) => None,
+            Effect::NotYet => Some(format!("- `--{}`\n", flag.name)),
+            Effect::Already(values) => {
+                let values = values.iter().map(|value| format!("`{value:?}`"));
+                let values = values.collect::<Vec<_>>().join(" and ");
+                Some(format!(
+                    "- `--{}`, which Flyball does as with {values}\n",
+                    flag.name
+                ))
+            }
+        });
         format!(
             "# Flags of `flyball run`\n\n\
              Write flags as `--flag=value` or `--flag value`. `flyball run --help` prints the same. This page is generated from the\n\
@@ -290,7 +287,7 @@ mod tests {
              ## Without effect yet\n\n\
              These are accepted. One warning at the start names those that are set.\n\n{}",
             rows(&mut OWN.iter()),
-            rows(&mut kcm::flags::FLAGS.iter()),
+            rows(&mut kcm::flags::all()),
             idle.collect::<String>()
         )
     }

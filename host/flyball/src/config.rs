@@ -11,12 +11,12 @@ use flyball_manager::ListMode;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
-use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::leader_migration::LeaderMigration;
 use crate::kcm::versions::Versions;
 use crate::logging::Module;
 use crate::selection::nearest_controller;
+use flyball_controllers::canonical;
 
 pub(crate) use crate::selection::Selection;
 
@@ -65,8 +65,12 @@ pub(crate) struct PluginsConfig {
 /// The settings of built-in controllers.
 #[derive(Clone, Debug)]
 pub(crate) struct BuiltInsConfig {
-    /// Whether the garbage-collector-controller may run.
-    pub(crate) enable_garbage_collector: bool,
+    /// Configuration values by controller and key, from the flags of the controllers' manifests.
+    pub(crate) values: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    /// How often the objects of a controller are reconciled, where it has a flag of its own; zero for never.
+    pub(crate) resync_periods: BTreeMap<&'static str, Duration>,
+    /// The boolean flags without which a controller does not run, and that are false.
+    pub(crate) turned_off: Vec<&'static str>,
     /// The CA bundle that pods use for the API server.
     pub(crate) root_ca_file: Option<PathBuf>,
     /// The key that signs tokens of service accounts.
@@ -75,21 +79,8 @@ pub(crate) struct BuiltInsConfig {
     pub(crate) cluster_signing: Authorities,
     /// The authorities of other signers.
     pub(crate) authorities: Authorities,
-    /// How long certificates of kube-controller-manager's signers are valid at most.
-    pub(crate) cluster_signing_duration: Duration,
-    /// How long a legacy token may be unused before it is marked invalid.
-    pub(crate) token_clean_up_period: Duration,
-    /// How many ended pods are kept; 0 or less for all.
-    pub(crate) terminated_pod_gc_threshold: i64,
-    pub(crate) autoscaling: AutoscalingFlags,
-    /// How often the use of all ResourceQuotas is measured; zero for never.
-    pub(crate) quota_sync_period: Duration,
-    /// What ranges nodes get; none if no ranges are allocated.
+    /// The ranges that nodes get; none if no ranges are allocated.
     pub(crate) node_ipam: Option<NodeIpam>,
-    /// How the health of nodes is watched.
-    pub(crate) node_lifecycle: NodeLifecycle,
-    /// The settings of the controllers of Endpoints and EndpointSlices.
-    pub(crate) endpoints: EndpointsConfig,
 }
 
 /// Requests to the API server.
@@ -110,33 +101,8 @@ pub(crate) struct PaceConfig {
     pub(crate) start_interval: Duration,
     /// How often each built-in controller goes through all of its objects; zero for never.
     pub(crate) min_resync_period: Duration,
-    /// As above, for the namespace-controller.
-    pub(crate) namespace_sync_period: Duration,
     /// How long to wait for the controllers to stop; zero for no limit.
     pub(crate) shutdown_timeout: Duration,
-}
-
-/// The settings of the controllers of Endpoints and EndpointSlices. A batch period is how long a change is delayed, to join
-/// it with others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EndpointsConfig {
-    pub(crate) batch_period: Duration,
-    pub(crate) slice_batch_period: Duration,
-    pub(crate) mirroring_batch_period: Duration,
-    /// The greatest number of endpoints of an EndpointSlice.
-    pub(crate) max_per_slice: u32,
-    /// The greatest number of addresses of a subset of Endpoints that are mirrored.
-    pub(crate) max_per_subset: u32,
-}
-
-/// The flags of the horizontal-pod-autoscaler-controller.
-#[derive(Clone, Debug)]
-pub(crate) struct AutoscalingFlags {
-    pub(crate) sync_period: Duration,
-    pub(crate) downscale_stabilization: Duration,
-    pub(crate) cpu_initialization_period: Duration,
-    pub(crate) initial_readiness_delay: Duration,
-    pub(crate) tolerance: String,
 }
 
 impl RunConfig {
@@ -175,25 +141,6 @@ pub(crate) struct NodeIpam {
     pub(crate) mask_sizes: String,
     /// Ranges that no node gets.
     pub(crate) service_cidrs: String,
-}
-
-/// The settings of the node-lifecycle-controller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct NodeLifecycle {
-    /// How often all nodes are looked at.
-    pub(crate) monitor_period: Duration,
-    /// How long a node may be silent.
-    pub(crate) monitor_grace_period: Duration,
-    /// How long a node that has never reported its status may be silent.
-    pub(crate) startup_grace_period: Duration,
-    /// Nodes per second that get a `NoExecute` taint, in each healthy zone.
-    pub(crate) eviction_rate: f64,
-    /// The same, in each large zone that is unhealthy.
-    pub(crate) secondary_eviction_rate: f64,
-    /// The number of nodes above which a zone is large.
-    pub(crate) large_cluster_size_threshold: i64,
-    /// The fraction of nodes that are not ready that makes a zone unhealthy.
-    pub(crate) unhealthy_zone_threshold: f64,
 }
 
 /// The authorities that sign certificates, by signer.

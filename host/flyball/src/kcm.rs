@@ -1,6 +1,7 @@
 //! The controllers, flags and feature gates of kube-controller-manager 1.36.
 
-pub(crate) mod controllers;
+#[cfg(test)]
+mod controllers;
 pub(crate) mod feature_gates;
 pub(crate) mod flags;
 pub(crate) mod keys;

@@ -7,7 +7,6 @@ mod builtins;
 mod cli;
 mod cluster;
 mod config;
-mod flag;
 mod kcm;
 mod logging;
 mod manager;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use flyball_controllers::{built_in, canonical};
 use flyball_manager::policy::Policy;
 use flyball_manager::{
     BuiltIn, CandidateVersions, Grants, LeaderElection, Manager, Migration, Options, PluginOptions,
@@ -18,10 +19,9 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
-use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, POLICIES, SHARED};
+use crate::builtins::{BUILTINS, Builtin, SHARED};
 use crate::config::RunConfig;
 use crate::kcm;
-use crate::kcm::controllers::canonical;
 use crate::kcm::versions::CURRENT;
 use crate::logging::Recent;
 
@@ -31,8 +31,6 @@ const KCM_LEASE: &str = "kube-controller-manager";
 /// Default name of the Lease of a process that runs only plugins.
 pub(crate) const OWN_LEASE: &str = "flyball";
 
-/// The controller whose objects have a period of their own.
-const NAMESPACES: &str = "namespace-controller";
 /// A time that is never reached, which tokio's clock can still add.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -55,7 +53,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let config = &parts.config;
     let shared = SharedCode::new(SHARED);
     let embedded = |builtin: &&'static Builtin| BuiltIn {
-        name: builtin.canonical_name(),
+        name: builtin.name,
         component: Precompiled {
             digest: builtin.digest,
             size: builtin.size,
@@ -91,7 +89,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         concurrency: config.plugins.concurrency.clone(),
         builtin_names: BUILTINS
             .iter()
-            .map(|builtin| builtin.canonical_name().to_owned())
+            .map(|builtin| builtin.name.to_owned())
             .collect(),
     };
     let signer = Arc::new(kcm::keys::keys(config)?);
@@ -189,16 +187,12 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     Ok(done?)
 }
 
-/// Returns the periods of the controllers that have their own. The stock garbage collector ignores objects that have not
-/// changed.
+/// Returns the resync periods of the controllers that have their own.
 fn resync_periods(config: &RunConfig) -> BTreeMap<String, Duration> {
-    let periods = [
-        (NAMESPACES, config.pace.namespace_sync_period),
-        (GARBAGE_COLLECTOR, Duration::ZERO),
-    ];
+    let periods = config.built_ins.resync_periods.iter();
     periods
-        .map(|(name, period)| (name.to_owned(), period))
-        .into()
+        .map(|(name, period)| ((*name).to_owned(), *period))
+        .collect()
 }
 
 /// Returns the name of the folder for versions of plugins. It depends on the plugin folders, so that processes with
@@ -222,9 +216,9 @@ fn versions(folders: &[PathBuf]) -> String {
 /// Returns the policies of the built-in controllers.
 fn builtin_policies() -> anyhow::Result<Policy> {
     let mut all = Policy::default();
-    for (name, text) in POLICIES {
-        let policy =
-            Policy::parse(Path::new(name), text).context("a built-in policy is not valid")?;
+    for (controller, guest) in built_in() {
+        let policy = Policy::parse(Path::new(controller.name), guest.policy)
+            .context("a built-in policy is not valid")?;
         all.plugins.extend(policy.plugins);
     }
     Ok(all)

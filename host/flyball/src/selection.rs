@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use flyball_types::nearest::nearest;
 
-use crate::kcm::controllers::{KNOWN, Start, canonical, find};
+use flyball_controllers::{CONTROLLERS, Controller, Start, canonical, find};
+
+use crate::kcm::feature_gates::FeatureGates;
 
 /// The value of `--controllers`, with canonical names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,22 +61,24 @@ impl Selection {
     }
 
     /// Resolves the selection, given the canonical names of the built-in controllers.
-    pub(crate) fn resolve(&self, available: &[&str]) -> Resolution {
+    pub(crate) fn resolve(&self, available: &[&str], gates: &FeatureGates) -> Resolution {
         let enabled = available
             .iter()
             .filter(|name| self.enables(name))
             .map(|name| (*name).to_owned())
             .collect();
-        let wanted = |known: &&crate::kcm::controllers::Known| match known.start {
-            Start::Cloud => false,
-            Start::Gated => self.named(known.name) == Some(true),
-            Start::Default | Start::Disabled => self.enables(known.name),
+        let is_on =
+            |controller: &Controller| controller.gates.iter().all(|gate| gates.is_enabled(gate));
+        let wanted = |controller: &&Controller| {
+            controller.start != Start::Cloud
+                && self.enables(controller.name)
+                && (is_on(controller) || self.named(controller.name) == Some(true))
         };
-        let missing = KNOWN
+        let missing = CONTROLLERS
             .iter()
-            .filter(|known| !available.contains(&known.name))
+            .filter(|controller| !available.contains(&controller.name))
             .filter(wanted);
-        let missing: Vec<&'static str> = missing.map(|known| known.name).collect();
+        let missing: Vec<&'static str> = missing.map(|controller| controller.name).collect();
         let missing_by_name = missing
             .iter()
             .copied()
@@ -125,9 +129,9 @@ impl Selection {
 
 /// Returns `; did you mean "..."?`, or an empty string if no known name is similar.
 pub(crate) fn nearest_controller(name: &str, plugins: &[String]) -> String {
-    let known = KNOWN
+    let known = CONTROLLERS
         .iter()
-        .flat_map(|known| known.aliases.iter().chain([&known.name]))
+        .flat_map(|controller| controller.aliases.iter().chain([&controller.name]))
         .copied();
     let near = nearest(name, known.chain(plugins.iter().map(String::as_str)));
     near.map(|near| format!("; did you mean {near:?}?"))
@@ -144,17 +148,26 @@ mod tests {
         "token-cleaner-controller",
     ];
 
+    fn gates() -> FeatureGates {
+        FeatureGates::new([], crate::kcm::versions::Versions::default()).expect("the defaults fit")
+    }
+
     fn selection(text: &str) -> Selection {
-        Selection::new(&crate::flag::list(text).expect("a list"))
+        Selection::new(&flyball_controllers::flag::list(text).expect("a list"))
     }
 
     #[test]
     fn a_star_enables_what_is_on_by_default() {
         assert_eq!(
-            selection("*").resolve(&BUILT).enabled,
+            selection("*").resolve(&BUILT, &gates()).enabled,
             ["deployment-controller", "replicaset-controller"]
         );
-        assert_eq!(selection("*,tokencleaner").resolve(&BUILT).enabled, BUILT);
+        assert_eq!(
+            selection("*,tokencleaner")
+                .resolve(&BUILT, &gates())
+                .enabled,
+            BUILT
+        );
     }
 
     #[test]
@@ -166,20 +179,23 @@ mod tests {
     #[test]
     fn without_a_star_only_the_named_ones_run() {
         assert_eq!(
-            selection("replicaset").resolve(&BUILT).enabled,
+            selection("replicaset").resolve(&BUILT, &gates()).enabled,
             ["replicaset-controller"]
         );
         assert_eq!(
-            selection("-replicaset").resolve(&BUILT),
+            selection("-replicaset").resolve(&BUILT, &gates()),
             Resolution::default()
         );
-        assert_eq!(selection("").resolve(&BUILT), Resolution::default());
+        assert_eq!(
+            selection("").resolve(&BUILT, &gates()),
+            Resolution::default()
+        );
     }
 
     #[test]
     fn enabled_controllers_that_are_not_built_in_are_missing_except_cloud_and_gated_ones() {
         let resolution =
-            selection("*,service,tokencleaner,job").resolve(&["deployment-controller"]);
+            selection("*,service,tokencleaner,job").resolve(&["deployment-controller"], &gates());
         assert!(resolution.missing.contains(&"namespace-controller"));
         assert!(!resolution.missing.contains(&"service-lb-controller"));
         assert!(
@@ -196,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_disabled_controller_neither_runs_nor_is_missing() {
-        let mut resolution = selection("*").resolve(&BUILT);
+        let mut resolution = selection("*").resolve(&BUILT, &gates());
         assert!(resolution.disable("deployment-controller"));
         assert!(!resolution.disable("token-cleaner-controller"));
         assert_eq!(resolution.enabled, ["replicaset-controller"]);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use flyball_controllers::{CONTROLLERS, Need};
 use flyball_manager::Telemetry;
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
 use flyball_serving::{
@@ -18,10 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{BUILTINS, Builtin, CERTIFICATES, GARBAGE_COLLECTOR, NODE_IPAM, TOKENS};
+use crate::builtins::{BUILTINS, Builtin, that_need};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig, ServingConfig};
-use crate::kcm::controllers::GATES;
 use crate::kcm::feature_gates::{FeatureGates, Gate};
 use crate::kcm::leader_migration::LeaderMigration;
 use crate::kcm::versions::Versions;
@@ -220,20 +220,22 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     if config.plugins.dirs.is_empty() && config.plugins.policy.is_none() {
         config.check_names(&[])?;
     }
-    let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
-    let mut resolution = config.controllers.resolve(&available);
-    let has_key = config.built_ins.service_account_key_file.is_some();
-    if !config.built_ins.enable_garbage_collector && resolution.disable(GARBAGE_COLLECTOR) {
-        tracing::info!(
-            controller = GARBAGE_COLLECTOR,
-            "the controller does not run: --enable-garbage-collector=false"
-        );
-    }
-    if config.built_ins.node_ipam.is_none() && resolution.disable(NODE_IPAM) {
-        tracing::info!(
-            controller = NODE_IPAM,
-            "the controller does not run: --allocate-node-cidrs=false"
-        );
+    let available: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+    let mut resolution = config
+        .controllers
+        .resolve(&available, &config.feature_gates);
+    for controller in CONTROLLERS {
+        let turned_off = controller
+            .enabled_by
+            .filter(|flag| config.built_ins.turned_off.contains(flag));
+        if let Some(flag) = turned_off
+            && resolution.disable(controller.name)
+        {
+            tracing::info!(
+                controller = controller.name,
+                "the controller does not run: --{flag}=false"
+            );
+        }
     }
     let migration = config.leader_election.migration.iter();
     for controller in migration.flat_map(LeaderMigration::of_others) {
@@ -244,31 +246,39 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
             );
         }
     }
-    for (controller, gates) in GATES {
-        let off = gates
+    for controller in CONTROLLERS {
+        let off = controller
+            .gates
             .iter()
             .find(|gate| !config.feature_gates.is_enabled(gate));
         if let Some(gate) = off
-            && resolution.disable(controller)
+            && resolution.disable(controller.name)
         {
             tracing::info!(
-                controller,
+                controller = controller.name,
                 "the controller does not run: the feature gate {gate} is off"
             );
         }
     }
-    let lacks_key = !has_key && resolution.disable(TOKENS);
-    if lacks_key {
-        tracing::info!(
-            controller = TOKENS,
-            "the controller does not run: --service-account-private-key-file is missing"
-        );
+    let lacks_key = config.built_ins.service_account_key_file.is_none();
+    let mut without_key = Vec::new();
+    for controller in that_need(Need::ServiceAccountKey).filter(|_| lacks_key) {
+        if resolution.disable(controller) {
+            without_key.push(controller);
+            tracing::info!(
+                controller,
+                "the controller does not run: --service-account-private-key-file is missing"
+            );
+        }
     }
-    if config.built_ins.cluster_signing.is_empty() && resolution.disable(CERTIFICATES) {
-        tracing::info!(
-            controller = CERTIFICATES,
-            "the controller does not run: --cluster-signing-cert-file and --cluster-signing-key-file are missing"
-        );
+    let lacks_authority = config.built_ins.cluster_signing.is_empty();
+    for controller in that_need(Need::ClusterSigning).filter(|_| lacks_authority) {
+        if resolution.disable(controller) {
+            tracing::info!(
+                controller,
+                "the controller does not run: --cluster-signing-cert-file and --cluster-signing-key-file are missing"
+            );
+        }
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
     // A policy may name packages of plugins in registries.
@@ -292,8 +302,9 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     }
     if nothing_to_run {
         match resolution.missing_by_name.as_slice() {
-            [] if lacks_key => bail!(
-                "there is nothing to run: {TOKENS} needs --service-account-private-key-file, and there is no --plugin-dir"
+            [] if !without_key.is_empty() => bail!(
+                "there is nothing to run: {} needs --service-account-private-key-file, and there is no --plugin-dir",
+                without_key.join(", ")
             ),
             [] => bail!(
                 "there is nothing to run: --controllers enables no built-in controller, and there is no --plugin-dir"
@@ -308,12 +319,7 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     }
     started.builtins = BUILTINS
         .iter()
-        .filter(|builtin| {
-            resolution
-                .enabled
-                .iter()
-                .any(|name| name == builtin.canonical_name())
-        })
+        .filter(|builtin| resolution.enabled.iter().any(|name| name == builtin.name))
         .collect();
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! The planes: the kinds of control plane for scenarios, and the controllers that run on each.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, MetricsApi};
+use flyball_controllers::built_in;
 use flyball_controlplane::Options;
 
 use crate::Scenario;
@@ -9,12 +12,12 @@ use crate::Scenario;
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// The folders of its scenarios: names of controllers without `-controller`.
-    folders: &'static [&'static str],
-    /// The controllers that run on it, besides those of [`EVERYWHERE`].
-    controllers: &'static [&'static str],
-    /// Whether its scenarios keep the machine busy. If so, no other control plane runs at the same time, since the
-    /// number of their writes depends on timing.
+    /// The name by which the controllers' manifests refer to it.
+    name: &'static str,
+    /// Other controllers that run on it, besides those whose scenarios are played on it and those of [`EVERYWHERE`].
+    helpers: &'static [&'static str],
+    /// Whether its scenarios keep the machine busy. If so, no other control plane runs at the same time,
+    /// since the number of their writes depends on timing.
     pub(crate) is_busy: bool,
     /// Whether the metrics APIs are served.
     has_metrics: bool,
@@ -60,8 +63,8 @@ const EVERYWHERE: [&str; 2] = [
 
 /// The settings that most planes share.
 const QUIET: Plane = Plane {
-    folders: &[],
-    controllers: &[],
+    name: "",
+    helpers: &[],
     is_busy: false,
     has_metrics: false,
     flags: &[],
@@ -70,56 +73,25 @@ const QUIET: Plane = Plane {
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
-    folders: &[
-        "cronjob",
-        "daemonset",
-        "deployment",
-        "disruption",
-        "job",
-        "replicaset",
-        "replicationcontroller",
-        "root-ca-certificate-publisher",
-        "serviceaccount",
-        "statefulset",
-    ],
-    controllers: &[
-        "cronjob-controller",
-        "daemonset-controller",
-        "deployment-controller",
-        "disruption-controller",
-        "job-controller",
-        "replicaset-controller",
-        "replicationcontroller-controller",
-        "statefulset-controller",
-    ],
+    name: "workloads",
     is_busy: true,
     ..QUIET
 };
 
 const NAMESPACES: Plane = Plane {
-    folders: &["namespace", "serviceaccount-token"],
-    controllers: &[
-        "deployment-controller",
-        "namespace-controller",
-        "replicaset-controller",
-        "serviceaccount-token-controller",
-    ],
+    name: "namespaces",
+    helpers: &["deployment-controller", "replicaset-controller"],
     ..QUIET
 };
 
 const GARBAGE: Plane = Plane {
-    folders: &["garbage-collector"],
-    controllers: &[
-        "deployment-controller",
-        "garbage-collector-controller",
-        "replicaset-controller",
-    ],
+    name: "garbage",
+    helpers: &["deployment-controller", "replicaset-controller"],
     ..QUIET
 };
 
 const LEGACY_TOKENS: Plane = Plane {
-    folders: &["legacy-serviceaccount-token-cleaner"],
-    controllers: &["legacy-serviceaccount-token-cleaner-controller"],
+    name: "legacy-tokens",
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
@@ -129,34 +101,18 @@ const LEGACY_TOKENS: Plane = Plane {
 /// The plane of small controllers that don't interfere with each other. The garbage collector deletes
 /// what they delete in the foreground.
 const HOUSEKEEPING: Plane = Plane {
-    folders: &[
-        "clusterrole-aggregation",
-        "persistentvolume-protection",
-        "persistentvolumeclaim-protection",
-        "ttl-after-finished",
-        "volumeattributesclass-protection",
-    ],
-    controllers: &[
-        "clusterrole-aggregation-controller",
-        "garbage-collector-controller",
-        "job-controller",
-        "persistentvolume-protection-controller",
-        "persistentvolumeclaim-protection-controller",
-        "ttl-after-finished-controller",
-        "volumeattributesclass-protection-controller",
-    ],
+    name: "housekeeping",
+    helpers: &["garbage-collector-controller", "job-controller"],
     ..QUIET
 };
 
 /// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
 /// claims of ephemeral volumes.
 const PODS: Plane = Plane {
-    folders: &["ephemeral-volume", "pod-garbage-collector"],
-    controllers: &[
-        "ephemeral-volume-controller",
+    name: "pods",
+    helpers: &[
         "garbage-collector-controller",
         "persistentvolumeclaim-protection-controller",
-        "pod-garbage-collector-controller",
     ],
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
@@ -165,29 +121,27 @@ const PODS: Plane = Plane {
 
 /// The plane of claims for devices. The scenarios allocate them: no driver offers any device.
 const DEVICES: Plane = Plane {
-    folders: &["resourceclaim"],
-    controllers: &["garbage-collector-controller", "resourceclaim-controller"],
+    name: "devices",
+    helpers: &["garbage-collector-controller"],
     ..QUIET
 };
 
 /// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
 const QUOTAS: Plane = Plane {
-    folders: &["resourcequota"],
-    controllers: &["replicaset-controller", "resourcequota-controller"],
+    name: "quotas",
+    helpers: &["replicaset-controller"],
     ..QUIET
 };
 
 /// The plane of the controllers of nodes and of ranges of addresses.
 const CLUSTER: Plane = Plane {
-    folders: &["service-cidr", "ttl"],
-    controllers: &["service-cidr-controller", "ttl-controller"],
+    name: "cluster",
     ..QUIET
 };
 
 /// The plane of the ranges of nodes. The three fake nodes have those below `10.192.0.0`.
 const RANGES: Plane = Plane {
-    folders: &["node-ipam"],
-    controllers: &["node-ipam-controller"],
+    name: "ranges",
     flags: &[
         "--allocate-node-cidrs=true",
         "--cluster-cidr=10.0.0.0/8,fd00:10:244::/56",
@@ -200,14 +154,7 @@ const RANGES: Plane = Plane {
 /// The plane of the controllers of certificates. The cleaner checks requests when it starts, and an
 /// hour later.
 const CERTIFICATES: Plane = Plane {
-    folders: &[
-        "certificatesigningrequest-approving",
-        "certificatesigningrequest-cleaner",
-    ],
-    controllers: &[
-        "certificatesigningrequest-approving-controller",
-        "certificatesigningrequest-cleaner-controller",
-    ],
+    name: "certificates",
     // Stock's cleaner does not wait for its cache: without a delay, it finds no requests when it
     // starts.
     flags: &["--controller-start-interval=2s"],
@@ -216,16 +163,15 @@ const CERTIFICATES: Plane = Plane {
 
 /// The plane of bootstrap tokens.
 const BOOTSTRAP: Plane = Plane {
-    folders: &["bootstrap-signer", "token-cleaner"],
-    controllers: &["bootstrap-signer-controller", "token-cleaner-controller"],
+    name: "bootstrap",
     ..QUIET
 };
 
 /// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
 /// soon fall silent. Each scenario has a zone of its own.
 const NODES: Plane = Plane {
-    folders: &["node-lifecycle"],
-    controllers: &["node-lifecycle-controller", "taint-eviction-controller"],
+    name: "nodes",
+    helpers: &["taint-eviction-controller"],
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=25s",
@@ -238,8 +184,8 @@ const NODES: Plane = Plane {
 /// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
 /// defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is ignored.
 const TAINTS: Plane = Plane {
-    folders: &["taint-eviction"],
-    controllers: &["node-lifecycle-controller", "taint-eviction-controller"],
+    name: "taints",
+    helpers: &["node-lifecycle-controller"],
     flags: &[
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=1h",
@@ -250,8 +196,7 @@ const TAINTS: Plane = Plane {
 
 /// The plane of taints that evict the pods that use devices. The scenarios allocate the devices themselves.
 const DEVICE_TAINTS: Plane = Plane {
-    folders: &["device-taint-eviction"],
-    controllers: &["device-taint-eviction-controller"],
+    name: "device-taints",
     flags: &["--feature-gates=DRADeviceTaintRules=true"],
     apiserver_flags: &[
         "--feature-gates=DRADeviceTaintRules=true",
@@ -263,12 +208,8 @@ const DEVICE_TAINTS: Plane = Plane {
 /// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind. Lists are requested in
 /// pages here, and streamed on all other planes.
 const GANGS: Plane = Plane {
-    folders: &["podgroup-protection"],
-    controllers: &[
-        "garbage-collector-controller",
-        "job-controller",
-        "podgroup-protection-controller",
-    ],
+    name: "gangs",
+    helpers: &["garbage-collector-controller", "job-controller"],
     flags: &["--feature-gates=GenericWorkload=true,WatchListClient=false,WorkloadWithJob=true"],
     apiserver_flags: &[
         "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
@@ -279,8 +220,7 @@ const GANGS: Plane = Plane {
 
 /// The plane of the cleaner of PodCertificateRequests, which checks them when it starts, and five minutes later.
 const POD_CERTIFICATES: Plane = Plane {
-    folders: &["podcertificaterequest-cleaner"],
-    controllers: &["podcertificaterequest-cleaner-controller"],
+    name: "pod-certificates",
     // The same interval as on the plane of certificates.
     flags: &[
         "--controller-start-interval=2s",
@@ -295,8 +235,7 @@ const POD_CERTIFICATES: Plane = Plane {
 
 /// The plane of StorageVersions. The scenarios have API servers of their own, which are only Leases.
 const STORAGE_VERSIONS: Plane = Plane {
-    folders: &["storageversion-garbage-collector"],
-    controllers: &["storageversion-garbage-collector-controller"],
+    name: "storage-versions",
     flags: &["--feature-gates=StorageVersionAPI=true"],
     apiserver_flags: &[
         "--feature-gates=StorageVersionAPI=true",
@@ -307,8 +246,7 @@ const STORAGE_VERSIONS: Plane = Plane {
 
 /// The plane of the bundle of the API server. It is a single object, so each scenario is alone.
 const TRUST_BUNDLES: Plane = Plane {
-    folders: &["kube-apiserver-serving-clustertrustbundle-publisher"],
-    controllers: &["kube-apiserver-serving-clustertrustbundle-publisher-controller"],
+    name: "trust-bundles",
     flags: &["--feature-gates=ClusterTrustBundle=true"],
     apiserver_flags: &[
         "--feature-gates=ClusterTrustBundle=true",
@@ -319,20 +257,14 @@ const TRUST_BUNDLES: Plane = Plane {
 
 /// The plane of the signer of certificates. On a plane with the approver, it would sign what that approves.
 const SIGNING: Plane = Plane {
-    folders: &["certificatesigningrequest-signing"],
-    controllers: &["certificatesigningrequest-signing-controller"],
+    name: "signing",
     ..QUIET
 };
 
 /// The plane of the controllers of Endpoints and EndpointSlices. All of them see each Service.
 const SERVICES: Plane = Plane {
-    folders: &["endpoints", "endpointslice", "endpointslice-mirroring"],
-    controllers: &[
-        "endpoints-controller",
-        "endpointslice-controller",
-        "endpointslice-mirroring-controller",
-        "replicaset-controller",
-    ],
+    name: "services",
+    helpers: &["replicaset-controller"],
     // So few that several slices need few pods.
     flags: &[
         "--max-endpoints-per-slice=3",
@@ -343,8 +275,7 @@ const SERVICES: Plane = Plane {
 
 /// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
 const AUTOSCALERS: Plane = Plane {
-    folders: &["horizontal-pod-autoscaler"],
-    controllers: &["horizontal-pod-autoscaler-controller"],
+    name: "autoscalers",
     has_metrics: true,
     flags: &[
         "--horizontal-pod-autoscaler-sync-period=2s",
@@ -354,20 +285,26 @@ const AUTOSCALERS: Plane = Plane {
 };
 
 impl Plane {
-    /// The plane of a folder of scenarios.
+    /// The plane of a controller's scenarios, given its folder.
     ///
     /// # Errors
-    /// No plane has the folder.
+    /// There is no such folder, or its manifest names no plane of the table.
     pub(crate) fn of(folder: &str) -> Result<&'static Self> {
-        let found = PLANES.iter().find(|plane| plane.folders.contains(&folder));
+        let name = built_in()
+            .find(|(_, guest)| guest.folder == folder)
+            .with_context(|| format!("guests/controllers has no {folder}"))?
+            .1
+            .scenarios
+            .plane;
+        let found = PLANES.iter().find(|plane| plane.name == name);
         found.with_context(|| {
-            format!("no plane has the scenarios of {folder}: add the folder to one in tests/differential/src/plane.rs")
+            format!("{folder}/controller.toml names the plane {name}, which tests/differential/src/plane.rs lacks")
         })
     }
 
-    /// The name of the plane's golden of metrics: its first folder.
+    /// The name of the plane, and of its golden of metrics.
     pub fn name(&self) -> &'static str {
-        self.folders.first().copied().unwrap_or_default()
+        self.name
     }
 
     /// Whether these are all scenarios that are played together on it.
@@ -403,7 +340,13 @@ impl Plane {
 
     /// The controllers, in the syntax of `--controllers`.
     pub(crate) fn controllers(&self) -> String {
-        [self.controllers, &EVERYWHERE].concat().join(",")
+        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
+        let all: BTreeSet<&str> = own
+            .map(|(controller, _)| controller.name)
+            .chain(self.helpers.iter().copied())
+            .chain(EVERYWHERE)
+            .collect();
+        Vec::from_iter(all).join(",")
     }
 }
 
@@ -412,16 +355,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_folder_is_in_one_plane_that_runs_its_controller() {
-        let mut seen = Vec::new();
+    fn each_controller_has_a_plane_and_each_plane_has_a_controller() {
+        for (_, guest) in built_in() {
+            Plane::of(guest.folder).unwrap();
+        }
         for plane in PLANES {
-            for folder in plane.folders {
-                let controller = format!("{folder}-controller");
-                let running = plane.controllers();
-                assert!(running.split(',').any(|one| one == controller), "{folder}");
-                assert!(!seen.contains(folder), "{folder}");
-                seen.push(folder);
-            }
+            let is_used = built_in().any(|(_, guest)| guest.scenarios.plane == plane.name);
+            assert!(is_used, "{}", plane.name);
         }
     }
 }

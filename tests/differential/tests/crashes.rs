@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Interceptor, until};
+use flyball_controllers::{Guest, Scenarios, built_in};
 use flyball_controlplane::Process;
 use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{
@@ -15,60 +16,6 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// The scenarios, in the order of their planes. Scenarios of the same plane are played concurrently.
-const PLAYED: [&str; 23] = [
-    "cronjob/replaced",
-    "daemonset/rolling-update",
-    "deployment/rolling-update",
-    "deployment/rollback",
-    "disruption/percent-of-unavailable",
-    "job/backoff-limit-per-index",
-    "job/indexed",
-    "replicaset/created-and-scaled",
-    "replicationcontroller/adopted-and-released",
-    "root-ca-certificate-publisher/emptied",
-    "statefulset/rolling-update",
-    "clusterrole-aggregation/nested",
-    "persistentvolume-protection/released",
-    "persistentvolumeclaim-protection/many-claims",
-    "ttl-after-finished/completed",
-    "volumeattributesclass-protection/claim-deleted",
-    "ephemeral-volume/pod-deleted",
-    "ephemeral-volume/similar-names",
-    "pod-garbage-collector/scheduled",
-    "pod-garbage-collector/unscheduled",
-    "pod-garbage-collector/unscheduled-and-ended",
-    "resourcequota/pod-deleted",
-    "resourcequota/services",
-];
-/// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 25] = [
-    "bootstrap-signer/secret-changed",
-    "certificatesigningrequest-approving/bootstrapped",
-    "certificatesigningrequest-cleaner/denied",
-    "certificatesigningrequest-signing/kubelet-serving",
-    "device-taint-eviction/not-tolerated",
-    "endpoints/ports-changed",
-    "endpointslice/scaled",
-    "endpointslice-mirroring/changed",
-    "garbage-collector/foreground",
-    "horizontal-pod-autoscaler/resource-up",
-    "kube-apiserver-serving-clustertrustbundle-publisher/stale",
-    "legacy-serviceaccount-token-cleaner/used-long-ago",
-    "namespace/custom-resources",
-    "node-ipam/one-after-another",
-    "node-lifecycle/evicted",
-    "podcertificaterequest-cleaner/several",
-    "podgroup-protection/completed",
-    "resourceclaim/completed",
-    "service-cidr/deleted",
-    "serviceaccount/deleted-twice",
-    "serviceaccount-token/account-deleted",
-    "storageversion-garbage-collector/lease-deleted",
-    "taint-eviction/not-tolerated",
-    "token-cleaner/expires",
-    "ttl/created",
-];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;
 /// The number of scenarios that it plays at once. They mostly wait for the next host.
@@ -86,18 +33,17 @@ const STARTING: [&str; 2] = ["loading", "starting"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_kills_on_each_plane_do_not_change_the_results() -> Result<()> {
-    let mut scenarios = Vec::new();
     let all = Scenario::all()?;
-    for name in PLAYED {
-        scenarios.push(find(&all, name)?.clone());
+    let mut sets: BTreeMap<&str, Vec<Scenario>> = BTreeMap::new();
+    for (_, guest) in built_in() {
+        let set = sets.entry(guest.scenarios.plane).or_default();
+        for name in guest.scenarios.killed {
+            set.push(find(&all, guest, name)?.clone());
+        }
     }
-    let mut remaining = scenarios.as_slice();
-    while let Some(first) = remaining.first() {
+    for set in sets.values() {
+        let Some(first) = set.first() else { continue };
         let plane = first.plane()?;
-        let count = remaining
-            .iter()
-            .take_while(|one| one.plane().is_ok_and(|other| other == plane));
-        let (set, rest) = remaining.split_at(count.count());
         let kills = if *plane == WORKLOADS {
             KILLED_AT
         } else {
@@ -107,9 +53,8 @@ async fn ten_kills_on_each_plane_do_not_change_the_results() -> Result<()> {
         let mut left = kills.as_slice();
         while !left.is_empty() {
             let happened = play_with_kills(plane, set, left).await;
-            left = &left[happened.with_context(|| format!("on the plane of {}", first.name))?..];
+            left = &left[happened.with_context(|| format!("on the plane {}", plane.name()))?..];
         }
-        remaining = rest;
     }
     Ok(())
 }
@@ -146,7 +91,9 @@ fn differences(scenario: &str, outcome: Result<Outcome>) -> Result<Vec<String>> 
     Ok(golden.compare(&outcome?, &BTreeMap::new()).objects)
 }
 
-fn find<'a>(all: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
+/// Returns a scenario that a manifest names.
+fn find<'a>(all: &'a [Scenario], guest: &Guest, name: &str) -> Result<&'a Scenario> {
+    let name = format!("{}/{name}", guest.folder);
     all.iter()
         .find(|scenario| scenario.name == name)
         .with_context(|| format!("the scenario {name} doesn't exist"))
@@ -157,14 +104,25 @@ fn find<'a>(all: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
 #[ignore = "takes long: `cargo xtask test --full` runs it"]
 async fn a_kill_at_any_write_does_not_change_the_results() -> Result<()> {
     let all = Scenario::all()?;
-    let names = futures::stream::iter(PLAYED.into_iter().chain(PLAYED_ALONE));
-    let played = names.map(async |name| {
-        let killed = kill_at_any_write(find(&all, name)?).await;
+    let mut scenarios = Vec::new();
+    for (_, guest) in built_in() {
+        let Scenarios {
+            killed,
+            killed_at_every_write,
+            ..
+        } = guest.scenarios;
+        for name in killed.iter().chain(killed_at_every_write) {
+            scenarios.push(find(&all, guest, name)?);
+        }
+    }
+    let played = futures::stream::iter(scenarios).map(async |scenario| {
+        let name = &scenario.name;
+        let killed = kill_at_any_write(scenario).await;
         match &killed {
             Ok(killed) => println!("{name}: killed {killed} times"),
             Err(error) => println!("{name}: {error:#}"),
         }
-        killed.with_context(|| name)
+        killed.with_context(|| name.clone())
     });
     let played: Vec<Result<usize>> = played.buffer_unordered(AT_ONCE).collect().await;
     let failed: Vec<String> = (played.into_iter())

@@ -1,5 +1,6 @@
 //! Reads the command line into a [`RunConfig`].
 
+mod controllers;
 mod flags;
 mod leader_election;
 mod metrics;
@@ -10,78 +11,20 @@ mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ArgMatches;
 
 use super::{
-    AutoscalingFlags, BuiltInsConfig, ClusterSource, EndpointsConfig, LogOptions, NodeLifecycle,
-    PaceConfig, PluginsConfig, RequestsConfig, RunConfig, Selection,
+    BuiltInsConfig, ClusterSource, LogOptions, PaceConfig, PluginsConfig, RequestsConfig,
+    RunConfig, Selection,
 };
 use crate::builtins::NODE_IPAM;
-use crate::flag;
-use crate::kcm::controllers::canonical;
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::versions::Versions;
 use crate::logging;
 use flags::Flags;
-
-/// The flags with the number of keys of a controller that are reconciled concurrently.
-const CONCURRENCY: &[(&str, &str)] = &[
-    ("concurrent-cron-job-syncs", "cronjob-controller"),
-    ("concurrent-daemonset-syncs", "daemonset-controller"),
-    ("concurrent-deployment-syncs", "deployment-controller"),
-    (
-        "concurrent-device-taint-eviction-syncs",
-        "device-taint-eviction-controller",
-    ),
-    ("concurrent-endpoint-syncs", "endpoints-controller"),
-    (
-        "concurrent-ephemeralvolume-syncs",
-        "ephemeral-volume-controller",
-    ),
-    ("concurrent-gc-syncs", "garbage-collector-controller"),
-    (
-        "concurrent-horizontal-pod-autoscaler-syncs",
-        "horizontal-pod-autoscaler-controller",
-    ),
-    ("concurrent-job-syncs", "job-controller"),
-    ("concurrent-namespace-syncs", "namespace-controller"),
-    ("concurrent-rc-syncs", "replicationcontroller-controller"),
-    ("concurrent-replicaset-syncs", "replicaset-controller"),
-    (
-        "concurrent-resource-quota-syncs",
-        "resourcequota-controller",
-    ),
-    ("concurrent-resourceclaim-syncs", "resourceclaim-controller"),
-    (
-        "concurrent-service-endpoint-syncs",
-        "endpointslice-controller",
-    ),
-    (
-        "concurrent-serviceaccount-token-syncs",
-        "serviceaccount-token-controller",
-    ),
-    ("concurrent-statefulset-syncs", "statefulset-controller"),
-    (
-        "concurrent-ttl-after-finished-syncs",
-        "ttl-after-finished-controller",
-    ),
-    (
-        "concurrent-validating-admission-policy-status-syncs",
-        "validatingadmissionpolicy-status-controller",
-    ),
-    (
-        "mirroring-concurrent-service-endpoint-syncs",
-        "endpointslice-mirroring-controller",
-    ),
-];
-
-/// The greatest number of Services, or of Endpoints, whose EndpointSlices are reconciled concurrently.
-const MAX_SLICE_SYNCS: u32 = 50;
-
-/// The greatest maximum of endpoints of an EndpointSlice, and of mirrored addresses of a subset.
-const MAX_ENDPOINTS: u32 = 1000;
+use flyball_controllers::canonical;
+use flyball_controllers::flag;
 
 /// An invalid value of a flag.
 #[derive(Debug, thiserror::Error)]
@@ -98,14 +41,7 @@ impl RunConfig {
         let flags = Flags(matches);
         let burst = flags.int("kube-api-burst");
         let qps = flags.float("kube-api-qps") as f32;
-        let mut concurrency = BTreeMap::new();
-        for (name, controller) in CONCURRENCY.iter().filter(|(name, _)| flags.is_given(name)) {
-            let workers = match name.contains("service-endpoint") {
-                true => flags.between(name, 1, MAX_SLICE_SYNCS)?,
-                false => flags.at_least(name, 1)?,
-            };
-            concurrency.insert((*controller).to_owned(), workers);
-        }
+        let of_controllers = flags.of_controllers()?;
         let versions = flags.versions()?;
         let feature_gates = flags.feature_gates(versions)?;
         let controllers = Selection::new(&flags.list("controllers"));
@@ -129,34 +65,17 @@ impl RunConfig {
                 state_dir: flags.path("state-dir"),
                 trust: flags.bool("trust-plugins"),
                 values: flags.plugin_config()?,
-                concurrency,
+                concurrency: of_controllers.concurrency,
             },
             built_ins: BuiltInsConfig {
-                enable_garbage_collector: flags.bool("enable-garbage-collector"),
+                values: of_controllers.values,
+                resync_periods: of_controllers.resync_periods,
+                turned_off: of_controllers.turned_off,
                 root_ca_file: flags.path("root-ca-file"),
                 service_account_key_file: flags.path("service-account-private-key-file"),
                 cluster_signing: flags.cluster_signing()?,
                 authorities: flags.other_authorities()?,
-                cluster_signing_duration: flags.duration("cluster-signing-duration")?,
-                token_clean_up_period: flags
-                    .duration("legacy-service-account-token-clean-up-period")?,
-                terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
-                autoscaling: AutoscalingFlags {
-                    sync_period: flags.duration("horizontal-pod-autoscaler-sync-period")?,
-                    downscale_stabilization: flags
-                        .duration("horizontal-pod-autoscaler-downscale-stabilization")?,
-                    cpu_initialization_period: flags
-                        .duration("horizontal-pod-autoscaler-cpu-initialization-period")?,
-                    initial_readiness_delay: flags
-                        .duration("horizontal-pod-autoscaler-initial-readiness-delay")?,
-                    tolerance: flags
-                        .text("horizontal-pod-autoscaler-tolerance")
-                        .unwrap_or_default(),
-                },
-                quota_sync_period: flags.duration("resource-quota-sync-period")?,
                 node_ipam,
-                node_lifecycle: flags.node_lifecycle()?,
-                endpoints: flags.endpoints()?,
             },
             requests: RequestsConfig {
                 qps: if qps == 0.0 {
@@ -174,7 +93,6 @@ impl RunConfig {
             pace: PaceConfig {
                 start_interval: flags.duration("controller-start-interval")?,
                 min_resync_period: flags.duration("min-resync-period")?,
-                namespace_sync_period: flags.duration("namespace-sync-period")?,
                 shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             },
             serving,
@@ -195,37 +113,6 @@ impl RunConfig {
 }
 
 impl Flags<'_> {
-    fn node_lifecycle(&self) -> Result<NodeLifecycle, ConfigError> {
-        Ok(NodeLifecycle {
-            monitor_period: self.positive("node-monitor-period")?,
-            monitor_grace_period: self.duration("node-monitor-grace-period")?,
-            startup_grace_period: self.duration("node-startup-grace-period")?,
-            eviction_rate: self.float("node-eviction-rate"),
-            secondary_eviction_rate: self.float("secondary-node-eviction-rate"),
-            large_cluster_size_threshold: self.int("large-cluster-size-threshold"),
-            unhealthy_zone_threshold: self.float("unhealthy-zone-threshold"),
-        })
-    }
-
-    /// Fails if the duration is negative or zero.
-    fn positive(&self, name: &'static str) -> Result<Duration, ConfigError> {
-        match self.duration(name)? {
-            Duration::ZERO => Err(self.error(name, "it must be more than zero")),
-            duration => Ok(duration),
-        }
-    }
-
-    fn endpoints(&self) -> Result<EndpointsConfig, ConfigError> {
-        Ok(EndpointsConfig {
-            batch_period: self.duration("endpoint-updates-batch-period")?,
-            slice_batch_period: self.duration("endpointslice-updates-batch-period")?,
-            mirroring_batch_period: self
-                .duration("mirroring-endpointslice-updates-batch-period")?,
-            max_per_slice: self.between("max-endpoints-per-slice", 1, MAX_ENDPOINTS)?,
-            max_per_subset: self.between("mirroring-max-endpoints-per-subset", 1, MAX_ENDPOINTS)?,
-        })
-    }
-
     fn logging(&self) -> Result<LogOptions, ConfigError> {
         let json = match self.raw("logging-format") {
             Some("json") => true,
@@ -305,6 +192,7 @@ fn unknown_gates(gates: &FeatureGates) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::time::Duration;
 
     use flyball_manager::ListMode;
     use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
@@ -345,7 +233,10 @@ mod tests {
             config.pace.min_resync_period,
             Duration::from_secs(12 * 3600)
         );
-        assert_eq!(config.pace.namespace_sync_period, Duration::from_secs(300));
+        assert_eq!(
+            config.built_ins.resync_periods["namespace-controller"],
+            Duration::from_secs(300)
+        );
         assert_eq!(config.pace.start_interval, Duration::ZERO);
         assert!(config.controllers.enables("deployment-controller"));
         assert_eq!(config.warnings, Vec::<String>::new());

@@ -1,24 +1,36 @@
-//! The flags of kube-controller-manager, sorted by name, each with its type, its default and its
-//! effect in Flyball.
+//! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern only one
+//! controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change
-//! that implements a flag turns its `NotYet` into a `Yes`.
+//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change that implements a flag turns its
+//! `NotYet` into a `Yes`.
 
-use crate::flag::Effect::{self, Already, NotYet, Yes};
-use crate::flag::Flag;
-use crate::flag::Kind::*;
-use crate::flag::flag;
+use std::sync::LazyLock;
 
-/// Of the flags of cloud providers, which left kube-controller-manager: they have no effect there either.
+use flyball_controllers::CONTROLLERS;
+
+use flyball_controllers::flag::Effect::{self, Already, NotYet, Yes};
+use flyball_controllers::flag::Kind::*;
+use flyball_controllers::flag::{Flag, flag};
+
+/// The effect of the flags of in-tree cloud providers. kube-controller-manager still accepts them, without effect.
 const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.36 either");
 
-pub(crate) const FLAGS: &[Flag] = &[
-    flag(
-        "allocate-node-cidrs",
-        Bool,
-        "false",
-        Yes("Run the node-ipam-controller, which gives each node ranges of addresses for its pods"),
-    ),
+/// Returns all flags, sorted by name.
+pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
+    static SORTED: LazyLock<Vec<&Flag>> = LazyLock::new(|| {
+        let of_controllers = CONTROLLERS.iter().flat_map(|controller| controller.flags);
+        let mut all: Vec<&Flag> = FLAGS
+            .iter()
+            .chain(of_controllers.map(|flag| &flag.flag))
+            .collect();
+        all.sort_by_key(|flag| flag.name);
+        all
+    });
+    SORTED.iter().copied()
+}
+
+/// The flags that concern the process or several controllers, sorted by name.
+const FLAGS: &[Flag] = &[
     flag(
         "allow-metric-labels",
         Pairs,
@@ -34,12 +46,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("File with what --allow-metric-labels says, in YAML"),
     ),
     flag("allow-untagged-cloud", Bool, "false", OF_CLOUDS),
-    flag(
-        "attach-detach-reconcile-sync-period",
-        Duration,
-        "1m0s",
-        NotYet,
-    ),
     flag(
         "authentication-kubeconfig",
         Text,
@@ -98,12 +104,6 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("cert-dir", Text, "", NotYet),
     flag(
-        "cidr-allocator-type",
-        Text,
-        "RangeAllocator",
-        Yes("Allocator of nodes' ranges; only RangeAllocator is available"),
-    ),
-    flag(
         "client-ca-file",
         Text,
         "",
@@ -111,202 +111,8 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("cloud-config", Text, "", OF_CLOUDS),
     flag("cloud-provider", Text, "", Already(&["", "external"])),
-    flag(
-        "cluster-cidr",
-        Text,
-        "",
-        Yes(
-            "Range that nodes get ranges of, with --allocate-node-cidrs; or two of different families: range,range",
-        ),
-    ),
     flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
-    flag(
-        "cluster-signing-cert-file",
-        Text,
-        "",
-        Yes(
-            "Certificate of the authority that signs CertificateSigningRequests of all signers, in PEM; read again when it changes",
-        ),
-    ),
-    flag(
-        "cluster-signing-duration",
-        Duration,
-        "8760h0m0s",
-        Yes("How long signed certificates are valid at most; a request may ask for less"),
-    ),
-    flag(
-        "cluster-signing-key-file",
-        Text,
-        "",
-        Yes("Its RSA or EC private key"),
-    ),
-    flag(
-        "cluster-signing-kube-apiserver-client-cert-file",
-        Text,
-        "",
-        Yes("Certificate of the authority for the signer kubernetes.io/kube-apiserver-client"),
-    ),
-    flag(
-        "cluster-signing-kube-apiserver-client-key-file",
-        Text,
-        "",
-        Yes("Its private key"),
-    ),
-    flag(
-        "cluster-signing-kubelet-client-cert-file",
-        Text,
-        "",
-        Yes(
-            "Certificate of the authority for the signer kubernetes.io/kube-apiserver-client-kubelet",
-        ),
-    ),
-    flag(
-        "cluster-signing-kubelet-client-key-file",
-        Text,
-        "",
-        Yes("Its private key"),
-    ),
-    flag(
-        "cluster-signing-kubelet-serving-cert-file",
-        Text,
-        "",
-        Yes("Certificate of the authority for the signer kubernetes.io/kubelet-serving"),
-    ),
-    flag(
-        "cluster-signing-kubelet-serving-key-file",
-        Text,
-        "",
-        Yes("Its private key"),
-    ),
-    flag(
-        "cluster-signing-legacy-unknown-cert-file",
-        Text,
-        "",
-        Yes("Certificate of the authority for the signer kubernetes.io/legacy-unknown"),
-    ),
-    flag(
-        "cluster-signing-legacy-unknown-key-file",
-        Text,
-        "",
-        Yes("Its private key"),
-    ),
-    flag(
-        "concurrent-cron-job-syncs",
-        Int32,
-        "5",
-        Yes("Number of CronJobs that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-daemonset-syncs",
-        Int32,
-        "2",
-        Yes("Number of DaemonSets that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-deployment-syncs",
-        Int32,
-        "5",
-        Yes("Number of Deployments that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-device-taint-eviction-syncs",
-        Int32,
-        "8",
-        Yes(
-            "Number of pods to evict and DeviceTaintRules to update that are processed concurrently",
-        ),
-    ),
-    flag(
-        "concurrent-endpoint-syncs",
-        Int32,
-        "5",
-        Yes("Number of Services whose Endpoints are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-ephemeralvolume-syncs",
-        Int32,
-        "5",
-        Yes("Number of pods with ephemeral volumes that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-gc-syncs",
-        Int32,
-        "20",
-        Yes("Number of objects of the garbage collector that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-horizontal-pod-autoscaler-syncs",
-        Int32,
-        "5",
-        Yes("Number of HorizontalPodAutoscalers that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-job-syncs",
-        Int32,
-        "5",
-        Yes("Number of Jobs that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-namespace-syncs",
-        Int32,
-        "10",
-        Yes("Number of Namespaces that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-rc-syncs",
-        Int32,
-        "5",
-        Yes("Number of ReplicationControllers that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-replicaset-syncs",
-        Int32,
-        "5",
-        Yes("Number of ReplicaSets that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-resource-quota-syncs",
-        Int32,
-        "5",
-        Yes("Number of ResourceQuotas that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-resourceclaim-syncs",
-        Int32,
-        "50",
-        Yes("Number of pods and ResourceClaims that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-service-endpoint-syncs",
-        Int32,
-        "5",
-        Yes("Number of Services whose EndpointSlices are reconciled concurrently"),
-    ),
     flag("concurrent-service-syncs", Int32, "1", OF_CLOUDS),
-    flag(
-        "concurrent-serviceaccount-token-syncs",
-        Int32,
-        "5",
-        Yes("Number of token Secrets that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-statefulset-syncs",
-        Int32,
-        "5",
-        Yes("Number of StatefulSets that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-ttl-after-finished-syncs",
-        Int32,
-        "5",
-        Yes("Number of finished Jobs that are reconciled concurrently"),
-    ),
-    flag(
-        "concurrent-validating-admission-policy-status-syncs",
-        Int32,
-        "5",
-        NotYet,
-    ),
     flag("configure-cloud-routes", Bool, "true", OF_CLOUDS),
     flag("contention-profiling", Bool, "false", Already(&["false"])),
     flag(
@@ -330,13 +136,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         ),
     ),
     flag(
-        "disable-attach-detach-reconcile-sync",
-        Bool,
-        "false",
-        NotYet,
-    ),
-    flag("disable-force-detach-on-timeout", Bool, "false", NotYet),
-    flag(
         "disable-http2-serving",
         Bool,
         "false",
@@ -357,40 +156,10 @@ pub(crate) const FLAGS: &[Flag] = &[
         ),
     ),
     flag(
-        "enable-dynamic-provisioning",
-        Bool,
-        "true",
-        Already(&["false"]),
-    ),
-    flag(
-        "enable-garbage-collector",
-        Bool,
-        "true",
-        Yes("Run the garbage-collector-controller; must equal the API server's flag of this name"),
-    ),
-    flag(
-        "enable-hostpath-provisioner",
-        Bool,
-        "false",
-        Already(&["false"]),
-    ),
-    flag(
         "enable-leader-migration",
         Bool,
         "false",
         Yes("Run the controllers that --leader-migration-config names under a second lease"),
-    ),
-    flag(
-        "endpoint-updates-batch-period",
-        Duration,
-        "0s",
-        Yes("How long changes of pods are delayed before Endpoints are updated"),
-    ),
-    flag(
-        "endpointslice-updates-batch-period",
-        Duration,
-        "0s",
-        Yes("How long changes of pods are delayed before EndpointSlices are updated"),
     ),
     flag("external-cloud-volume-plugin", Text, "", OF_CLOUDS),
     flag(
@@ -399,45 +168,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         Yes("Feature gates of Kubernetes that the built-in controllers read"),
     ),
-    flag(
-        "flex-volume-plugin-dir",
-        Text,
-        "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
-        NotYet,
-    ),
     flag("help", Bool, "false", Yes("Print help")),
-    flag(
-        "horizontal-pod-autoscaler-cpu-initialization-period",
-        Duration,
-        "5m0s",
-        Yes("How long after the start of an unready pod its CPU usage does not count"),
-    ),
-    flag(
-        "horizontal-pod-autoscaler-downscale-stabilization",
-        Duration,
-        "5m0s",
-        Yes("How long recommendations to keep more replicas prevail"),
-    ),
-    flag(
-        "horizontal-pod-autoscaler-initial-readiness-delay",
-        Duration,
-        "30s",
-        Yes(
-            "A pod whose readiness last changed within this time after its start has never been ready",
-        ),
-    ),
-    flag(
-        "horizontal-pod-autoscaler-sync-period",
-        Duration,
-        "15s",
-        Yes("How often a HorizontalPodAutoscaler is reconciled"),
-    ),
-    flag(
-        "horizontal-pod-autoscaler-tolerance",
-        Double,
-        "0.1",
-        Yes("Least relative deviation from its target at which a HorizontalPodAutoscaler acts"),
-    ),
     flag(
         "http2-max-streams-per-connection",
         Int,
@@ -467,14 +198,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         Text,
         "",
         Yes("Kubeconfig of the cluster; without it, the service account of the pod"),
-    ),
-    flag(
-        "large-cluster-size-threshold",
-        Int32,
-        "50",
-        Yes(
-            "Number of nodes above which a zone is large; an unhealthy zone that is not large gets no NoExecute taints",
-        ),
     ),
     flag(
         "leader-elect",
@@ -529,14 +252,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         ),
     ),
     flag(
-        "legacy-service-account-token-clean-up-period",
-        Duration,
-        "8760h0m0s",
-        Yes(
-            "Unused legacy tokens are marked invalid after this time, and deleted after twice this time",
-        ),
-    ),
-    flag(
         "log-flush-frequency",
         Duration,
         "5s",
@@ -554,12 +269,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("URL of the API server; overrides the kubeconfig"),
     ),
     flag(
-        "max-endpoints-per-slice",
-        Int32,
-        "100",
-        Yes("Greatest number of endpoints of an EndpointSlice"),
-    ),
-    flag(
         "min-compatibility-version",
         Texts,
         "[]",
@@ -573,74 +282,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         "12h0m0s",
         Yes("How often each controller reconciles all of its objects; 0 for never"),
     ),
-    flag(
-        "mirroring-concurrent-service-endpoint-syncs",
-        Int32,
-        "5",
-        Yes("Number of Endpoints that are mirrored concurrently"),
-    ),
-    flag(
-        "mirroring-endpointslice-updates-batch-period",
-        Duration,
-        "0s",
-        Yes("How long changes of mirrored EndpointSlices are delayed before they are corrected"),
-    ),
-    flag(
-        "mirroring-max-endpoints-per-subset",
-        Int32,
-        "1000",
-        Yes("Greatest number of addresses of a subset of Endpoints that are mirrored"),
-    ),
-    flag(
-        "namespace-sync-period",
-        Duration,
-        "5m0s",
-        Yes("As --min-resync-period, for the namespace-controller"),
-    ),
-    flag(
-        "node-cidr-mask-size",
-        Int32,
-        "0",
-        Yes(
-            "Length of the prefix of a node's range, if the cluster has one range; 0 for 24 or, of IPv6, 64",
-        ),
-    ),
-    flag(
-        "node-cidr-mask-size-ipv4",
-        Int32,
-        "0",
-        Yes("Length of the prefix of a node's IPv4 range; 0 for 24"),
-    ),
-    flag(
-        "node-cidr-mask-size-ipv6",
-        Int32,
-        "0",
-        Yes("Length of the prefix of a node's IPv6 range; 0 for 64"),
-    ),
-    flag(
-        "node-eviction-rate",
-        Float,
-        "0.1",
-        Yes("Nodes per second that get a NoExecute taint, in each healthy zone"),
-    ),
-    flag(
-        "node-monitor-grace-period",
-        Duration,
-        "50s",
-        Yes("How long a node may be silent before its conditions become Unknown"),
-    ),
-    flag(
-        "node-monitor-period",
-        Duration,
-        "5s",
-        Yes("How often the node-lifecycle-controller looks at all nodes"),
-    ),
-    flag(
-        "node-startup-grace-period",
-        Duration,
-        "1m0s",
-        Yes("How long a node that has never reported its status may be silent"),
-    ),
     flag("node-sync-period", Duration, "0s", OF_CLOUDS),
     flag("permit-address-sharing", Bool, "false", Already(&["false"])),
     flag("permit-port-sharing", Bool, "false", Already(&["false"])),
@@ -650,23 +291,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         "true",
         Yes("Serve CPU profiles under /debug/pprof/, and the log's verbosity under /debug/flags/v"),
     ),
-    flag("pv-recycler-increment-timeout-nfs", Int32, "30", NotYet),
-    flag("pv-recycler-minimum-timeout-hostpath", Int32, "60", NotYet),
-    flag("pv-recycler-minimum-timeout-nfs", Int32, "300", NotYet),
-    flag(
-        "pv-recycler-pod-template-filepath-hostpath",
-        Text,
-        "",
-        NotYet,
-    ),
-    flag("pv-recycler-pod-template-filepath-nfs", Text, "", NotYet),
-    flag(
-        "pv-recycler-timeout-increment-hostpath",
-        Int32,
-        "30",
-        NotYet,
-    ),
-    flag("pvclaimbinder-sync-period", Duration, "15s", NotYet),
     flag(
         "requestheader-allowed-names",
         Texts,
@@ -704,12 +328,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Headers with the name of a user"),
     ),
     flag(
-        "resource-quota-sync-period",
-        Duration,
-        "5m0s",
-        Yes("How often the use of all ResourceQuotas is measured; 0 for never"),
-    ),
-    flag(
         "root-ca-file",
         Text,
         "",
@@ -719,44 +337,16 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("route-reconciliation-period", Duration, "10s", OF_CLOUDS),
     flag(
-        "secondary-node-eviction-rate",
-        Float,
-        "0.01",
-        Yes("Nodes per second that get a NoExecute taint, in each large zone that is unhealthy"),
-    ),
-    flag(
         "secure-port",
         Int,
         "10257",
         Yes("Port to serve HTTPS on; 0 for none"),
     ),
     flag(
-        "service-account-private-key-file",
-        Text,
-        "",
-        Yes(
-            "RSA or EC private key that signs tokens of service accounts; without it, no token Secrets are filled",
-        ),
-    ),
-    flag(
-        "service-cluster-ip-range",
-        Text,
-        "",
-        Yes(
-            "Range of Services, which no node gets, with --allocate-node-cidrs; or two of different families: range,range",
-        ),
-    ),
-    flag(
         "show-hidden-metrics-for-version",
         Text,
         "",
         Yes("Accepts the previous minor version; no metric is hidden"),
-    ),
-    flag(
-        "terminated-pod-gc-threshold",
-        Int32,
-        "12500",
-        Yes("Number of ended pods that are kept; 0 or less for all"),
     ),
     flag(
         "tls-cert-file",
@@ -795,12 +385,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes(
             "Certificate and key for some names: cert,key or cert,key:name,*.name; may be repeated",
         ),
-    ),
-    flag(
-        "unhealthy-zone-threshold",
-        Float,
-        "0.55",
-        Yes("Fraction of nodes that are not ready, at least three, that makes a zone unhealthy"),
     ),
     flag(
         "use-service-account-credentials",

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::builtins::TOKENS;
-
 const GROUP: &str = "controllermanager.config.k8s.io";
+/// The controller that never migrates: kube-controller-manager starts it before all others.
+const TOKENS: &str = "serviceaccount-token-controller";
+
 /// The component that this process stands for.
 const COMPONENT: &str = "kube-controller-manager";
 /// Stands for all components.

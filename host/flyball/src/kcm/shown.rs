@@ -4,9 +4,9 @@
 use flyball_types::duration;
 use serde_json::{Value, json};
 
-use crate::flag::{self, Flag, Kind};
-use crate::kcm::flags::FLAGS;
+use crate::kcm::flags;
 use crate::kcm::leader_migration::LeaderMigration;
+use flyball_controllers::flag::{self, Flag, Kind};
 
 /// The configuration: a text `--NAME` stands for the value of that flag.
 const CONFIGURATION: &str = include_str!("configz.json");
@@ -83,7 +83,7 @@ pub(crate) fn configz<'a>(
 ) -> String {
     let mut configuration: Value = serde_json::from_str(CONFIGURATION).unwrap_or_default();
     let of_flag = |name: &str| {
-        let flag = FLAGS.iter().find(|flag| flag.name == name)?;
+        let flag = flags::all().find(|flag| flag.name == name)?;
         Some(value(flag.kind, &uses(flag)))
     };
     fill(&mut configuration, &of_flag);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn defaults_are_shown_as_pflag_does() {
-        for flag in FLAGS.iter().filter(|flag| flag.name != "help") {
+        for flag in flags::all().filter(|flag| flag.name != "help") {
             assert_eq!(
                 text(flag.kind, &default(flag)),
                 flag.default,

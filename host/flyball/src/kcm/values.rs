@@ -2,25 +2,14 @@
 //! precedence over them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::builtins::{CERTIFICATES, NODE_IPAM, TOKENS, TRUST_BUNDLES};
-use crate::config::{NodeIpam, NodeLifecycle, RunConfig};
-use crate::kcm::controllers::KNOWN;
-use crate::kcm::time_zone;
+use flyball_controllers::{CONTROLLERS, Need};
 
-const NODES: &str = "node-lifecycle-controller";
-const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
-const CRON_JOBS: &str = "cronjob-controller";
-const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
-const RESOURCE_QUOTAS: &str = "resourcequota-controller";
-const ENDPOINTS: &str = "endpoints-controller";
-const ENDPOINT_SLICES: &str = "endpointslice-controller";
-const MIRRORING: &str = "endpointslice-mirroring-controller";
-const AUTOSCALER: &str = "horizontal-pod-autoscaler-controller";
-const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
+use crate::builtins::{NODE_IPAM, that_need};
+use crate::config::{NodeIpam, RunConfig};
+use crate::kcm::time_zone;
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
 /// flags, from the connection to the API server and from the time zone of this process.
@@ -31,83 +20,32 @@ pub(crate) fn values(
     config: &RunConfig,
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
-    let built_ins = &config.built_ins;
-    let clean_up = built_ins.token_clean_up_period.as_millis();
-    let quota_sync = built_ins.quota_sync_period.as_millis();
-    let signing = built_ins.cluster_signing_duration.as_millis();
     let root_ca = root_ca(config, cluster)?;
-    let endpoints = &built_ins.endpoints;
-    let millis = |period: Duration| format!("{}ms", period.as_millis());
-    let ended_pods = built_ins.terminated_pod_gc_threshold.to_string();
-    let autoscaling = &built_ins.autoscaling;
-    let from_flags = [
-        (AUTOSCALER, "sync-period", millis(autoscaling.sync_period)),
-        (
-            AUTOSCALER,
-            "downscale-stabilization",
-            millis(autoscaling.downscale_stabilization),
-        ),
-        (
-            AUTOSCALER,
-            "cpu-initialization-period",
-            millis(autoscaling.cpu_initialization_period),
-        ),
-        (
-            AUTOSCALER,
-            "initial-readiness-delay",
-            millis(autoscaling.initial_readiness_delay),
-        ),
-        (AUTOSCALER, "tolerance", autoscaling.tolerance.clone()),
-        (CRON_JOBS, "time-zone", time_zone::of_process()),
-        (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
-        (TRUST_BUNDLES, "root-ca", root_ca.clone()),
-        (TOKENS, "root-ca", root_ca),
-        (CERTIFICATES, "duration", format!("{signing}ms")),
-        (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
-        (
-            POD_GARBAGE_COLLECTOR,
-            "terminated-pod-threshold",
-            ended_pods,
-        ),
-        (RESOURCE_QUOTAS, "sync-period", format!("{quota_sync}ms")),
-        (
-            ENDPOINT_SLICES,
-            "updates-batch-period",
-            millis(endpoints.slice_batch_period),
-        ),
-        (
-            ENDPOINT_SLICES,
-            "max-endpoints-per-slice",
-            endpoints.max_per_slice.to_string(),
-        ),
-        (
-            ENDPOINTS,
-            "updates-batch-period",
-            millis(endpoints.batch_period),
-        ),
-        (
-            MIRRORING,
-            "updates-batch-period",
-            millis(endpoints.mirroring_batch_period),
-        ),
-        (
-            MIRRORING,
-            "max-endpoints-per-subset",
-            endpoints.max_per_subset.to_string(),
-        ),
-    ];
-    let from_gates = KNOWN.iter().flat_map(|known| {
+    let from_flags = config
+        .built_ins
+        .values
+        .iter()
+        .flat_map(|(controller, values)| {
+            let values = values.iter();
+            values.map(|(key, value)| (*controller, (*key).to_owned(), value.clone()))
+        });
+    let needed = |need, key: &'static str, value: String| {
+        that_need(need).map(move |controller| (controller, key.to_owned(), value.clone()))
+    };
+    let from_gates = CONTROLLERS.iter().flat_map(|controller| {
         let gates = config.feature_gates.config();
-        gates.map(|(key, value)| (known.name, key, value))
+        gates.map(|(key, value)| (controller.name, key, value))
     });
-    let from_flags = from_flags
-        .into_iter()
-        .chain(of_nodes(&built_ins.node_lifecycle).map(|(key, value)| (NODES, key, value)))
-        .chain(of_ranges(built_ins.node_ipam.as_ref()).map(|(key, value)| (NODE_IPAM, key, value)))
-        .map(|(controller, key, value)| (controller, key.to_owned(), value))
+    let all = from_flags
+        .chain(needed(Need::RootCa, "root-ca", root_ca))
+        .chain(needed(Need::TimeZone, "time-zone", time_zone::of_process()))
+        .chain(
+            ranges(config.built_ins.node_ipam.as_ref())
+                .map(|(key, value)| (NODE_IPAM, key.to_owned(), value)),
+        )
         .chain(from_gates);
     let mut values = config.plugins.values.clone();
-    for (controller, key, value) in from_flags {
+    for (controller, key, value) in all {
         values
             .entry(controller.to_owned())
             .or_default()
@@ -117,31 +55,8 @@ pub(crate) fn values(
     Ok(values)
 }
 
-/// Returns the values of the node-lifecycle-controller.
-fn of_nodes(settings: &NodeLifecycle) -> [(&'static str, String); 7] {
-    let time = |duration: Duration| format!("{}ms", duration.as_millis());
-    [
-        ("monitor-period", time(settings.monitor_period)),
-        ("monitor-grace-period", time(settings.monitor_grace_period)),
-        ("startup-grace-period", time(settings.startup_grace_period)),
-        ("eviction-rate", settings.eviction_rate.to_string()),
-        (
-            "secondary-eviction-rate",
-            settings.secondary_eviction_rate.to_string(),
-        ),
-        (
-            "large-cluster-size-threshold",
-            settings.large_cluster_size_threshold.to_string(),
-        ),
-        (
-            "unhealthy-zone-threshold",
-            settings.unhealthy_zone_threshold.to_string(),
-        ),
-    ]
-}
-
 /// Returns the values of the node-ipam-controller.
-fn of_ranges(settings: Option<&NodeIpam>) -> impl Iterator<Item = (&'static str, String)> {
+fn ranges(settings: Option<&NodeIpam>) -> impl Iterator<Item = (&'static str, String)> {
     let values = settings.map(|settings| {
         let NodeIpam {
             cluster_cidrs,
@@ -190,6 +105,16 @@ mod tests {
     use super::*;
     use crate::cli::parse_run;
 
+    const AUTOSCALER: &str = "horizontal-pod-autoscaler-controller";
+    const CERTIFICATES: &str = "certificatesigningrequest-signing-controller";
+    const ENDPOINTS: &str = "endpoints-controller";
+    const ENDPOINT_SLICES: &str = "endpointslice-controller";
+    const MIRRORING: &str = "endpointslice-mirroring-controller";
+    const NODES: &str = "node-lifecycle-controller";
+    const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
+    const RESOURCE_QUOTAS: &str = "resourcequota-controller";
+    const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
+
     /// The content of a certificate is not parsed here, so any bytes do.
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
@@ -206,7 +131,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("of the file\n{PEM}")).unwrap();
         let given = read(&[&format!("--root-ca-file={}", file.path().display())]).unwrap();
-        for controller in [ROOT_CA_PUBLISHER, TRUST_BUNDLES, TOKENS] {
+        for controller in that_need(Need::RootCa) {
             assert_eq!(of_connection[controller]["root-ca"], PEM);
             assert_eq!(given[controller]["root-ca"], format!("of the file\n{PEM}"));
         }

@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use flyball_types::duration;
 
 use super::ConfigError;
-use crate::flag;
+use flyball_controllers::flag;
 
 /// The parsed flags. The syntax of their values is already checked.
 pub(super) struct Flags<'a>(pub(super) &'a ArgMatches);
@@ -67,17 +67,6 @@ impl Flags<'_> {
         let value = self.int(name);
         let number = u32::try_from(value).ok().filter(|number| *number >= min);
         number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
-    }
-
-    pub(super) fn between(
-        &self,
-        name: &'static str,
-        min: u32,
-        max: u32,
-    ) -> Result<u32, ConfigError> {
-        let number = u32::try_from(self.int(name)).ok();
-        let number = number.filter(|number| (min..=max).contains(number));
-        number.ok_or_else(|| self.error(name, format!("it must be from {min} to {max}")))
     }
 
     pub(super) fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {

@@ -6,7 +6,7 @@ use flyball_serving::metrics::Restrictions;
 
 use super::ConfigError;
 use super::flags::Flags;
-use crate::flag;
+use flyball_controllers::flag;
 
 /// The minor version before that of this kube-controller-manager.
 const PREVIOUS: &str = "1.35";

@@ -11,8 +11,8 @@ use flyball_serving::{
 use super::ConfigError;
 use super::flags::Flags;
 use crate::config::ServingConfig;
-use crate::flag::{self, Flag};
 use crate::{cli, kcm};
+use flyball_controllers::flag::{self, Flag};
 
 impl Flags<'_> {
     /// Returns the configuration of serving, if it is served, with sentences for the operator.
@@ -161,7 +161,7 @@ impl Flags<'_> {
 
     /// The values of all flags by name. Configuration values of plugins may be secrets.
     fn flagz(&self) -> BTreeMap<String, String> {
-        let all = kcm::flags::FLAGS.iter().chain(cli::OWN);
+        let all = kcm::flags::all().chain(cli::OWN);
         let shown = |flag: &'static Flag| match flag.name {
             "help" => "false".to_owned(),
             "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),

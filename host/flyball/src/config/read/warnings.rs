@@ -1,14 +1,13 @@
 //! Warnings about flags without effect.
 
 use super::flags::Flags;
-use crate::flag::{self, Effect, Kind};
 use crate::kcm;
+use flyball_controllers::flag::{self, Effect, Kind};
 
 impl Flags<'_> {
     /// A sentence with the given flags that have no effect yet.
     pub(super) fn without_effect(&self) -> Option<String> {
-        let ignored = kcm::flags::FLAGS
-            .iter()
+        let ignored = kcm::flags::all()
             .filter(|flag| self.is_given(flag.name))
             .filter(|flag| match flag.effect {
                 Effect::Yes(_) => false,

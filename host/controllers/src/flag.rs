@@ -1,4 +1,4 @@
-//! Flags as in Go's pflag: their types, and the syntax of their values.
+//! Flags as in Go's pflag: their types and the syntax of their values.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use flyball_types::duration;
 
 /// A flag of the command line.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Flag {
+pub struct Flag {
     /// The name without dashes.
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub name: &'static str,
+    pub kind: Kind,
     /// The default, as pflag writes it.
-    pub(crate) default: &'static str,
-    pub(crate) effect: Effect,
+    pub default: &'static str,
+    pub effect: Effect,
 }
 
 /// The effect of a flag.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// It has an effect; this is its help.
     Yes(&'static str),
     /// It is accepted and has no effect yet.
@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 
 /// The type of a flag's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Bool,
     Int,
     Int32,
@@ -50,12 +50,7 @@ pub(crate) enum Kind {
     Version,
 }
 
-pub(crate) const fn flag(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    effect: Effect,
-) -> Flag {
+pub const fn flag(name: &'static str, kind: Kind, default: &'static str, effect: Effect) -> Flag {
     Flag {
         name,
         kind,
@@ -66,7 +61,7 @@ pub(crate) const fn flag(
 
 impl Kind {
     /// The name of the type in pflag.
-    pub(crate) fn go_type(self) -> &'static str {
+    pub fn go_type(self) -> &'static str {
         match self {
             Self::Bool => "bool",
             Self::Int => "int",
@@ -89,12 +84,12 @@ impl Kind {
     }
 
     /// Whether the value is optional. A value must then follow `=`.
-    pub(crate) fn needs_no_value(self) -> bool {
+    pub fn needs_no_value(self) -> bool {
         matches!(self, Self::Bool | Self::Version)
     }
 
     /// Whether each use of the flag adds to the earlier ones.
-    pub(crate) fn is_list(self) -> bool {
+    pub fn is_list(self) -> bool {
         matches!(
             self,
             Self::Texts | Self::Ints | Self::KeyPairs | Self::Pairs | Self::Gates | Self::Modules
@@ -102,7 +97,7 @@ impl Kind {
     }
 
     /// Checks a value. The error says what is wrong with it.
-    pub(crate) fn check(self, text: &str) -> Result<(), String> {
+    pub fn check(self, text: &str) -> Result<(), String> {
         match self {
             Self::Bool => bool(text).map(drop),
             Self::Int => int(text, i64::MIN, i64::MAX).map(drop),
@@ -131,7 +126,7 @@ impl Kind {
 }
 
 /// A boolean in the syntax of Go's `strconv.ParseBool`.
-pub(crate) fn bool(text: &str) -> Result<bool, String> {
+pub fn bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -140,7 +135,7 @@ pub(crate) fn bool(text: &str) -> Result<bool, String> {
 }
 
 /// An integer in Go's syntax, which includes `0x10`, `0b1`, `0o7`, `07` and `_` between digits.
-pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
+pub fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
     let (negative, digits) = match text.strip_prefix(['-', '+']) {
         Some(digits) => (text.starts_with('-'), digits),
         None => (false, text),
@@ -169,7 +164,7 @@ pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
     }
 }
 
-pub(crate) fn float(text: &str) -> Result<f64, String> {
+pub fn float(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|value: &f64| value.is_finite())
@@ -177,7 +172,7 @@ pub(crate) fn float(text: &str) -> Result<f64, String> {
 }
 
 /// The items of a comma-separated list. An item in double quotes may contain commas.
-pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
+pub fn list(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -204,7 +199,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
 
 /// The items of a map from text to text. If there is only one `=`, all before it is the key and all behind it the value,
 /// with their commas.
-pub(crate) fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
+pub fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
     match text.matches('=').count() {
         0 if text.is_empty() => Ok(BTreeMap::new()),
         0 => Err(format!("{text} must be formatted as key=value")),
@@ -224,7 +219,7 @@ pub(crate) fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// The `key=value` items of a list.
-pub(crate) fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
+pub fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
     let pair = |item: String| match item.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
         None => Err(format!("{item:?} is not key=value")),
