@@ -1,5 +1,6 @@
-// Command operator is the usual form of a controller in Go: an operator that watches what the greeters watch, and does nothing.
-// The benchmark `idle-plugins` compares its memory with that of plugins. Its argument is the path of a kubeconfig.
+// Command operator is the usual form of a controller in Go: an operator that watches what the greeters watch, and does
+// nothing. The benchmark `idle-plugins` compares its memory with that of plugins. Its argument is the path of a
+// kubeconfig.
 package main
 
 import (

@@ -49,7 +49,8 @@ async fn ten_kills_on_each_plane_do_not_change_the_results() -> Result<()> {
         } else {
             KILLED_SOON_AT
         };
-        // A host that finds several changes at once when it starts makes fewer writes: the scenarios are played again then.
+        // A host that finds several changes at once when it starts makes fewer writes: the scenarios are played again
+        // then.
         let mut left = kills.as_slice();
         while !left.is_empty() {
             let happened = play_with_kills(plane, set, left).await;

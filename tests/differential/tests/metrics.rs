@@ -1,5 +1,5 @@
-//! Compares the metrics of stock and of Flyball on one cluster, one after the other: the families, their types, the names of
-//! their labels and their buckets. `docs/metrics.md` has each difference with its reason.
+//! Compares the metrics of stock and of Flyball on one cluster, one after the other: the families, their types, the
+//! names of their labels and their buckets. `docs/metrics.md` has each difference with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -233,11 +233,12 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     if is_kept {
         // Figures of this run replace older figures of the same workloads.
         let docs = workspace().join("docs");
-        report.join(Report::read(&docs)?, &all).write(&docs)?;
-        report::show(&docs.join("performance.md"), &docs, |name| {
-            !of_languages(name)
-        })?;
-        report::show(&docs.join("languages.md"), &docs, of_languages)?;
+        let figures = workspace().join("tests/bench/figures.md");
+        let report = report.join(Report::read(&docs)?, &all);
+        report.write(&docs)?;
+        report::show(&docs.join("performance.md"), &report.ratios())?;
+        report::show(&figures, &report.figures(|name| !of_languages(name)))?;
+        report::show(&docs.join("languages.md"), &report.figures(of_languages))?;
     } else {
         report.write(&workspace().join("target/bench"))?;
     }

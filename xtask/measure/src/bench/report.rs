@@ -146,7 +146,7 @@ impl Report {
     }
 
     /// The figures of the selected workloads as tables in Markdown.
-    fn markdown(&self, is_selected: impl Fn(&str) -> bool) -> String {
+    pub(super) fn figures(&self, is_selected: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
         for Workload {
             name,
@@ -163,6 +163,33 @@ impl Report {
                 true => by_subject(rows),
                 false => against_stock(rows),
             });
+        }
+        text + "\n"
+    }
+
+    /// The ratios to stock as one table in Markdown, with a line for each workload of which the CPU time or the memory
+    /// was compared.
+    pub(super) fn ratios(&self) -> String {
+        let mut text =
+            "\n| workload | time | CPU | peak memory | API writes |\n|---|---|---|---|---|\n"
+                .to_owned();
+        for Workload {
+            name, what, rows, ..
+        } in &self.workloads
+        {
+            let [time, cpu, memory, writes] =
+                ["time", "CPU, s", "peak memory", "API writes"].map(|part| {
+                    let rows = rows.iter().filter(|row| row.figure.contains(part));
+                    let ratios: Vec<String> = rows
+                        .filter_map(|row| Some(format!("{:.2}", row.ratio()?)))
+                        .collect();
+                    (!ratios.is_empty()).then(|| ratios.join(", "))
+                });
+            if cpu.is_none() && memory.is_none() {
+                continue;
+            }
+            let cells = [time, cpu, memory, writes].map(|cell| cell.unwrap_or("–".to_owned()));
+            text.push_str(&format!("| {name}: {what} | {} |\n", cells.join(" | ")));
         }
         text + "\n"
     }
@@ -237,12 +264,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Replaces the figures in a document with those of the selected workloads in a folder.
-pub(super) fn show(
-    document: &Path,
-    folder: &Path,
-    is_selected: impl Fn(&str) -> bool,
-) -> Result<()> {
+/// Replaces the text between the markers in a document.
+pub(super) fn show(document: &Path, figures: &str) -> Result<()> {
     let text = std::fs::read_to_string(document)
         .with_context(|| format!("can't read {}", document.display()))?;
     let places = text
@@ -250,14 +273,7 @@ pub(super) fn show(
         .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) =
         places.with_context(|| format!("{} has no markers for the figures", document.display()))?;
-    let text = [
-        before,
-        BEGIN,
-        &Report::read(folder)?.markdown(is_selected),
-        END,
-        after,
-    ]
-    .concat();
+    let text = [before, BEGIN, figures, END, after].concat();
     std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
 
@@ -424,6 +440,25 @@ mod tests {
             .map(|own| (&*own.name, &*own.what))
             .collect();
         assert_eq!(names, [("a", "old"), ("b", "new"), ("c", "old")]);
+    }
+
+    #[test]
+    fn the_documents_show_the_figures_of_the_last_runs() -> Result<()> {
+        let root = xtask::run::workspace();
+        let report = Report::read(&root.join("docs"))?;
+        for (document, figures) in [
+            ("docs/performance.md", report.ratios()),
+            ("docs/languages.md", report.figures(of_languages)),
+            (
+                "tests/bench/figures.md",
+                report.figures(|name| !of_languages(name)),
+            ),
+        ] {
+            let text = std::fs::read_to_string(root.join(document))?;
+            let shown = [BEGIN, &figures, END].concat();
+            assert!(text.contains(&shown), "{document} shows other figures");
+        }
+        Ok(())
     }
 
     #[test]
