@@ -11,7 +11,7 @@ use wit_parser::{
 const INTRODUCTION: &str = "# The world\n\n\
     Every plugin is compiled against one world, the WIT package in `wit/`. This page is that package with its comments, interface\n\
     by interface. The SDKs wrap it in each language's own way; you need this page if you write an SDK, use a language without one,\n\
-    or wonder what exactly a function promises. It is generated from `wit/`: `BLESS=1 cargo test --release --workspace --test world`\n\
+    or wonder what exactly a function promises. It is generated from `wit/`: `BLESS=1 cargo test --workspace --test world`\n\
     writes it.\n";
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == schema,
-        "wit/{file} is out of date: write it with BLESS=1 cargo test --release -p flyball-types"
+        "wit/{file} is out of date: write it with BLESS=1 cargo test -p flyball-types"
     );
 }
 

@@ -29,7 +29,7 @@ pub mod flyball {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// What a failed call may have changed.
+            /// Whether a failed call may have changed the cluster.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Effect {
@@ -82,8 +82,8 @@ pub mod flyball {
                 /// - `NotFound` (404): the host holds no signing key, or no authority for the signer, of this name.
                 /// - `UnknownKind` (404): the server serves no such kind. Says nothing about the object.
                 /// - `Unauthorized` (401): a token was not signed by the key.
-                /// - `Conflict` (409): the version in the memo is not the expected one; or the object that an `update` is based on
-                ///   has changed.
+                /// - `Conflict` (409): the version in the memo is not the expected one; or the object that an `update` is based
+                ///   on has changed.
                 /// - `Full` (507): a limit of the plugin is reached.
                 /// - `Skipped` (424): not started, because an earlier write of the batch failed.
                 /// - `Fenced` (503): not started, because this process does not hold the lease.
@@ -166,8 +166,8 @@ pub mod flyball {
         }
         /// Cached reads: no call to the API server.
         ///
-        /// A plugin reads the kinds that it watches, in the scope of its watches, and the fields that it declared there; anything
-        /// else is `Denied`. A plugin always sees what it has written and the server has acknowledged.
+        /// A plugin reads the kinds that it watches, in the scope of its watches, and the fields that it declared there;
+        /// anything else is `Denied`. A plugin always sees what it has written and the server has acknowledged.
         ///
         /// Async: none of these functions waits, so they stay synchronous.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -187,8 +187,8 @@ pub mod flyball {
             /// - `controller`: the object's controller has the UID `value`;
             /// - `orphan`: the object has no controller; `value` is empty.
             ///
-            /// A query may have several conditions `labels` and `index/NAME`, and one of each of the others. Anything else, and a
-            /// name that the host does not know, is `Invalid`.
+            /// A query may have several conditions `labels` and `index/NAME`, and one of each of the others. Anything else, and
+            /// a name that the host does not know, is `Invalid`.
             #[derive(Clone)]
             pub struct Condition {
                 pub name: _rt::String,
@@ -208,8 +208,8 @@ pub mod flyball {
             /// Selects objects of one kind. All conditions must hold.
             #[derive(Clone)]
             pub struct Query {
-                /// The kind; `*` for all kinds that the plugin's discovery watches hold: each object then has its `apiVersion` and
-                /// `kind`.
+                /// The kind; `*` for all kinds that the plugin's discovery watches hold: each object then has its `apiVersion`
+                /// and `kind`.
                 pub kind: _rt::String,
                 /// Only this namespace; all if empty.
                 pub namespace: _rt::String,
@@ -228,15 +228,16 @@ pub mod flyball {
                         .finish()
                 }
             }
-            /// What is returned of each object.
+            /// The part of each object that is returned.
             #[derive(Clone)]
             pub enum Projection {
                 /// All fields that the plugin declared for the kind.
                 All,
                 /// An object with these fields alone; at least one.
                 Fields(_rt::Vec<_rt::String>),
-                /// A row: an array with the value at each of these paths, in their order; at least one. A value is `null` if the path is absent,
-                /// and an array of all values if the path has a `[*]`. There are no rows of all kinds (`*`).
+                /// A row: an array with the value at each of these paths, in their order; at least one. A value is `null` if
+                /// the path is absent, and an array of all values if the path has a `[*]`. There are no rows of all kinds
+                /// (`*`).
                 Columns(_rt::Vec<_rt::String>),
             }
             impl ::core::fmt::Debug for Projection {
@@ -299,7 +300,7 @@ pub mod flyball {
             pub struct Page {
                 /// A JSON array of objects or rows, in order of namespace and name.
                 pub items: _rt::Vec<u8>,
-                /// Where the rest starts; none if `items` holds the last object.
+                /// The start of the next page; none if `items` holds the last object.
                 pub rest: Option<Cursor>,
             }
             impl ::core::fmt::Debug for Page {
@@ -314,8 +315,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The object of that name; none if the cache holds none. `fields` narrows the result; an empty list means all fields
-            /// that the plugin declared for the kind.
+            /// The object of that name; none if the cache holds none. `fields` narrows the result; an empty list means all
+            /// fields that the plugin declared for the kind.
             #[allow(async_fn_in_trait)]
             pub fn get(
                 kind: &str,
@@ -505,8 +506,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The objects that match, as of one moment. At most `limit` objects are returned (0: as many as the plugin's limit on
-            /// the size of a result allows).
+            /// The objects that match, as of one moment. At most `limit` objects are returned (0: as many as the plugin's limit
+            /// on the size of a result allows).
             #[allow(async_fn_in_trait)]
             pub fn list(
                 query: &Query,
@@ -1089,9 +1090,9 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Whether the host observed the deletion of this object, of this kind and UID. True is certain; false means unknown:
-            /// the object may exist, may have been deleted long ago, or may never have existed. The host remembers objects on whose
-            /// deletion the mapping `dependents` found any.
+            /// Whether the host observed the deletion of this object, of this kind and UID. True is certain; false means
+            /// unknown: the object may exist, may have been deleted long ago, or may never have existed. The host remembers
+            /// objects on whose deletion the mapping `dependents` found any.
             #[allow(async_fn_in_trait)]
             pub fn deletion_observed(object: &ObjectReference) -> bool {
                 unsafe {
@@ -1245,8 +1246,8 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// The object as it is now. An object that does not exist is `NotFound`. `fields` narrows the result; an empty list
-                /// means the whole object.
+                /// The object as it is now. An object that does not exist is `NotFound`. `fields` narrows the result; an empty
+                /// list means the whole object.
                 #[allow(async_fn_in_trait)]
                 pub fn get(
                     &self,
@@ -1452,10 +1453,11 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// The body of the server's answer to a GET of this path, such as `/apis/metrics.k8s.io/v1beta1/pods?limit=500`.
-                /// Granted by the import `raw`; the path of an object or of a list of objects needs the grant of `get` or `list` as well. What
-                /// the server lists as no kind, such as custom metrics, needs that grant for all kinds of its group (`GROUP/*`), and is
-                /// `UnknownKind` otherwise. Segments may hold escapes (`%7C`), but none of `/`, `%`, `?`, `#`, `;`, `\`, or a control
+                /// The body of the server's answer to a GET of this path, such as
+                /// `/apis/metrics.k8s.io/v1beta1/pods?limit=500`. Granted by the import `raw`; the path of an object or of a
+                /// list of objects needs the grant of `get` or `list` as well. A path that the server doesn't list as a kind,
+                /// such as one of custom metrics, needs that grant for all kinds of its group (`GROUP/*`), and is `UnknownKind`
+                /// otherwise. Segments may hold escapes (`%7C`), but none of `/`, `%`, `?`, `#`, `;`, `\`, or a control
                 /// character. Such a path, and one that opens a watch or a proxy, is `Invalid`.
                 #[allow(async_fn_in_trait)]
                 pub fn raw(&self, path: &str) -> () {
@@ -1479,8 +1481,8 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Makes the calls and empties the batch. Returns one result for each read, in the order in which they were added. Of
-                /// results that are together larger than the plugin's limit on the size of a result, those beyond it are `Full`.
+                /// Makes the calls and empties the batch. Returns one result for each read, in the order in which they were
+                /// added. Once the results together exceed the plugin's limit on the size of a result, the others are `Full`.
                 #[allow(async_fn_in_trait)]
                 pub fn run(&self) -> _rt::Vec<Result<_rt::Vec<u8>, Error>> {
                     unsafe {
@@ -1614,7 +1616,7 @@ pub mod flyball {
                 }
             }
         }
-        /// What the API server serves. Granted by the import `discovery`.
+        /// The kinds that the API server serves. Granted by the import `discovery`.
         ///
         /// Async: `kinds` becomes an async function.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -1627,7 +1629,7 @@ pub mod flyball {
             /// A subresource of a kind.
             #[derive(Clone)]
             pub struct Subresource {
-                /// As in `status`.
+                /// For example `status`.
                 pub name: _rt::String,
                 pub verbs: _rt::Vec<_rt::String>,
             }
@@ -1645,7 +1647,7 @@ pub mod flyball {
             /// A kind in one version.
             #[derive(Clone)]
             pub struct ServedKind {
-                /// As in `apps/v1/Deployment`.
+                /// For example `apps/v1/Deployment`.
                 pub kind: _rt::String,
                 /// Its name in paths: `deployments`.
                 pub plural: _rt::String,
@@ -1670,10 +1672,10 @@ pub mod flyball {
                         .finish()
                 }
             }
-            /// A group version whose discovery failed. What is known of its kinds may be out of date.
+            /// A group version whose discovery failed. Its kinds in the catalogue may be out of date.
             #[derive(Clone)]
             pub struct Failure {
-                /// As in `metrics.k8s.io/v1beta1`.
+                /// For example `metrics.k8s.io/v1beta1`.
                 pub group_version: _rt::String,
                 /// Why, for people.
                 pub message: _rt::String,
@@ -1708,7 +1710,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// What the server serves, at most one second old.
+            /// Returns the server's kinds, at most one second old.
             #[allow(async_fn_in_trait)]
             pub fn kinds() -> Result<Catalogue, Error> {
                 unsafe {
@@ -2032,7 +2034,7 @@ pub mod flyball {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             pub type Error = super::super::super::flyball::controller::types::Error;
-            /// What a write is about.
+            /// The object that a write is about.
             #[derive(Clone)]
             pub struct Target {
                 /// Its kind, as in `apps/v1/ReplicaSet`.
@@ -2062,9 +2064,10 @@ pub mod flyball {
             /// Adding a write makes no call; `run` makes them all. In each function:
             ///
             /// - `options` is the API's own options object as a document (CreateOptions, UpdateOptions, PatchOptions,
-            ///   DeleteOptions: `fieldManager`, `force`, `dryRun`, `preconditions`, `propagationPolicy`, `gracePeriodSeconds`, …);
-            /// - `returns` are the field paths wanted of the server's answer: an empty list for none, `metadata`, or `.` for all;
-            ///   fields that the plugin may not read are `Denied`, and the write is not made.
+            ///   DeleteOptions: `fieldManager`, `force`, `dryRun`, `preconditions`, `propagationPolicy`, `gracePeriodSeconds`,
+            ///   …);
+            /// - `returns` are the field paths wanted of the server's answer: an empty list for none, `metadata`, or `.` for
+            ///   all; fields that the plugin may not read are `Denied`, and the write is not made.
             ///
             /// A body has at most 3 MiB, as the API server's, options 16 KiB, and a batch 1,000 writes; what is more is `Full`.
             #[derive(Debug)]
@@ -2249,10 +2252,11 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Updates an object: `change` is a JSON merge patch against the object at this resource version. The host builds
-                /// the whole object and replaces it (the API's `update` verb), so an object that has changed since then is a
-                /// `Conflict`. For the `status` subresource use `update-status`. A subresource that is an object of another kind, such
-                /// as `scale`, is that object: the host gets it first, which needs the grant of `get` on the subresource.
+                /// Updates an object: `change` is a JSON merge patch against the object at this resource version. The host
+                /// builds the whole object and replaces it (the API's `update` verb), so an object that has changed since then
+                /// is a `Conflict`. For the `status` subresource use `update-status`. A subresource that is an object of
+                /// another kind, such as `scale`, is that object: the host gets it first, which needs the grant of `get` on the
+                /// subresource.
                 #[allow(async_fn_in_trait)]
                 pub fn update(
                     &self,
@@ -2390,9 +2394,10 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Replaces the status of an object at this resource version: `status` is the whole new status, the value of the
-                /// object's `status` field. `metadata` is a JSON merge patch of the object's metadata, or empty: the API server takes
-                /// annotations along with the status of some kinds, such as Deployments. `target.subresource` is empty.
+                /// Replaces the status of an object at this resource version: `status` is the whole new status, the value of
+                /// the object's `status` field. `metadata` is a JSON merge patch of the object's metadata, or empty: the API
+                /// server takes annotations along with the status of some kinds, such as Deployments. `target.subresource` is
+                /// empty.
                 #[allow(async_fn_in_trait)]
                 pub fn update_status(
                     &self,
@@ -2927,8 +2932,9 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Starts with this many writes at once and doubles after each round without an error; from the first error on, no
-                /// round is started and the rest are `Skipped`. Without it, all writes are run, as many at once as the host allows.
+                /// Starts with this many writes at once and doubles after each round without an error; from the first error on,
+                /// no round is started and the rest are `Skipped`. Without it, all writes are run, as many at once as the host
+                /// allows.
                 #[allow(async_fn_in_trait)]
                 pub fn slow_start(&self, initial: u32) -> () {
                     unsafe {
@@ -3103,8 +3109,8 @@ pub mod flyball {
                 }
             }
         }
-        /// Events about objects, with client-go's aggregation and spam limits. Emitting never fails and never waits. Events about
-        /// objects that the plugin may neither read nor write are dropped.
+        /// Events about objects, with client-go's aggregation and spam limits. Emitting never fails and never waits. Events
+        /// about objects that the plugin may neither read nor write are dropped.
         ///
         /// Async: nothing changes.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -3116,8 +3122,8 @@ pub mod flyball {
             pub type ObjectReference = super::super::super::flyball::controller::types::ObjectReference;
             #[allow(unused_unsafe, clippy::all)]
             /// Emits an event. `event-type` is `Normal` or `Warning`. `options` is a document, `event-options.schema.json`:
-            /// `action`, `related`, `annotations`, the `resourceVersion` of the object that it is about, and `once` for an event that is
-            /// dropped if the plugin has emitted the same one within the last hour.
+            /// `action`, `related`, `annotations`, the `resourceVersion` of the object that it is about, and `once` for an
+            /// event that is dropped if the plugin has emitted the same one within the last hour.
             #[allow(async_fn_in_trait)]
             pub fn emit(
                 about: &ObjectReference,
@@ -3353,7 +3359,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Adds a key later. Of several pending times the earliest holds.
+            /// Adds a key later. If it is pending for several times, the earliest counts.
             #[allow(async_fn_in_trait)]
             pub fn add_after(
                 queue: &str,
@@ -3606,7 +3612,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// How many times a key has been retried since it last succeeded.
+            /// Returns how many times a key has been retried since it last succeeded.
             #[allow(async_fn_in_trait)]
             pub fn requeues(queue: &str, key: &str) -> Result<u32, Error> {
                 unsafe {
@@ -3967,8 +3973,8 @@ pub mod flyball {
                 }
             }
         }
-        /// The plugin's own metrics, declared by `describe`. `labels` are the values, in the order of the declared names. A metric
-        /// that was not declared, or a wrong number of labels, is logged once and dropped. Async: nothing changes.
+        /// The plugin's own metrics, declared by `describe`. `labels` are the values, in the order of the declared names. A
+        /// metric that was not declared, or a wrong number of labels, is logged once and dropped. Async: nothing changes.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod metrics {
             #[used]
@@ -4222,8 +4228,8 @@ pub mod flyball {
             }
         }
         /// A cache of derived data, shared by all instances of the plugin; never the only copy of anything. It may be emptied
-        /// between any two calls. What a call puts is committed when the call returns, and dropped if it traps. Async: nothing
-        /// changes.
+        /// between any two calls. The entries that a call puts are committed when the call returns, and dropped if it traps.
+        /// Async: nothing changes.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod memo {
             #[used]
@@ -4309,9 +4315,9 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Puts a value if the key's version is still `expected` (0: if there is no entry), and returns the new version. The
-            /// entry is removed when the object of `object-uid` is deleted (empty: no object) and after `ttl-ms` (0: no limit). A
-            /// stale version is a `Conflict`; a memo at its limit is `Full`.
+            /// Puts a value if the key's version is still `expected` (0: if there is no entry), and returns the new version.
+            /// The entry is removed when the object of `object-uid` is deleted (empty: no object) and after `ttl-ms` (0: no
+            /// limit). A stale version is a `Conflict`; a memo at its limit is `Full`.
             #[allow(async_fn_in_trait)]
             pub fn put(
                 key: &str,
@@ -4484,10 +4490,11 @@ pub mod flyball {
                 }
             }
         }
-        /// Signs with keys that never enter a sandbox. Granted by the import `signer`: tokens for the keys, and certificates for the
-        /// signers, that the operator's policy names.
+        /// Signs with keys that never enter a sandbox. Granted by the import `signer`: tokens for the keys, and certificates
+        /// for the signers, that the operator's policy names.
         ///
-        /// Async: all functions become async, so that a key may lie in a remote signer. Other calls of the plugin run while one waits.
+        /// Async: all functions become async, so that a key may lie in a remote signer. Other calls of the plugin run while one
+        /// waits.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod signer {
             #[used]
@@ -4522,7 +4529,8 @@ pub mod flyball {
             /// An attribute of a subject.
             #[derive(Clone)]
             pub struct Attribute {
-                /// The object identifier of its type, in dotted form: `2.5.4.3` is the common name, `2.5.4.10` the organization.
+                /// The object identifier of its type, in dotted form: `2.5.4.3` is the common name, `2.5.4.10` the
+                /// organization.
                 pub oid: _rt::String,
                 pub value: _rt::String,
             }
@@ -4546,8 +4554,8 @@ pub mod flyball {
                 = 1 << 5; const CRL_SIGN = 1 << 6; const ENCIPHER_ONLY = 1 << 7; const
                 DECIPHER_ONLY = 1 << 8; }
             }
-            /// What a certificate says. The host adds a random serial number, the issuer with its key's identifier, and the constraint
-            /// that the subject is no authority.
+            /// The content of a certificate. The host adds a random serial number, the issuer with its key's identifier, and
+            /// the constraint that the subject is no authority.
             #[derive(Clone)]
             pub struct CertificateTemplate {
                 pub key: SubjectKey,
@@ -4556,7 +4564,7 @@ pub mod flyball {
                 /// Alternative names of the subject.
                 pub dns_names: _rt::Vec<_rt::String>,
                 pub email_addresses: _rt::Vec<_rt::String>,
-                /// As in `10.0.0.1` or `fd00::1`.
+                /// For example `10.0.0.1` or `fd00::1`.
                 pub ip_addresses: _rt::Vec<_rt::String>,
                 pub uris: _rt::Vec<_rt::String>,
                 pub key_usages: KeyUsages,
@@ -4852,8 +4860,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The certificates of a signer's authority in DER; the first one is of the key that signs. `NotFound` if the host holds no
-            /// authority for the signer, which is a name such as `example.com/server`.
+            /// The certificates of a signer's authority in DER; the first one is of the key that signs. `NotFound` if the host
+            /// holds no authority for the signer, which is a name such as `example.com/server`.
             #[allow(async_fn_in_trait)]
             pub fn certificate_authority(
                 signer: &str,
@@ -4991,8 +4999,9 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// A certificate in DER, signed by a signer's authority. `Denied` if the policy does not allow its subject; `Invalid` for a
-            /// malformed template, or a request that its key did not sign; `Full` for a template of more than 256 KiB.
+            /// A certificate in DER, signed by a signer's authority. `Denied` if the policy does not allow its subject;
+            /// `Invalid` for a malformed template, or a request that its key did not sign; `Full` for a template of more than
+            /// 256 KiB.
             #[allow(async_fn_in_trait)]
             pub fn sign_certificate(
                 signer: &str,
@@ -5378,7 +5387,7 @@ pub mod flyball {
 pub mod exports {
     pub mod flyball {
         pub mod controller {
-            /// What a controller exports. The SDKs give defaults for what a controller does not need.
+            /// The exports of a controller. The SDKs give defaults for those that a controller does not need.
             ///
             /// Async: `reconcile` and `route` become async functions; their arguments and results stay.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -5392,7 +5401,7 @@ pub mod exports {
                 pub enum Outcome {
                     /// The object is as it should be: the key's backoff ends.
                     Done,
-                    /// As `done`; the key is reconciled again after this many milliseconds.
+                    /// Like `done`, but the key is reconciled again after this many milliseconds.
                     RequeueAfter(u32),
                     /// It failed, with a sentence for people; the key is retried with backoff.
                     Failed(_rt::String),
@@ -5860,8 +5869,9 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// What this plugin is and wants: a document, `describe.schema.json`. Called when the plugin is loaded and when its
-                    /// configuration changes, with no import granted but `log` and `config`.
+                    /// Returns the plugin's description, a document with the schema `describe.schema.json`: its name, its watches and
+                    /// the permissions that it asks for. Called when the plugin is loaded and when its configuration changes, with no
+                    /// import granted but `log` and `config`.
                     #[allow(async_fn_in_trait)]
                     fn describe() -> _rt::Vec<u8>;
                     /// Brings the object of this key to the state that it asks for. `attempt` is the number of failures since the last
@@ -5872,8 +5882,8 @@ pub mod exports {
                         key: _rt::String,
                         attempt: u32,
                     ) -> Outcome;
-                    /// Turns deltas into keys, for the watches that name the mapping `route`. Never called twice at once for a plugin. After
-                    /// a failure or a trap, the deltas are given again one at a time, with backoff.
+                    /// Turns deltas into keys, for the watches that name the mapping `route`. Never called twice at once for a plugin.
+                    /// After a failure or a trap, the deltas are given again one at a time, with backoff.
                     #[allow(async_fn_in_trait)]
                     fn route(
                         deltas: _rt::Vec<Delta>,
