@@ -145,7 +145,7 @@ impl Core {
         self.metadata_only.store(false, Ordering::Relaxed);
     }
 
-    /// Whether lists and watches request protobuf. Metadata can be decoded for every kind.
+    /// Whether lists and watches request protobuf. Metadata in protobuf can be decoded for every kind.
     pub(crate) fn reads_protobuf(&self) -> bool {
         let is_known = self.is_metadata_only() || protobuf::knows(&self.resource.kind);
         is_known && !self.json_only.load(Ordering::Relaxed)
@@ -262,7 +262,8 @@ impl Core {
             && selectors.all(|path| indexer.is_built::<SelectorIndex>(path))
     }
 
-    /// Builds the indexes that are not built yet. Takes long if the cache is large. The lock is held only for short steps.
+    /// Builds the indexes that are not built yet. Takes long if the cache is large. The lock is held only for short
+    /// steps.
     pub(crate) fn build(&self, indexes: &Indexes) {
         let Indexes { values, selectors } = indexes;
         values

@@ -70,7 +70,7 @@ pub(crate) enum Event {
     Delete(Arc<Object>),
     Bookmark {
         resource_version: u64,
-        /// Whether the initial objects of a streamed list are complete.
+        /// Whether the bookmark ends the initial objects of a streamed list.
         initial_end: bool,
     },
     Error(SourceError),

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use crate::{Object, Uid};
 
-/// The most versions between the oldest and the newest that a pending delta keeps. A subscriber that lags further behind
-/// misses the keys of the first ones.
+/// The most versions between the oldest and the newest that a pending delta keeps. A subscriber that lags further
+/// behind misses the keys of the first ones.
 const MAX_BETWEEN: usize = 64;
 
 /// A change of one object.
@@ -91,10 +91,11 @@ impl Deltas {
         }
     }
 
-    /// Bounds the memory of versions that are kept for this subscriber alone, which are all but the newest of each object.
+    /// Bounds the memory of versions that are kept for this subscriber alone, which are all but the newest of each
+    /// object.
     ///
-    /// Beyond the bound, the versions in between are dropped, and of the oldest only the identity, the labels and the owners
-    /// are kept. If these alone have more than half of the bytes, they are dropped, too, and a new snapshot follows.
+    /// Beyond the bound, the versions in between are dropped, and the oldest version keeps only its identity, labels
+    /// and owners. If these alone take more than half of the bytes, they are dropped, too, and a new snapshot follows.
     pub fn keep_at_most(&self, bytes: usize) {
         let mut queue = self.pending.queue.lock();
         queue.most = Some(bytes);
@@ -153,8 +154,8 @@ impl Pending {
         self.queue.lock().closed
     }
 
-    /// Appends deltas. A delta of an object with a pending one is merged into that. Returns false if the subscriber is too
-    /// far behind, so that it must [`Pending::restart`].
+    /// Appends deltas. A delta of an object with a pending one is merged into that. Returns false if the subscriber is
+    /// too far behind, so that it must [`Pending::restart`].
     pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) -> bool {
         let mut deltas = deltas.into_iter().peekable();
         if deltas.peek().is_none() {
@@ -265,8 +266,8 @@ impl Delta {
         versions.map(|version| version.size_alone()).sum()
     }
 
-    /// Drops the versions in between and the fields of the oldest one. An object that was created and deleted since the
-    /// last take has no old version; its last version stands in for it.
+    /// Drops the versions in between, and the fields of the oldest one. If the object was created and deleted since the
+    /// last take, the oldest kept version is its last one.
     fn reduce(&mut self) {
         let last = self.between.drain(..).next_back();
         match (&self.old, &self.new) {

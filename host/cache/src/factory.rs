@@ -54,7 +54,7 @@ impl InformerFactory {
         Self::sharing(source, Arc::default(), ListMode::default())
     }
 
-    /// A factory whose reflectors share what is known of the server's reachability with others.
+    /// A factory whose reflectors share the record of the server's reachability with others.
     pub fn sharing(
         source: Arc<dyn Source>,
         reachability: Arc<Reachability>,
@@ -209,7 +209,8 @@ impl InformerFactory {
     }
 }
 
-/// Builds indexes of a running informer, on a thread on which nobody waits. Without a runtime, no informer is running.
+/// Builds indexes of a running informer on a thread of its own, so that nobody waits for them. Without a runtime, no
+/// informer is running.
 fn build(core: &Arc<Core>, indexes: &Arc<Indexes>) {
     if core.has_built(indexes) {
         return;

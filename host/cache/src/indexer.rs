@@ -7,8 +7,28 @@
 //! the whole query. So hash collisions are harmless, and the cost of a read is proportional to the
 //! number of objects with its rarest term.
 //!
-//! `terms` has the terms of an object, `declared` the indexes of declared paths, `selectors` finds objects by the labels that
-//! they select, and `reads` narrows a query.
+//! `terms` has the terms of an object, `declared` the indexes of declared paths, `selectors` finds
+//! objects by the labels that they select, and `reads` narrows a query.
+//!
+//! # Example
+//!
+//! Slots 0, 1 and 2 hold the pods `a/web-1`, `a/web-2` and `b/web-1`. The ReplicaSet with the UID `u`
+//! owns the first two; `b/web-1` has no owner. All have the label `app=web`.
+//!
+//! | term | slots |
+//! |---|---|
+//! | namespace `a` | 0, 1 |
+//! | namespace `b` | 2 |
+//! | owner `u` | 0, 1 |
+//! | orphan in `b` | 2 |
+//! | label `app=web` in `a` | 0, 1 |
+//! | label `app=web` in `b` | 2 |
+//!
+//! A list of the pods of owner `u` with the label `app=web` in `a` looks up two terms, selects one of
+//! the shorter slot lists, and tests the pods in it against both conditions. When `a/web-1` is removed,
+//! slot 0 leaves the lists of its terms and becomes free: the next new pod gets it. A list that becomes
+//! empty is dropped with its term, so that a missing term proves that no object has it, and so that terms of
+//! objects that are gone take no memory (as they once did in client-go: kubernetes/kubernetes#84959).
 
 mod declared;
 mod reads;

@@ -14,8 +14,8 @@ use crate::indexer::selector_at;
 use crate::overlay::Entries;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
-/// After how many objects a long query asks whether it may go on. For each of its fields, each KiB of an object counts as
-/// another one.
+/// The number of objects that a long query visits between two checks of whether it may go on. For each of its fields,
+/// each KiB of an object counts as another object.
 const ASKED_EACH: usize = 256;
 /// The typical size of a value in a row, in bytes.
 const TYPICAL_VALUE: usize = 24;
@@ -359,7 +359,7 @@ impl Projection {
     }
 }
 
-/// Sorts objects by namespace and name. An object is compared many times, so where its names are is looked up once.
+/// Sorts objects by namespace and name. An object is compared many times, so its names are looked up once.
 fn sorted(found: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
     let mut order: Vec<(&str, &str, usize)> = (found.iter().enumerate())
         .map(|(at, object)| (object.namespace(), object.name(), at))

@@ -185,8 +185,8 @@ impl Object {
         Bytes::from_owner(Owner(Arc::clone(self)))
     }
 
-    /// Appends the values of these columns as a JSON array. The mask must cover the columns. Fails if the values have more
-    /// than `at_most` bytes. Plugins that read the same columns share the row that is kept.
+    /// Appends the values of these columns as a JSON array. The mask must cover the columns. Fails if the values have
+    /// more than `at_most` bytes. Plugins that read the same columns share the row that is kept.
     pub(crate) fn append_row(
         &self,
         columns: &Arc<Columns>,
@@ -276,8 +276,8 @@ impl Object {
 }
 
 impl Object {
-    /// The memory that a version takes which the cache does not hold, in bytes: a version of its own may have its own labels.
-    /// Never changes.
+    /// The memory of a version that the cache does not hold, in bytes. It includes the labels, because no other object
+    /// may share them. Never changes.
     pub fn size_alone(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.json.len() + self.labels.0.len()
     }

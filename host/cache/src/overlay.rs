@@ -1,6 +1,31 @@
 //! The overlay: a plugin's acknowledged writes that the reflector has not seen yet. With it, the
 //! plugin's next read returns its own writes without waiting. The writer fills it, and listers read
 //! it (`lister.rs`).
+//!
+//! The contract: an object that a plugin reads is never older than the plugin's last acknowledged
+//! write of it. An entry counts only while the reflector is behind it; removing obsolete entries only
+//! frees memory. This compares versions of different objects of one kind, which the API allows
+//! (KEP-5504).
+//!
+//! # Example
+//!
+//! A plugin creates the pod `web-1`, and deletes it without a grace period:
+//!
+//! | what happens | reflector's position | entry of `web-1` | the plugin's list |
+//! |---|---|---|---|
+//! | the creation is acknowledged, as version 105 | 100 | `Written`, 105 | has `web-1`, from the overlay |
+//! | another pod's event arrives, of version 103 | 103 | `Written`, 105 | has `web-1`, from the overlay |
+//! | ADDED arrives, of version 105 | 105 | obsolete | has `web-1`, from the cache |
+//! | the deletion is acknowledged, as version 109 | 105 | `Deleted`, after 109 | lacks `web-1`: the cached pod is hidden |
+//! | DELETED arrives, of version 109 | 109 | obsolete | lacks `web-1`, as the cache does |
+//!
+//! Other plugins read only the cache: they see the pod between ADDED and DELETED. If ADDED arrives
+//! before the acknowledgement, `put` drops the entry, because the cache has its effect already, or
+//! that of a later change.
+//!
+//! kube-controller-manager's controllers need expectations for the same purpose
+//! (`pkg/controller/controller_utils.go`): they count the events that their writes must cause, and
+//! skip reconciles until all have arrived or five minutes have passed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -14,8 +14,8 @@
 //! - after a shutdown adds are ignored, queued keys are still served, then [`WorkQueue::get`]
 //!   returns `None`.
 //!
-//! Added to it: a lane of low priority (see [`Priority`]), the reasons why a key was queued (see
-//! [`Causes`]), and a minimum interval between two runs of a key (see
+//! Additions to it are a lane of low priority (see [`Priority`]), the reasons why a key was queued
+//! (see [`Causes`]), and a minimum interval between two runs of a key (see
 //! [`Config::minimum_interval`]).
 //!
 //! Read in this order: `queue.rs` ([`WorkQueue`]) locks the state, wakes getters and reports

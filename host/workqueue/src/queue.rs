@@ -185,7 +185,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
                 }
                 Next::Ended => return None,
                 Next::Empty(None) => woken.await,
-                // Whether the time passed or a wake-up came, look again.
+                // Look again after a wake-up as well as after the deadline.
                 Next::Empty(Some(deadline)) => drop(tokio::time::timeout_at(deadline, woken).await),
             }
         }

@@ -4,6 +4,28 @@
 //! It has no lock, no clock and no `await`: `queue.rs` locks it and passes the time, which must
 //! never go back. A key is ready (in a lane), processed, or in its minimum interval; in the latter
 //! two states it may be dirty, which means that it was added again and becomes ready afterwards.
+//!
+//! client-go has the same states in two sets, `dirty` and `processing` (`util/workqueue/queue.go`).
+//! There, a key is in the queue if it is in `dirty` alone. The minimum interval is Flyball's.
+//!
+//! # Example
+//!
+//! One key in a queue with a minimum interval of 25 ms:
+//!
+//! | time, ms | operation | the key afterwards |
+//! |---|---|---|
+//! | 0 | `add` | ready |
+//! | 1 | `next`, by worker A | processed |
+//! | 3 | `add` | processed and dirty: it has no ticket, so that `next` doesn't give it to worker B |
+//! | 5 | `done` | in its interval, which ends 25 ms after the start of the run, at 26; dirty |
+//! | 9 | `add` | the same: coalesced with the add at 3 |
+//! | 26 | `advance` | ready, and has been queued since 3 |
+//! | 27 | `next` | processed |
+//! | 29 | `add_urgent`, for a deletion | processed, dirty and urgent |
+//! | 30 | `done` | ready at once: the interval yields to an urgent add |
+//! | 31 | `next` | processed |
+//! | 91 | `done` | in its interval until 151, as long as the run of 60 ms took; this one does not yield |
+//! | 151 | `advance` | unknown to the queue, because nothing was added in the meantime |
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -34,7 +56,7 @@ struct Key<R> {
 #[derive(Clone, Copy)]
 struct Interval {
     end: IntervalEnd,
-    /// Whether an urgent add ends it: unless the run before took longer than the interval.
+    /// Whether an urgent add ends the interval. False if the run before took longer than the interval.
     yields: bool,
 }
 

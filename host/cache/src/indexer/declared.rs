@@ -1,5 +1,5 @@
 //! The indexes that handles declare: of the values, or of the label selectors, at a path. Handles that declare the same
-//! path share its index, which lives as long as one of them.
+//! path share its index, which lives as long as the last of them.
 //!
 //! The index of a path that is declared later is built in steps, so that neither readers nor the reflector wait for the
 //! whole. Meanwhile, the objects in the slots below `built` are in it.
@@ -15,7 +15,7 @@ use crate::Object;
 /// How many objects are added to a new index in one step.
 const STEP: usize = 256;
 
-/// An index over what the objects have at a path.
+/// An index over the values or selectors of the objects at a path.
 pub(crate) trait PathIndex: Default {
     /// The index's data for one object.
     type Entry;
@@ -55,7 +55,7 @@ struct OfPath<I> {
     index: I,
 }
 
-/// The next slots to add to a new index, with what they held when the step began.
+/// The next slots to add to a new index, with the objects that they held when the step began.
 pub(crate) struct Step {
     from: u32,
     slots: Vec<Option<Arc<Object>>>,
@@ -156,7 +156,7 @@ impl Indexer {
         I::declared(self).get(path).is_some()
     }
 
-    /// The next step of building an index; none once it is built or nobody declares it.
+    /// The next step of building an index; `None` once it is built, or once no handle declares it.
     pub(crate) fn next_step<I: PathIndex>(&self, path: &FieldPath) -> Option<Step> {
         let from = I::declared(self).find(path)?.built?;
         let slots = self.slots.iter().skip(from as usize).take(STEP);

@@ -87,7 +87,7 @@ impl Reflector {
                 self.failed(&error, State::Verify(AfterVerify::List))
             }
             Err(error) if error.is_no_watch_list() => {
-                debug!(resource = %self.core.resource.kind, %error, "the server does not stream lists");
+                debug!(kind = %self.core.resource.kind, %error, "the server does not stream lists");
                 self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
                 State::List { reset, one_page }
             }
@@ -112,7 +112,7 @@ impl Reflector {
         {
             Ok(body) => body,
             Err(error) if error.is_expired() && !list.next.is_empty() => {
-                debug!(resource = %self.core.resource.kind, "the list expired between two of its pages");
+                debug!(kind = %self.core.resource.kind, "the list expired between two of its pages");
                 return State::List {
                     reset,
                     one_page: true,
@@ -143,7 +143,7 @@ impl Reflector {
     pub(super) async fn streamed_list(&mut self, mut list: StreamedList) -> State {
         let again = list.again();
         let Ok(filled) = timeout(LIST_SILENCE, list.stream.fill()).await else {
-            debug!(resource = %self.core.resource.kind, "the server stopped in the middle of a streamed list");
+            debug!(kind = %self.core.resource.kind, "the server stopped in the middle of a streamed list");
             self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
             return again;
         };
@@ -216,7 +216,7 @@ impl Reflector {
         mask: Arc<Mask>,
         reset: bool,
     ) {
-        debug!(resource = %self.core.resource.kind, objects = objects.len(), position, "listed");
+        debug!(kind = %self.core.resource.kind, objects = objects.len(), position, "listed");
         self.core.replace(objects, position, mask, reset);
         self.succeeded();
     }

@@ -26,7 +26,7 @@ impl Reflector {
         match self.requests.fresh_position().await {
             Ok(fresh) if fresh < position => {
                 warn!(
-                    resource = %self.core.resource.kind, position, server_position = fresh,
+                    kind = %self.core.resource.kind, position, server_position = fresh,
                     "THE SERVER'S RESOURCE VERSIONS WENT BACK, as after a restore from a backup: listing again"
                 );
                 State::List {
@@ -44,7 +44,7 @@ impl Reflector {
 
     /// Handles the error that the server no longer has the versions after the position.
     pub(super) fn expired(&mut self) -> State {
-        info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
+        info!(kind = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
         State::list()
     }
 
@@ -52,14 +52,14 @@ impl Reflector {
     pub(super) fn succeeded(&mut self) {
         self.reachability.restored();
         if self.core.set_problem(None) {
-            info!(resource = %self.core.resource.kind, "can list and watch again");
+            info!(kind = %self.core.resource.kind, "can list and watch again");
         }
     }
 
     /// Handles a response that can't be decoded. If it is protobuf, JSON is requested from now on.
     pub(super) fn undecodable(&mut self, error: &DecodeError, next: State) -> State {
         if matches!(error, DecodeError::Protobuf(_)) && self.core.read_json_only() {
-            info!(resource = %self.core.resource.kind, %error, "can't decode the server's protobuf; requesting JSON from now on");
+            info!(kind = %self.core.resource.kind, %error, "can't decode the server's protobuf; requesting JSON from now on");
             return next;
         }
         self.failed(&SourceError::Invalid(error.to_string()), next)
@@ -84,7 +84,7 @@ impl Reflector {
         } else {
             self.reachability.restored();
             if is_new {
-                warn!(resource = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; retrying");
+                warn!(kind = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; retrying");
             }
         }
         State::Wait(delay, Box::new(next))
