@@ -1,5 +1,5 @@
-// The plugin controllerruntime-builtins: the reconciler of controller-runtime's example `builtins`, which labels ReplicaSets.
-// controller.go is that example's, unedited.
+// The plugin controllerruntime-builtins: the reconciler of controller-runtime's example `builtins`, which labels
+// ReplicaSets. controller.go is that example's, unedited.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// The plugin controllerruntime-jobset: the controllers of JobSet, from its Go module, unedited. Its webhooks are left out: a
-// JobSet must state what they would default.
+// The plugin controllerruntime-jobset: the controllers of JobSet, from its Go module, unedited. Its webhooks are left
+// out: a JobSet must state what they would default.
 package main
 
 import (

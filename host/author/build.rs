@@ -1,5 +1,6 @@
-//! Embeds the templates, the SDKs and the world, so that a project can be created and built without a checkout. They are
-//! compressed together, because they are a fifth as large so. Assembles the WASI adapter, so that the binary needs no assembler.
+//! Embeds the templates, the SDKs and the world, so that a project can be created and built without a checkout.
+//! Compressed together, they take a fifth of their size. Assembles the WASI adapter, so that the binary needs no
+//! assembler.
 
 #[path = "src/ignored.rs"]
 mod ignored;
@@ -14,7 +15,8 @@ use zstd_safe::{CompressionLevel, compress, compress_bound};
 
 const LEVEL: CompressionLevel = 12;
 
-/// Each table, the folder that its paths are relative to, and what it embeds of it. All are relative to this crate.
+/// For each table: the folder that its paths are relative to, and the files and folders in it to embed. Paths are
+/// relative to this crate.
 const EMBEDDED: [(&str, &str, &[&str]); 12] = [
     ("WIT", "../../wit", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),

@@ -16,7 +16,7 @@ use xtask::toolchain::prepare_toolchain;
 
 use crate::release;
 
-/// Build what a release consists of, for x86_64 and aarch64, and write it to target/dist
+/// Build the files of a release for x86_64 and aarch64, and write them to target/dist
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Build for this architecture only; may be repeated. Other architectures than this machine's need a C compiler and
@@ -119,7 +119,7 @@ fn check(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes what belongs to the binaries of the architectures.
+/// Writes the image, the SBOM and the checksums for the binaries of these architectures.
 fn package(binaries: &[(Architecture, PathBuf)], folder: &Path) -> Result<()> {
     let image = folder.join("image");
     let archive = folder.join("flyball.tar");

@@ -1,8 +1,8 @@
-//! Builds the guests: the workspace's crates of type `cdylib`, one of them also for the target of a stock toolchain, and
-//! [`projects`] in other languages.
+//! Builds the guests: the workspace's crates of type `cdylib`, one of them also for the target of a stock toolchain,
+//! and [`projects`] in other languages.
 //!
-//! The guests that are embedded in the host and those of the demo are built in one run of cargo, the other ones in another: each
-//! run always has the same features, and the demo doesn't wait for what only tests need.
+//! The guests that are embedded in the host and those of the demo are built in one run of cargo, the other ones in
+//! another: each run always has the same features, and the demo doesn't wait for guests that only tests need.
 
 pub mod names;
 pub mod projects;
@@ -223,7 +223,8 @@ fn component_name(package: &str) -> &str {
     package.strip_prefix("flyball-").unwrap_or(package)
 }
 
-/// The packages of the workspace that are guests, with a library of type `cdylib`, and whose name as a component is wanted.
+/// The packages of the workspace that are guests, with a library of type `cdylib`, and whose name as a component is
+/// wanted.
 fn guest_packages(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let metadata = output(command("cargo").args(["metadata", "--format-version=1", "--no-deps"]));
     let metadata: Value = serde_json::from_str(&metadata.context("`cargo metadata` failed")?)?;

@@ -100,8 +100,8 @@ impl Architecture {
         }
     }
 
-    /// Lets cargo link for another architecture, unless the environment already names a linker. Crates with C code find the
-    /// compiler by the same name.
+    /// Lets cargo link for another architecture, unless the environment already names a linker. Crates with C code find
+    /// the compiler by the same name.
     pub fn set_linker(self, cargo: &mut Command) {
         let target = self.target().to_uppercase().replace('-', "_");
         let variable = format!("CARGO_TARGET_{target}_LINKER");

@@ -34,7 +34,8 @@ enum Command {
     /// Expand the templates of the site, for mdBook
     #[command(hide = true, name = docs::TEMPLATES)]
     Templates(docs::templates::Arguments),
-    /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside it
+    /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside
+    /// it
     Release,
     Dist(dist::Arguments),
     Test(test::Arguments),

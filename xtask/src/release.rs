@@ -1,5 +1,5 @@
-//! `cargo xtask release`: the host's binary as it is installed, optimised across crates and without symbols, and the symbols in a
-//! file beside it.
+//! `cargo xtask release`: the host's binary as it is installed, optimised across crates and without symbols, and the
+//! symbols in a file beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(crate) fn build_for(foreign: Option<Architecture>, folder: &Path) -> Result<
     let symbols = separate(&objcopy, &built.host, &binary)?;
     let size = |path: &Path| std::fs::metadata(path).map(|file| file.len() as f64 / 1e6);
     say(&format!(
-        "{} has {:.1} MB; its symbols are in {}, {:.1} MB",
+        "wrote {} ({:.1} MB) and its symbols, {} ({:.1} MB)",
         binary.display(),
         size(&binary)?,
         symbols.display(),
@@ -36,8 +36,8 @@ pub(crate) fn build_for(foreign: Option<Architecture>, folder: &Path) -> Result<
 }
 
 /// Copies a binary without its symbols, and writes them to a file with the extension `debug` beside the copy. The copy
-/// names that file, so that profilers and debuggers find it. `objcopy` is that of the binary's architecture. Returns the path of
-/// the file.
+/// names that file, so that profilers and debuggers find it. `objcopy` is that of the binary's architecture. Returns
+/// the path of the file.
 pub(crate) fn separate(objcopy: &str, from: &Path, to: &Path) -> Result<PathBuf> {
     let symbols = to.with_extension("debug");
     run(command(objcopy)

@@ -40,8 +40,8 @@ const NAMES: [&str; 5] = [
     "CARGO_TARGET_DIR",
 ];
 
-/// A command in the workspace, without the variables that cargo sets for xtask. They would mislead another toolchain, and would
-/// make cargo rerun build scripts that read them.
+/// A command in the workspace, without the variables that cargo sets for xtask. They would mislead another toolchain,
+/// and would make cargo rerun build scripts that read them.
 pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(workspace());

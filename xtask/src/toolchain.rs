@@ -1,5 +1,5 @@
-//! Rust's standard library for guests, and for hosts of other architectures: from rustup if its server can be reached, otherwise
-//! built once from Debian's packages.
+//! Rust's standard library for guests, and for hosts of other architectures: from rustup if its server can be reached,
+//! otherwise built once from Debian's packages.
 //!
 //! On a user's machine nothing is installed as root: an error names the missing packages and the
 //! command that installs them. Packages are installed here only in continuous integration (`CI` is

@@ -2,8 +2,8 @@
 
 // Package greeter keeps a ConfigMap with the text of each Greeting.
 //
-// It shows what most controllers do: a custom resource with a status, an object that it owns, a finalizer, conditions, and
-// an event.
+// It shows what most controllers do: a custom resource with a status, an object that it owns, a finalizer, conditions,
+// and an event.
 package greeter
 
 import (

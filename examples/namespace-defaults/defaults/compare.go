@@ -20,8 +20,9 @@ var suffixes = map[string]*big.Rat{
 
 func ratio(numerator, denominator int64) *big.Rat { return big.NewRat(numerator, denominator) }
 
-// Holds says whether a spec has all that is wanted, as a server-side apply would leave it: lists and selectors belong to one manager
-// as a whole, and other fields one by one. Quantities are compared by value, since the API server rewrites them.
+// Holds says whether a spec has all that is wanted, as a server-side apply would leave it: lists and selectors belong
+// to one manager as a whole, and other fields one by one. Quantities are compared by value, since the API server
+// rewrites them.
 func Holds(found, wanted map[string]any) bool { return holds(found, wanted, false) }
 
 // holds compares values. A whole one has nothing but what is wanted.

@@ -105,7 +105,8 @@ func (Controller) Reconcile(host *flyball.Host, request flyball.Request) (flybal
 	return flyball.Done, write(host, namespace, request.Name, profile)
 }
 
-// readProfile returns the profile of this name. If there is none, only a change of the ConfigMap or the namespace can help.
+// readProfile returns the profile of this name. If there is none, only a change of the ConfigMap or the namespace can
+// help.
 func readProfile(host *flyball.Host, profile string) (Profile, error) {
 	key := profilesKey(host)
 	profiles, err := configMaps.GetKey(host, key)
@@ -126,8 +127,8 @@ func readProfile(host *flyball.Host, profile string) (Profile, error) {
 	return parsed, nil
 }
 
-// write applies what differs from the profile, and deletes what the profile does not have. A failure keeps no other object from
-// being written. The namespace is nil if it has no profile any more.
+// write applies what differs from the profile, and deletes what the profile does not have. A failure keeps no other
+// object from being written. The namespace is nil if it has no profile any more.
 func write(host *flyball.Host, namespace *Namespace, in string, profile Profile) error {
 	var writes []flyball.Write
 	for _, kind := range defaults {

@@ -10,8 +10,8 @@ import (
 // Profile is the wanted specs by kind.
 type Profile map[string]flyball.Object
 
-// ParseProfile parses a profile: `{"LimitRange": SPEC, "ResourceQuota": SPEC, "NetworkPolicy": SPEC}`, each of which may be left
-// out.
+// ParseProfile parses a profile: `{"LimitRange": SPEC, "ResourceQuota": SPEC, "NetworkPolicy": SPEC}`, each of which
+// may be left out.
 func ParseProfile(text string) (Profile, error) {
 	var specs map[string]flyball.Object
 	if err := json.Unmarshal([]byte(text), &specs); err != nil {

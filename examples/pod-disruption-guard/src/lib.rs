@@ -1,8 +1,8 @@
 //! Creates PodDisruptionBudgets for Deployments that lack one, so that a drain of nodes does not stop all pods at once.
 //!
-//! A Deployment with two replicas or more gets the budget `NAME-guard`, which lets one pod be evicted at a time. The budget
-//! is deleted with the Deployment, when the Deployment has fewer replicas, and when a budget of somebody else selects its
-//! pods: the API server refuses to evict a pod of two budgets.
+//! A Deployment with two replicas or more gets the budget `NAME-guard`, which lets one pod be evicted at a time. The
+//! budget is deleted with the Deployment, when the Deployment has fewer replicas, and when a budget of somebody else
+//! selects its pods: the API server refuses to evict a pod of two budgets.
 
 mod plan;
 

@@ -179,8 +179,8 @@ impl Step<'_> {
                 Write::create(Budget::KIND, namespace, &budget)
             }
             Self::Correct { budget, spec, .. } => {
-                // A merge patch would keep what somebody has added. The API server refuses another resource version as a
-                // conflict.
+                // A merge patch would keep what somebody has added. The API server refuses another resource version as
+                // a conflict.
                 let patch = json!([
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": budget.meta.resource_version},
                     {"op": "replace", "path": "/spec", "value": spec},

@@ -19,7 +19,8 @@ pub const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/
 const LOG: &str = "log";
 /// The same, with the package and the version of the world.
 const ADAPTER_LOG: &str = env!("ADAPTER_LOG");
-/// Implement the functions of WASI preview 1 without WASI: assembled from `deny.wat`. The first drops output.
+/// Adapters, assembled from `deny.wat`, that implement the functions of WASI preview 1 without WASI. `SILENT` drops
+/// output.
 const SILENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/silent.wasm"));
 const LOGGING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/logging.wasm"));
 
@@ -108,7 +109,7 @@ pub fn check(component: &[u8], prefixes: &[&str]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The functions of WASI preview 1, which toolchains import as they need them.
+    /// The functions of WASI preview 1. Toolchains import those that they need.
     const FUNCTIONS: &str = "args_get args_sizes_get clock_res_get clock_time_get environ_get environ_sizes_get fd_advise \
         fd_allocate fd_close fd_datasync fd_fdstat_get fd_fdstat_set_flags fd_fdstat_set_rights fd_filestat_get \
         fd_filestat_set_size fd_filestat_set_times fd_pread fd_prestat_dir_name fd_prestat_get fd_pwrite fd_read fd_readdir \

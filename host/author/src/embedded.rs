@@ -32,8 +32,8 @@ fn files(mut start: usize, table: &[(&'static str, usize)]) -> Vec<File> {
     table.iter().map(file).collect()
 }
 
-/// Writes a file, and the folders that it lies in. A file with this content is left alone, so that build tools don't
-/// take it for changed.
+/// Writes a file, and the folders that it lies in. A file that already has this content is not written again, so that
+/// build tools don't consider it changed.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|existing| existing == content) {
         return Ok(());

@@ -37,7 +37,7 @@ pub enum Language {
 pub(crate) enum Sdk<'a> {
     /// The copy in the project's folder [`VENDORED`].
     Vendored,
-    /// A folder, or what else the language can refer to, such as a URL.
+    /// A folder, or another place that the language can refer to, such as a URL.
     At(&'a str),
 }
 
@@ -84,7 +84,7 @@ pub(crate) trait Support: Sync {
     /// The files of the SDK that are vendored.
     fn sdk(&self) -> &'static [File];
 
-    /// The content of a vendored file, from that in the repository.
+    /// Returns the content of a vendored file, given its content in the repository.
     fn vendored(&self, _path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
         Ok(Cow::Borrowed(content))
     }
@@ -101,7 +101,7 @@ pub(crate) trait Support: Sync {
     fn test_command(&self) -> &'static str;
 }
 
-/// Fails if a tool did not succeed that has shown its errors itself.
+/// Fails if a tool failed. The tool has shown its errors itself.
 fn ensure_built(status: ExitStatus, what: &Path, tool: &str) -> Result<()> {
     ensure!(
         status.success(),

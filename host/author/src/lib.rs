@@ -1,8 +1,9 @@
 //! Projects of controllers in each language: creates them from templates, and builds them into components with the
 //! language's ordinary tools.
 //!
-//! No engine is needed. The binary calls this for `flyball new`, `flyball build` and `flyball dev`, and xtask for the guests of this
-//! repository. [`Language`] is the entry to what differs between languages; each has a module in `languages/`.
+//! No engine is needed. The binary calls this for `flyball new`, `flyball build` and `flyball dev`, and xtask for the
+//! guests of this repository. [`Language`] is the entry to the code that differs between languages; each has a module
+//! in `languages/`.
 
 pub mod componentize;
 mod embedded;

@@ -63,8 +63,8 @@ impl New {
     }
 }
 
-/// Returns the path of a folder with an SDK: one with this manifest, which contains this text. `place` is the SDK's folder in
-/// a checkout.
+/// Returns the path of a folder with an SDK: one with this manifest, which contains this text. `place` is the SDK's
+/// folder in a checkout.
 pub(crate) fn sdk_folder(given: &str, manifest: &str, text: &str, place: &str) -> Result<String> {
     let path = Path::new(given);
     let is_sdk =

@@ -1,11 +1,13 @@
-//! Numbers in the assembled WASI adapter that are replaced when a component is built. The build of this crate includes this file.
+//! Numbers in the assembled WASI adapter that are replaced when a component is built. The build of this crate includes
+//! this file.
 
 /// Stands for the address of the buffer.
 pub(crate) const BUFFER: u32 = 0x7fff_0001;
 /// Stands for the size of the buffer.
 pub(crate) const SIZE: u32 = 0x7fff_0002;
 
-/// A number below 2³¹ as a signed LEB128 of five bytes. That is the shortest form of the placeholders, and a valid one of every number.
+/// A number below 2³¹ as a signed LEB128 of five bytes. That is the shortest form of the placeholders, and a valid one
+/// of every number.
 pub(crate) const fn leb128(number: u32) -> [u8; 5] {
     [
         number as u8 | 0x80,

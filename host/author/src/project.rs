@@ -1,4 +1,4 @@
-//! `flyball build`: a project, and its way to a component.
+//! `flyball build`: finds a project and builds its component.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,8 @@ pub struct Project {
     pub language: Language,
     /// The rustup toolchain of a project in Rust; none is the active one.
     pub toolchain: Option<String>,
-    /// A virtual environment with componentize-py, for a project in Python. Without it, that of the user or the project.
+    /// A virtual environment with componentize-py, for a project in Python. By default, the environment of the user or
+    /// of the project.
     pub environment: Option<PathBuf>,
 }
 
@@ -40,7 +41,8 @@ impl Project {
         self.dir.join(self.language.support().work())
     }
 
-    /// The CustomResourceDefinitions that the project's types describe. Fails if the project's language has no such types.
+    /// The CustomResourceDefinitions that the project's types describe. Fails if the project's language has no such
+    /// types.
     pub fn definitions(&self) -> Result<Vec<serde_json::Value>> {
         self.check_tools()?;
         let printed = self.language.support().definitions(self)?;
@@ -59,7 +61,7 @@ impl Project {
             .with_context(|| format!("can't build {}", self.dir.display()))
     }
 
-    /// Builds the project, and returns the component. `work` is a scratch folder that keeps what makes the next build
+    /// Builds the project, and returns the component. `work` is a scratch folder, whose content makes the next build
     /// quicker. Fails with a list of the missing tools before anything is built.
     pub fn build(&self, work: &Path) -> Result<Vec<u8>> {
         let support = self.language.support();

@@ -14,7 +14,7 @@ use crate::ignored::is_ignored;
 /// Files that builds write beside the sources.
 const WRITTEN: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 
-/// The sources of a project: all files of its folder but hidden ones, and those that builds write.
+/// The sources of a project: all files of its folder except for hidden ones and for outputs of builds.
 pub struct Sources {
     dir: PathBuf,
     watcher: RecommendedWatcher,
@@ -27,7 +27,8 @@ pub struct Sources {
 type Stamp = (SystemTime, u64);
 
 impl Sources {
-    /// Follows the sources of a project. `tell` is called on another thread, with the time, whenever they may have changed.
+    /// Follows the sources of a project. `tell` is called on another thread, with the time, whenever they may have
+    /// changed.
     ///
     /// # Errors
     /// The folder can't be read, or the system can't watch it.
@@ -148,7 +149,7 @@ mod tests {
         }
         assert_eq!(sources.changed().unwrap(), [] as [&Path; 0]);
 
-        // A folder that is new is followed too.
+        // A new folder is followed, too.
         fs::create_dir(dir.join("src/more")).unwrap();
         fs::write(dir.join("src/main.c"), "").unwrap();
         assert_eq!(sources.changed().unwrap(), [dir.join("src/main.c")]);

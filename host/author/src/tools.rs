@@ -31,7 +31,7 @@ impl Tool {
         }
     }
 
-    /// Creates a tool that is known to be unusable, such as one of which no alternative was found.
+    /// Creates a tool that is known to be unusable, for example because none of several alternatives was found.
     pub fn unusable(name: &str, problem: &str, advice: &str) -> Self {
         Self {
             unusable: Some(problem.to_owned()),

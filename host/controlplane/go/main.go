@@ -1,5 +1,5 @@
-// Controlplane is etcd, kube-apiserver and kube-scheduler in one binary, so that shared packages are linked and stored only
-// once. kube-controller-manager is a binary of its own, which go.mod names as a tool: few runs need it.
+// Controlplane is etcd, kube-apiserver and kube-scheduler in one binary, so that shared packages are linked and stored
+// only once. kube-controller-manager is a binary of its own, which go.mod names as a tool: few runs need it.
 //
 // It runs the part that matches its own name, or else its first argument:
 //

@@ -153,7 +153,7 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
 /// The plural of a kind, with which its path ends.
 ///
 /// # Errors
-/// As [`path`].
+/// Fails as [`path`] does.
 pub fn plural(kind: &str) -> Result<String> {
     let path = path(kind, "")?;
     Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
@@ -185,7 +185,7 @@ pub fn kind_of(object: &Value) -> Result<String> {
 /// The `apiVersion` of a kind.
 ///
 /// # Errors
-/// As [`path`].
+/// Fails as [`path`] does.
 pub fn api_version(kind: &str) -> Result<String> {
     let path = path(kind, "")?;
     let (version, _) = path
@@ -203,7 +203,7 @@ pub fn api_version(kind: &str) -> Result<String> {
 /// All objects of a kind, sorted by name. Returns none if the kind is not served.
 ///
 /// # Errors
-/// The list failed.
+/// Fails if the list fails.
 pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
     let path = path(kind, namespace)?;
     let Some(mut list) = found(send(client, "GET", &path, None).await)? else {
@@ -218,7 +218,7 @@ pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Va
 /// An object, if it exists.
 ///
 /// # Errors
-/// The read failed.
+/// Fails if the read fails.
 pub async fn get(
     client: &Client,
     kind: &str,

@@ -65,7 +65,8 @@ impl Assets {
         }
     }
 
-    /// Like [`Assets::find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first started.
+    /// Like [`Assets::find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first
+    /// started.
     pub fn find_or_build_with_kcm() -> anyhow::Result<Self> {
         let assets = Self::find_or_build()?;
         if matches!(assets.kcm, Kcm::Buildable) {
@@ -74,8 +75,8 @@ impl Assets {
         Ok(assets)
     }
 
-    /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or in the
-    /// folders of `PATH`. Builds nothing.
+    /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or
+    /// in the folders of `PATH`. Builds nothing.
     pub fn installed(folder: Option<&Path>) -> anyhow::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
         if let Some(folder) = folder.map(Path::to_owned).or_else(named_folder) {
@@ -229,7 +230,8 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
 const NO_DEBUG_INFORMATION: &str = "all=-dwarf=false";
 /// `GOGC` of the compiler: with the default of 100, it spends a fifth of its time on collecting garbage.
 const COMPILER_GOGC: &str = "1000";
-/// `GOMEMLIMIT` of the compiler: from this size of one of its processes on, it collects garbage as often as it needs to.
+/// `GOMEMLIMIT` of the compiler: from this size of one of its processes on, it collects garbage as often as it needs
+/// to.
 const COMPILER_MEMORY: &str = "2GiB";
 /// With at most this many cores, compiling several packages at the same time keeps all cores busy. Limiting each
 /// compiler process to one thread then takes 6 % less CPU time.

@@ -429,8 +429,7 @@ impl ControlPlane {
         }
     }
 
-    /// Moves the folder so that it is kept. Removes etcd's data first, which has hundreds of
-    /// megabytes.
+    /// Moves the folder so that it is kept. Removes etcd's data first, which takes hundreds of megabytes.
     fn move_logs(&mut self) -> io::Result<PathBuf> {
         slot::remove(&etcd_data(&self.slot))?;
         self.slot.keep()

@@ -14,8 +14,8 @@ static BINARY: GoBinary = GoBinary {
     link: |_| Ok("-s -w".to_owned()),
 };
 
-/// Runs a command of Helm that needs no cluster, and returns its standard output. The binary is built if it is missing or
-/// its version has changed, which needs Go and takes minutes.
+/// Runs a command of Helm that needs no cluster, and returns its standard output. The binary is built if it is missing
+/// or its version has changed, which needs Go and takes minutes.
 ///
 /// # Errors
 /// The build or the command fails. The error has what Helm printed.

@@ -12,7 +12,8 @@ static BINARY: GoBinary = GoBinary {
     link: |_| Ok("-s -w".to_owned()),
 };
 
-/// Returns the path of kubectl. It is built if it is missing or its sources have changed, which needs Go and takes minutes.
+/// Returns the path of kubectl. It is built if it is missing or its sources have changed, which needs Go and takes
+/// minutes.
 pub async fn kubectl() -> anyhow::Result<PathBuf> {
     BINARY.built().await
 }

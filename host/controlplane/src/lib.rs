@@ -9,8 +9,8 @@
 //! [`process`] starts children that can't outlive this process, and [`ControlPlane`] starts the
 //! parts in order and waits until they are ready.
 //!
-//! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records
-//! tests that can't run.
+//! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins.
+//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records tests that can't run.
 //!
 //! Linux only: see [`process`].
 

@@ -52,8 +52,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own, so that Ctrl-C in a terminal leaves it to this process. Its output is
-    /// appended to the file `log`; its standard input is empty.
+    /// Starts `command` in a process group of its own, so that Ctrl-C in a terminal leaves it to this process. Its
+    /// output is appended to the file `log`; its standard input is empty.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> anyhow::Result<Self> {
         let out = open_log(log)
             .with_context(|| format!("can't open {} for the output of {name}", log.display()))?;

@@ -49,7 +49,8 @@ impl PrivateFolder {
     /// Opens a folder, and creates it, closed to others, if it does not exist.
     ///
     /// # Errors
-    /// It can't be created or opened, is a symbolic link, belongs to another user, or others may do more than they should.
+    /// It can't be created or opened, is a symbolic link, belongs to another user, or others may do more than they
+    /// should.
     pub fn open(path: &Path, others: OthersMay) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)

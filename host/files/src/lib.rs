@@ -1,7 +1,9 @@
 //! Files that others may have written, and folders that nobody else may write to.
 //!
-//! - [`read`] reads plugins, policies and keys: whatever lies at their path, it neither blocks nor reads more than a limit.
-//! - [`PrivateFolder`] holds what the host trusts at its next start: compiled code, kept versions and their record.
+//! - [`read`] reads plugins, policies and keys. It never blocks or reads more than a limit, even if the path names a
+//!   FIFO or a device.
+//! - [`PrivateFolder`] holds the files that the host trusts at its next start: compiled code, kept versions and their
+//!   record.
 
 mod folder;
 mod read;

@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 /// Reads a regular file of at most `limit` bytes. Blocks for as long as the file system takes.
 ///
 /// # Errors
-/// The file can't be read, is larger (`FileTooLarge`), or is not a regular file: a FIFO would block, and a device may have
-/// no end.
+/// The file can't be read, is larger (`FileTooLarge`), or is not a regular file: a FIFO would block, and a device may
+/// have no end.
 pub fn read(path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     // Opening a device may have an effect, so the file is checked before and after it is opened.

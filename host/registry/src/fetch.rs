@@ -1,5 +1,5 @@
-//! The requests of a pull. A registry is not trusted, so each of its responses is read up to a limit, and few redirects are
-//! followed. (oci-client, which pushes, reads responses of any size.)
+//! The requests of a pull. A registry is not trusted, so each of its responses is read up to a limit, and few redirects
+//! are followed. (oci-client, which pushes, reads responses of any size.)
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ use crate::{
     IDLE_TIMEOUT, Options, PackageReference, RegistryError, USER_AGENT, credentials, digest,
 };
 
-/// The maximum size of a manifest in bytes: what registries accept at least, by OCI's specification.
+/// The maximum size of a manifest in bytes: OCI's specification requires registries to accept at least this much.
 const MAX_MANIFEST: usize = 4 * 1024 * 1024;
 /// The maximum size of a response with a token in bytes. A token has a few kilobytes.
 const MAX_TOKEN: usize = 1024 * 1024;
@@ -31,7 +31,7 @@ pub(crate) struct Fetcher {
     source: PackageReference,
     /// The repository's URL, for example `https://registry.example.com/v2/team/greeter`.
     base: String,
-    /// The header that the registry demanded, once it has.
+    /// The `Authorization` header, once the registry has demanded one.
     authorization: OnceLock<HeaderValue>,
 }
 

@@ -91,8 +91,8 @@ impl fmt::Display for PackageReference {
     }
 }
 
-/// Parses `oci://REGISTRY/REPOSITORY[:TAG][@DIGEST]` by the grammar of the OCI distribution specification. (The parser of
-/// oci-client is a regular expression that takes 20 MiB of memory for as long as the process runs.)
+/// Parses `oci://REGISTRY/REPOSITORY[:TAG][@DIGEST]` by the grammar of the OCI distribution specification. (The parser
+/// of oci-client is a regular expression that takes 20 MiB of memory for as long as the process runs.)
 impl FromStr for PackageReference {
     type Err = RegistryError;
 

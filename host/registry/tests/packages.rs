@@ -193,7 +193,7 @@ async fn a_changed_layer_or_manifest_is_refused() -> Result<()> {
         for from in [&test.tagged, &test.pinned] {
             let error = pulled(from).await.expect_err("the layer was changed");
             let is_layer = matches!(&error, RegistryError::Digest { what: "layer", expected, .. } if *expected == layer);
-            // One that is too short may also end the connection early.
+            // A body that is too short may also end the connection early.
             assert!(is_layer || error.can_retry(), "{error:?}");
         }
     }

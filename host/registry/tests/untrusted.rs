@@ -1,4 +1,4 @@
-//! Pulls from a registry that demands a login, and from one that sends more than it should.
+//! Pulls from a registry that demands a login, and from a registry whose responses are too large.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 const MIB: usize = 1024 * 1024;
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a component, as far as a registry can tell";
 
-/// A registry that responds as a function says.
+/// A registry whose responses a function computes.
 struct FakeRegistry {
     address: String,
     /// The heads of the requests.
@@ -21,7 +21,7 @@ struct FakeRegistry {
     serving: AbortHandle,
 }
 
-/// A status line with headers, and a body. The length of the body is that of the connection.
+/// A status line with headers, and a body, which ends with the connection.
 struct Response {
     head: String,
     body: Vec<u8>,
@@ -58,7 +58,7 @@ impl FakeRegistry {
                 let Response { head: status, body } = respond(&own, &head);
                 log.lock().unwrap().push(head);
                 let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
-                // A client that has had enough closes the connection.
+                // A client closes the connection once a response is too large.
                 let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
             }
         };

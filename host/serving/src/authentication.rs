@@ -88,11 +88,12 @@ impl Authentication {
         self.tokens.is_some()
     }
 
-    /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server refuses it.
-    /// A server that does not answer is no reason to fail: [`run`](Self::run) tries again.
+    /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server
+    /// refuses it. A server that does not answer is no reason to fail: [`run`](Self::run) tries again.
     ///
     /// # Errors
-    /// The server refuses the request, for another reason than that there is no such ConfigMap. The error is a sentence.
+    /// The server refuses the request, for another reason than that there is no such ConfigMap. The error is a
+    /// sentence.
     pub async fn check_lookup(&self) -> Result<(), String> {
         let is_needed = self.options.request_header.client_ca_file.is_none();
         let lookup = self.lookup.as_ref().filter(|_| is_needed);

@@ -111,7 +111,7 @@ impl Open {
     }
 }
 
-/// The address that stands for a client: one may have all addresses of an IPv6 network of 64 bits.
+/// The address that stands for a client. A client may use all addresses of an IPv6 network with a prefix of 64 bits.
 pub(crate) fn client(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
@@ -138,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Waits until no request was handled for so long.
+    /// Waits until no request has been handled for this long.
     pub(crate) async fn idle(&self, timeout: Duration) {
         loop {
             match self.idle_deadline(timeout) {
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// None while a request is handled.
+    /// `None` while a request is handled.
     fn idle_deadline(&self, timeout: Duration) -> Option<Instant> {
         let open = self.connections.open.lock();
         match open.by_number.get(&self.number) {

@@ -34,7 +34,7 @@ pub struct Endpoints {
     pub zpages: Arc<ZPages>,
     /// `/configz`: the configurations by name, as JSON.
     pub configz: Arc<str>,
-    /// Serves `/debug/pprof/` and `/debug/flags/v`; none if profiling is off.
+    /// Serves `/debug/pprof/` and `/debug/flags/v`; `None` if profiling is off.
     pub profiling: Option<SetVerbosity>,
     pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
@@ -211,7 +211,7 @@ impl Endpoints {
     }
 }
 
-/// The response to a request over a connection that has too many others reviewed.
+/// The response to a request over a connection with too many pending reviews.
 pub(crate) fn too_many_reviews() -> FullResponse {
     status(
         StatusCode::TOO_MANY_REQUESTS,

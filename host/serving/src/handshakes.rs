@@ -20,7 +20,7 @@ const OF_ALL: Rate = Rate {
     burst: 500,
 };
 
-/// The handshakes that began lately.
+/// The recent handshakes.
 #[derive(Default)]
 pub(crate) struct Handshakes {
     clients: Mutex<BTreeMap<IpAddr, Bucket>>,
@@ -41,7 +41,7 @@ impl Handshakes {
     /// Waits until a handshake with this peer may begin.
     pub(crate) async fn wait(&self, peer: IpAddr) {
         sleep_until(self.of_client(peer)).await;
-        // Only now, so that a client that waits holds up no other.
+        // Taken only now, so that a waiting client doesn't delay others.
         let begin = self.all.lock().take(&OF_ALL);
         sleep_until(begin).await;
     }

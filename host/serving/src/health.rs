@@ -19,7 +19,7 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 /// The text of a note; none if there is nothing to note at present.
 type NoteText = Arc<dyn Fn() -> Option<&'static str> + Send + Sync>;
 
-/// The name of a check or of a note. A plugin's is never another plugin's, nor one of the host.
+/// The name of a check or of a note. Plugins can't use names of other plugins or of the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckName {
     /// A part of the host.

@@ -5,10 +5,10 @@
 //! ([`HealthChecks`]) for probes and updates metrics ([`Metrics`]) for Prometheus. [`DebugPages`]
 //! help to diagnose faults.
 //!
-//! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs`
-//! has the certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the
-//! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs`
-//! responds from `health.rs`, `slis.rs`, `metrics/`, `zpages.rs`, `debug.rs`, `debug_flags.rs` and `profiling/`.
+//! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs` has the
+//! certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the
+//! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs` responds from
+//! `health.rs`, `slis.rs`, `metrics/`, `zpages.rs`, `debug.rs`, `debug_flags.rs` and `profiling/`.
 
 mod authentication;
 mod authorization;

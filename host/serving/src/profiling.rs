@@ -19,9 +19,9 @@ use tokio::time::Duration;
 
 use crate::response::{FullResponse, response, text};
 
-/// How long the process is sampled unless the request says so.
+/// The default time for which the process is sampled.
 const DEFAULT_SECONDS: u64 = 30;
-/// No profile takes longer: a connection is closed at its maximum age.
+/// The longest time of a profile, because a connection is closed at its maximum age.
 const MAX_SECONDS: u64 = 300;
 
 /// Responds to a request for a path under `/debug/pprof`.
@@ -113,7 +113,7 @@ fn symbol(asked: &[u8]) -> String {
     for token in String::from_utf8_lossy(asked).split('+') {
         let digits = token.trim().trim_start_matches("0x");
         let address = usize::from_str_radix(digits, 16).unwrap_or_default();
-        // The last one is not inlined.
+        // The last function is the one that the others are inlined into.
         if let Some(symbol) = symbols::resolve(address).last().filter(|_| address != 0) {
             let _ = writeln!(answer, "{address:#x} {}", symbol.name);
         }

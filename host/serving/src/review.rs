@@ -54,7 +54,8 @@ const TRUST: (&str, &str) = ("kube-system", "extension-apiserver-authentication"
 
 /// The timeout of a request to the API server.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent requests. Clients without credentials cause them, and each may need a connection of its own.
+/// Maximum number of concurrent requests. Clients without credentials cause them, and each may need a connection of its
+/// own.
 const MAX_REQUESTS: usize = 64;
 
 /// Why a review failed. A retry may help.

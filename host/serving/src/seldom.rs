@@ -1,4 +1,5 @@
-//! Lines of the log that clients without credentials can cause: at most one in an interval, so that nobody floods the log.
+//! Lines of the log that clients without credentials can cause: at most one in an interval, so that nobody floods the
+//! log.
 
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};

@@ -33,8 +33,8 @@ const MAX_HEADERS: usize = 100;
 /// The age at which a connection is closed after its requests, so that no client occupies one
 /// forever.
 const MAX_AGE: Duration = Duration::from_secs(600);
-/// Maximum number of concurrent requests of a connection that the API server is asked about. Clients without credentials cause
-/// such questions, too, and each is held until its answer.
+/// Maximum number of concurrent requests of a connection that wait for a review by the API server. Clients without
+/// credentials cause such reviews, too.
 const MAX_REVIEWS: usize = 16;
 /// The timeout of the requests of a connection that is closing.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -25,13 +25,13 @@ const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/pl
 pub struct BuildVersions {
     /// The compiler's version.
     pub compiler: String,
-    /// The version of Kubernetes whose component this is, with its patch.
+    /// The version of Kubernetes that the component belongs to, with its patch.
     pub binary: String,
     /// The version of Kubernetes that is emulated, without its patch.
     pub emulation: String,
 }
 
-/// The two pages. A page that is none is not served.
+/// The two pages. A page that is `None` is not served.
 #[derive(Clone, Debug, Default)]
 pub struct ZPages {
     /// The component's name, as in `kube-controller-manager`.
@@ -202,7 +202,7 @@ struct Clause<'a> {
     /// Group, version and kind, if any of them is asked for.
     target: Option<[&'a str; 3]>,
     is_pretty: bool,
-    /// It asks for a stream or for a version of the server, which these pages don't have.
+    /// Whether it requests a stream or a version of the server, which these pages don't have.
     is_impossible: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Columns: the values at some paths of an object. A row has no field names and nothing but these
-//! values, so that reading many objects costs few bytes.
+//! Columns: the values at some paths of an object. A row holds only these values, without field names, so that reading
+//! many objects costs few bytes.
 
 use serde::de::DeserializeSeed;
 
@@ -7,7 +7,7 @@ use crate::path::{Found, Select};
 use crate::text::reader;
 use crate::{FieldPath, Mask, MaskError, Step};
 
-/// Most columns of a row. Each looks for its values in the whole object.
+/// The maximum number of columns of a row. Each is searched for in the whole object.
 const MAX_COLUMNS: usize = 256;
 
 /// A row that can't be made. A retry does not help.

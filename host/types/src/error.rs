@@ -17,7 +17,8 @@ pub struct ApiError {
     pub retry_after_ms: Option<u32>,
 }
 
-/// The longest text of a server's error, in bytes. Webhooks write messages of any length, and the host keeps those of a batch.
+/// The longest text of a server's error, in bytes. Webhooks write messages of any length, and the host keeps those of a
+/// batch.
 const MAX_MESSAGE: usize = 16 * 1024;
 
 fn cut(text: &str) -> &str {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::FieldPath;
 
-/// Longest selector in bytes. The server supports a few fields of each kind.
+/// The maximum length of a selector in bytes. The server supports a few fields of each kind.
 const MAX_LENGTH: usize = 4096;
 
 /// A field selector. All requirements must hold; without any, it matches everything.

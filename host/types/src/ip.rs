@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Parses a range such as `10.244.0.0/16` or `fd00::/64` into its address and the length of its prefix. As in Kubernetes,
-/// the parts of an IPv4 address may have leading zeros. The address may have bits beyond the prefix.
+/// Parses a range such as `10.244.0.0/16` or `fd00::/64` into its address and the length of its prefix. As in
+/// Kubernetes, the parts of an IPv4 address may have leading zeros. The address may have bits beyond the prefix.
 ///
 /// ```
 /// assert_eq!(

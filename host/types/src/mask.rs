@@ -10,17 +10,17 @@ use serde_json::value::RawValue;
 use crate::path::Filter;
 use crate::{FieldPath, PathError, Step};
 
-/// Most nodes of a mask. A plugin's paths need a few dozen.
+/// The maximum number of nodes of a mask. A plugin's paths need a few dozen.
 const MAX_NODES: usize = 4096;
 
-/// Most node visits while a mask is built. The part of `[*]` is merged into every named part beside it, which doubles the
-/// mask with each path of `a.z`, `[*].b.z`, `[*][*].c.z`, …
+/// The maximum number of node visits while a mask is built. The part of `[*]` is merged into every named part beside
+/// it, which doubles the mask with each path of `a.z`, `[*].b.z`, `[*][*].c.z`, …
 const MAX_VISITS: usize = 16 * MAX_NODES;
 
-/// Most filters of one list. Pruning compares each element with all of them...
+/// The maximum number of filters of one list. Pruning compares each element with all of them...
 const MAX_FILTERS: usize = 32;
 
-/// ...and unites the parts of those that select it, with this many node visits at most.
+/// ...and unites the parts of the filters that select it, with at most this many node visits.
 const MAX_FILTERED_VISITS: usize = 1024;
 
 /// Field paths that can't be made into a mask. A retry does not help.
@@ -226,7 +226,7 @@ impl Node {
     pub fn field(&self, name: &str) -> Option<&Node> {
         match self {
             Self::All => Some(self),
-            // A few fields at most: looking at each is faster than searching.
+            // There are only a few fields, so that a linear search is fastest.
             Self::Some { fields, each, .. } => {
                 match fields.iter().find(|(field, _)| **field == *name) {
                     Some((_, node)) => Some(node),
@@ -236,7 +236,7 @@ impl Node {
         }
     }
 
-    /// The part of each element of a list, whatever filters select.
+    /// The part of each element of a list, whether filters select it or not.
     pub fn element(&self) -> Option<&Node> {
         match self {
             Self::All => Some(self),
@@ -547,7 +547,7 @@ mod tests {
         for count in [16, 23, 100] {
             assert_eq!(Mask::parse(paths(count)), Err(MaskError::TooComplex));
         }
-        // Masks that are well one by one, together.
+        // Masks that are accepted one by one, united.
         let union = paths(60).try_fold(Mask::default(), |union, path| {
             union.union(&Mask::parse([path]).unwrap())
         });

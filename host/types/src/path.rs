@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 use crate::Text;
 use crate::text::reader;
 
-/// Greatest number of steps of a path. The lookup is recursive, and JSON is never nested deeper.
+/// The maximum number of steps of a path. The lookup is recursive, and JSON is never nested deeper.
 const MAX_STEPS: usize = 128;
 
-/// Longest path in bytes. The key of an annotation has 317 at most.
+/// The maximum length of a path in bytes. The key of an annotation has at most 317.
 const MAX_LENGTH: usize = 4096;
 
 /// A path to a field, to a field of each element of a list, or to the whole object (no steps).
@@ -221,7 +221,7 @@ impl<'a> Found<'a> {
     }
 
     fn push<E: serde::de::Error>(&mut self, path: usize, value: &'a RawValue) -> Result<(), E> {
-        // One more for the comma.
+        // Plus one byte for the comma.
         match self.left.checked_sub(value.get().len() + 1) {
             Some(left) => self.left = left,
             None => {
@@ -265,7 +265,7 @@ impl<'a> DeserializeSeed<'a> for Select<'_, '_, 'a> {
             self.found.push(*path, value)?;
         }
         if count < self.wanted.len() {
-            // It is JSON: it was just read.
+            // Can't fail: the value was just read as JSON.
             value
                 .deserialize_any(self)
                 .map_err(serde::de::Error::custom)?;

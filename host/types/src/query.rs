@@ -44,7 +44,7 @@ const OWNER: &str = "owner";
 const CONTROLLER: &str = "controller";
 const ORPHAN: &str = "orphan";
 
-/// The most conditions of a query: each is compared with each object.
+/// The maximum number of conditions of a query. Each is compared with each object.
 const MAX_CONDITIONS: usize = 32;
 
 impl Query {

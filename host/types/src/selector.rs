@@ -10,13 +10,13 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Longest text of a selector in bytes.
+/// The maximum length of a selector's text in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
 
-/// Most requirements of a selector in text form. Each may be compared with each object.
+/// The maximum number of requirements of a selector in text form. Each may be compared with each object.
 const MAX_REQUIREMENTS: usize = 1000;
 
-/// Most values of all requirements of a selector in text form. Each may be looked up in an index.
+/// The maximum number of values of all requirements of a selector in text form. Each may be looked up in an index.
 const MAX_VALUES: usize = 1000;
 
 /// A label selector. All requirements must hold; without any, it matches everything.

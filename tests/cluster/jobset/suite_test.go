@@ -1,6 +1,7 @@
-// Package controllertest is the suite of JobSet's integration tests of its controllers. The test in tests/cluster copies their
-// specs, which are in JobSet's Go module, beside this file. It stands in for the file of that module that starts an API server,
-// and a manager in the tests' process: here both run already, and the manager is a host with JobSet's controllers as a plugin.
+// Package controllertest is the suite of JobSet's integration tests of its controllers. The test in tests/cluster
+// copies their specs, which are in JobSet's Go module, beside this file. It stands in for the file of that module that
+// starts an API server, and a manager in the tests' process: here both run already, and the manager is a host with
+// JobSet's controllers as a plugin.
 package controllertest
 
 import (

@@ -1,4 +1,4 @@
-//! The pages of the site in `docs/`: what mdBook includes in them, their links, and the steps of tutorials.
+//! The pages of the site in `docs/`: their includes, their links, and the steps of tutorials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,14 +67,14 @@ impl Book {
         Ok(found)
     }
 
-    /// Returns a page as mdBook shows it: with what it includes.
+    /// Returns a page as mdBook shows it, with its includes.
     pub fn page(&self, path: &str) -> Result<String> {
         let path = self.folder.join(path);
         let folder = path.parent().context("a page is in a folder")?;
         expand(&read(&path)?, folder).with_context(|| path.display().to_string())
     }
 
-    /// Returns the steps of a tutorial. Fails if it has a block that is no step.
+    /// Returns the steps of a tutorial. Fails if it has a block that isn't a step.
     pub fn steps(&self, path: &str) -> Result<Vec<Step>> {
         steps(&self.page(path)?).with_context(|| path.to_owned())
     }

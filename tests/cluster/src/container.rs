@@ -1,5 +1,6 @@
-//! Runs a container of a pod without a container engine: crun gets the command, the arguments, the environment, the user, the
-//! capabilities and the mounts from the manifest. The network is that of this machine, and there are no cgroups.
+//! Runs a container of a pod without a container engine: crun gets the command, the arguments, the environment, the
+//! user, the capabilities and the mounts from the manifest. The network is that of this machine, and there are no
+//! cgroups.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -17,13 +18,13 @@ use crate::{host, until};
 
 /// Where the kubelet mounts the credentials of a pod's service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The folders of this machine with what an image has beside the binary: the C library, and the authorities of registries.
+/// The folders of this machine that stand in for those of an image: the C library, and the authorities of registries.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/etc/ssl/certs"];
 /// Starts crun in namespaces that end with it. crun reads the version of the cgroups, which may be a mixture here.
 const START: &str = "mount -t cgroup2 none /sys/fs/cgroup && mount -t proc proc /proc && exec crun \
      --cgroup-manager=disabled --root=\"$0\"/state run --bundle=\"$0\" container";
 
-/// A pod that runs the host's binary, with what the cluster and the kubelet would provide.
+/// A pod that runs the host's binary, with the files that the cluster and the kubelet would provide.
 pub struct Pod<'a> {
     pub spec: &'a PodSpec,
     /// The folders of the volumes, by name. Folders of `emptyDir` volumes are created.
@@ -37,7 +38,7 @@ pub struct Pod<'a> {
 /// A running container. Dropping it kills its processes.
 pub struct Running(Process);
 
-/// Why no container can run on this machine.
+/// Returns the reason if containers can't run on this machine.
 pub fn unable() -> Option<&'static str> {
     let has_crun = || {
         let version = Command::new("crun").arg("--version").output();
@@ -188,8 +189,8 @@ impl Running {
     }
 }
 
-/// Creates a folder with these files as the kubelet mounts ConfigMaps and Secrets: behind a link that it exchanges. Only the
-/// group may read them, besides root.
+/// Creates a folder with these files as the kubelet mounts ConfigMaps and Secrets: behind a link that it exchanges.
+/// Only the group may read them, besides root.
 pub fn projected(folder: &Path, group: u32, files: &BTreeMap<String, Vec<u8>>) -> Result<()> {
     const VERSION: &str = "..2026_01_02";
     let data = folder.join(VERSION);

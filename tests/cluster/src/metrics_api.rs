@@ -1,5 +1,5 @@
-//! A server of the three metrics APIs, registered with the aggregator. Its values are those of the ConfigMap `metrics` in the
-//! namespace that is asked about, so that a test sets them like any object.
+//! A server of the three metrics APIs, registered with the aggregator. Its values are those of the ConfigMap `metrics`
+//! in the namespace that is asked about, so that a test sets them like any object.
 //!
 //! | key of the ConfigMap | value, as JSON |
 //! |---|---|
@@ -9,7 +9,8 @@
 //! | `external.METRIC` | a list of quantities |
 //! | `error` | a message: each request fails with 500 |
 //!
-//! In keys, `_` stands for characters that a ConfigMap does not allow. A metric that the ConfigMap does not name is not found.
+//! In keys, `_` stands for characters that a ConfigMap does not allow. A metric that the ConfigMap does not name is not
+//! found.
 
 use std::sync::Arc;
 
@@ -156,7 +157,7 @@ fn refusal(code: u16, reason: &str, message: &str) -> Value {
     })
 }
 
-/// Returns the response to a GET; none if there is no such thing.
+/// Returns the response to a GET; `None` if the path doesn't exist.
 async fn respond(client: &Client, path: &str, query: &str) -> Result<Option<Value>> {
     let decoded = decode(path);
     let segments: Vec<&str> = decoded.split('/').skip(1).collect();

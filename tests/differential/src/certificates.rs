@@ -1,5 +1,5 @@
-//! Makes certificates comparable. An issued one is replaced by what it says, without its serial number, its times and its
-//! signature. The authorities of a bundle, which differ between control planes, are only counted.
+//! Makes certificates comparable. An issued one is replaced by what it says, without its serial number, its times and
+//! its signature. The authorities of a bundle, which differ between control planes, are only counted.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use crate::normalise::CERTIFICATE;
 /// The extension that identifies the authority's key, which differs between control planes.
 const AUTHORITY_KEY: &str = "2.5.29.35";
 
-/// Replaces the certificate in the status of a CertificateSigningRequest, and the bundle of a ClusterTrustBundle. Other objects,
-/// and what is no certificate, are not changed.
+/// Replaces the certificate in the status of a CertificateSigningRequest, and the bundle of a ClusterTrustBundle. Other
+/// objects, and what is no certificate, are not changed.
 pub(crate) fn decode(object: &mut Value) {
     match object["kind"].as_str() {
         Some("CertificateSigningRequest") => decode_issued(object),

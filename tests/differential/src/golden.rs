@@ -22,8 +22,8 @@ pub struct Golden {
     pub events: Vec<BTreeSet<String>>,
     /// The distinct lists of objects of the runs.
     pub objects: Vec<Vec<Value>>,
-    /// The distinct sets of fields' managers of the runs. A golden that was written before they were compared has none, and
-    /// differs.
+    /// The distinct sets of fields' managers of the runs. A golden that was written before they were compared has none,
+    /// and differs.
     #[serde(default)]
     pub managers: Vec<BTreeSet<String>>,
 }

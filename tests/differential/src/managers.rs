@@ -1,5 +1,5 @@
-//! The managers of the objects' fields (`metadata.managedFields`): who wrote which fields, by which operation and in which
-//! version. Server-side apply reports conflicts by them, and tools ignore the changes of certain managers.
+//! The managers of the objects' fields (`metadata.managedFields`): who wrote which fields, by which operation and in
+//! which version. Server-side apply reports conflicts by them, and tools ignore the changes of certain managers.
 
 use std::collections::BTreeSet;
 

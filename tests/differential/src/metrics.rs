@@ -1,5 +1,5 @@
-//! The metrics of the controllers of a control plane: the names of their series and labels, not the values, which depend on
-//! timing.
+//! The metrics of the controllers of a control plane: the names of their series and labels, not the values, which
+//! depend on timing.
 
 use std::collections::BTreeSet;
 use std::fs;

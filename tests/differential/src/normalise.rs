@@ -136,9 +136,9 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its
-/// pods. Or the hash of a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup. Or that of
-/// the API server's bundle, which differs between control planes.
+/// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its pods. Or the hash of
+/// a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup. Or that of the API
+/// server's bundle, which differs between control planes.
 fn hash(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
     if object["kind"] == "ClusterTrustBundle" {
@@ -180,8 +180,8 @@ pub(crate) fn is_generated(suffix: &str) -> bool {
         && (suffix.chars()).all(|character| GENERATED_CHARACTERS.contains(character))
 }
 
-/// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims may have
-/// been deleted.
+/// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims
+/// may have been deleted.
 fn generated_claims(pod: &Value) -> Vec<(String, String)> {
     let statuses = pod["status"]["resourceClaimStatuses"].as_array();
     let generated = |status: &Value| {

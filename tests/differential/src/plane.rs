@@ -167,8 +167,8 @@ const BOOTSTRAP: Plane = Plane {
     ..QUIET
 };
 
-/// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that they
-/// soon fall silent. Each scenario has a zone of its own.
+/// The plane of silent nodes. The fake nodes have heartbeats each 10 s; the nodes of the scenarios have none, so that
+/// they soon fall silent. Each scenario has a zone of its own.
 const NODES: Plane = Plane {
     name: "nodes",
     helpers: &["taint-eviction-controller"],
@@ -181,8 +181,9 @@ const NODES: Plane = Plane {
     ..QUIET
 };
 
-/// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller, which
-/// defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is ignored.
+/// The plane of taints that evict pods. Stock's taint-eviction-controller fails unless the node-lifecycle-controller,
+/// which defines one of its indexes, runs too. The nodes of the scenarios have no kubelets, so their silence is
+/// ignored.
 const TAINTS: Plane = Plane {
     name: "taints",
     helpers: &["node-lifecycle-controller"],
@@ -205,8 +206,8 @@ const DEVICE_TAINTS: Plane = Plane {
     ..QUIET
 };
 
-/// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind. Lists are requested in
-/// pages here, and streamed on all other planes.
+/// The plane of Jobs whose pods are scheduled together. The garbage collector deletes what they leave behind. Lists are
+/// requested in pages here, and streamed on all other planes.
 const GANGS: Plane = Plane {
     name: "gangs",
     helpers: &["garbage-collector-controller", "job-controller"],
@@ -273,7 +274,8 @@ const SERVICES: Plane = Plane {
     ..QUIET
 };
 
-/// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that matter.
+/// The plane of autoscalers. Nobody acts on what they scale: the scenarios create the pods, with the states that
+/// matter.
 const AUTOSCALERS: Plane = Plane {
     name: "autoscalers",
     has_metrics: true,

@@ -1,5 +1,5 @@
-//! `cargo xtask differential`: plays scenarios under Flyball and compares the resulting objects,
-//! events, fields' managers, metrics and numbers of writes with goldens. `--bless` writes the goldens from runs of the stock
+//! `cargo xtask differential`: plays scenarios under Flyball and compares the resulting objects, events, fields'
+//! managers, metrics and numbers of writes with goldens. `--bless` writes the goldens from runs of the stock
 //! kube-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};

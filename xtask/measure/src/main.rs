@@ -1,5 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask differential`: a program of its own, so that the other tasks don't wait until the
-//! differential suite is compiled.
+//! `cargo xtask bench` and `cargo xtask differential`: a program of its own, so that the other tasks don't wait until
+//! the differential suite is compiled.
 
 mod bench;
 mod differential;

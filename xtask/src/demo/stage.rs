@@ -1,4 +1,5 @@
-//! Plays the steps of the demo: each acts on the cluster, and then waits for a condition while it shows the host's reconciles.
+//! Plays the steps of the demo: each acts on the cluster, and then waits for a condition while it shows the host's
+//! reconciles.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -135,8 +136,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Shows the new reconciles, and adds the controllers that wrote something to these, or to those of the step that was
-    /// begun.
+    /// Shows the new reconciles, and adds the controllers that wrote something to these, or to those of the step that
+    /// was begun.
     fn credit(&mut self, start: Timestamp, controllers: &mut BTreeSet<String>) -> Result<()> {
         let reconciled = self.host.reconciled()?;
         self.table.rows(start, &reconciled);

@@ -1,6 +1,6 @@
-//! The image: the binary, the C library and the authorities of registries, without a shell, for a user without rights. It is
-//! written without a container engine, and is the same byte for byte for the same files. Its layer is not compressed: tools
-//! compress it when they push it.
+//! The image: the binary, the C library and the authorities of registries, without a shell, for a user without rights.
+//! It is written without a container engine, and is the same byte for byte for the same files. Its layer is not
+//! compressed: tools compress it when they push it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ const USER: &str = "65532:65532";
 /// The version in the name of the image.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Writes the image as an OCI layout: for one architecture a manifest, for several an index of their manifests. The files of an
-/// architecture are given by their paths in the image.
+/// Writes the image as an OCI layout: for one architecture a manifest, for several an index of their manifests. The
+/// files of an architecture are given by their paths in the image.
 pub(super) fn write(
     contents: &[(Architecture, BTreeMap<String, PathBuf>)],
     layout: &Path,

@@ -36,7 +36,7 @@ fn list(metadata: &Value) -> Result<Value> {
         .collect();
     let mut dependencies = BTreeMap::new();
     for node in array(&metadata["resolve"]["nodes"]) {
-        // Without a kind, a dependency is one of the code itself, not of its build or tests.
+        // A dependency without a kind is one of the code itself, not of its build or tests.
         let is_normal = |dependency: &Value| {
             let kinds = array(&dependency["dep_kinds"]);
             kinds.iter().any(|kind| kind["kind"].is_null())
@@ -85,7 +85,7 @@ fn component(package: &Value) -> Value {
         component["purl"] = json!(format!("pkg:cargo/{name}@{version}"));
     }
     if let Some(license) = package["license"].as_str() {
-        // The old form of a choice, which is no expression.
+        // The old form of a choice, which isn't an SPDX expression.
         component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
     }
     component

@@ -1,4 +1,5 @@
-//! The guests that `flyball build` builds: the examples in other languages than Rust, and the guests of the conformance test.
+//! The guests that `flyball build` builds: the examples in other languages than Rust, and the guests of the conformance
+//! test.
 
 use std::path::{Path, PathBuf};
 
@@ -146,8 +147,8 @@ pub fn build(language: Language) -> Result<Vec<Built>> {
     guests.map(Guest::build).collect()
 }
 
-/// Builds the guests whose tools are installed; large ones only if all tests run. In continuous integration, no tool may be
-/// missing.
+/// Builds the guests whose tools are installed; large ones only if all tests run. In continuous integration, no tool
+/// may be missing.
 pub fn build_available(full: bool) -> Result<()> {
     for guest in GUESTS.iter().filter(|guest| full || !guest.is_large) {
         let project = prepare(&workspace().join(guest.folder));

@@ -1,5 +1,5 @@
-//! Projects in C. A compiler with a C library for WASI compiles the project, the SDK and the generated bindings into one module,
-//! which is then encoded as a component.
+//! Projects in C. A compiler with a C library for WASI compiles the project, the SDK and the generated bindings into
+//! one module, which is then encoded as a component.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::embedded::{self, C_SDK, C_TEMPLATE, File};
 use crate::tools::Tool;
 use crate::{Project, new};
 
-/// The versions of clang that are looked for by name. Debian installs each under its own.
+/// The versions of clang that are searched for by name. Debian installs each under a name of its own.
 const CLANGS: std::ops::RangeInclusive<u32> = 16..=24;
 /// The compiler arguments for the places where distributions install the C library. The first is for Debian.
 const LIBRARIES: [&[&str]; 4] = [
@@ -33,7 +33,7 @@ const LIBRARIES: [&[&str]; 4] = [
 ];
 /// A program that only a complete toolchain can build.
 const PROBE: &str = "#include <stdlib.h>\n__attribute__((export_name(\"probe\"))) int probe(void) { return malloc(1) == 0; }\n";
-/// Optimises, and keeps assertions. The checks log faults with file and line: see `sandbox/exports.c` in the SDK.
+/// Optimises, and keeps assertions. Failed checks are logged with file and line: see `sandbox/exports.c` in the SDK.
 const COMPILE: [&str; 7] = [
     "-c",
     "-std=gnu17",
@@ -44,7 +44,8 @@ const COMPILE: [&str; 7] = [
     "-fsanitize=null,alignment,array-bounds,integer-divide-by-zero,shift,unreachable,return,vla-bound",
     "-fno-sanitize-recover=all",
 ];
-/// The stack, which is part of an instance's memory, is at address 0, so that an overflow traps. [`OUTPUT`] follows, and then the data.
+/// The stack, which is part of an instance's memory, is at address 0, so that an overflow traps. [`OUTPUT`] follows,
+/// and then the data.
 const LINK: [&str; 5] = [
     "-mexec-model=reactor",
     "-O2",
@@ -52,7 +53,7 @@ const LINK: [&str; 5] = [
     "-Wl,-z,stack-size=131072",
     "-Wl,--global-base=135168",
 ];
-/// Memory that the module leaves alone: what it prints is collected there.
+/// Memory that the module doesn't use itself: its output is collected there.
 const OUTPUT: std::ops::Range<u32> = 131_072..135_168;
 
 pub(super) struct C;
@@ -215,7 +216,8 @@ impl Compiler {
     }
 }
 
-/// The compilers to try, in order: the wasi-sdk that the user names, clang, and Zig in the project's environment or the path.
+/// The compilers to try, in order: the wasi-sdk that the user names, clang, and Zig in the project's environment or the
+/// path.
 fn candidates(dir: &Path) -> Vec<Compiler> {
     const CLANG: &str = "--target=wasm32-wasip1";
     const ZIG: [&str; 5] = ["-m", "ziglang", "cc", "-target", "wasm32-wasi"];
@@ -224,7 +226,7 @@ fn candidates(dir: &Path) -> Vec<Compiler> {
         arguments: [&[CLANG], library].concat(),
         linker: &["-Wl,--stack-first"],
     };
-    // Zig's stack comes first anyway, and it does not know the option.
+    // Zig places the stack first anyway, and does not know the option.
     let zig = |program: PathBuf, arguments: &[&'static str]| Compiler {
         program,
         arguments: arguments.to_vec(),
@@ -244,7 +246,7 @@ fn candidates(dir: &Path) -> Vec<Compiler> {
     all
 }
 
-/// Shows the files of a folder with this prefix in what the program says. It also makes builds reproducible.
+/// Shows the files of a folder with this prefix in the program's messages. It also makes builds reproducible.
 fn prefix_map(folder: &Path, prefix: &str) -> [OsString; 1] {
     let mut option = OsString::from("-ffile-prefix-map=");
     option.push(folder);

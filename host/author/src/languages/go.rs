@@ -17,7 +17,7 @@ use crate::{Project, new};
 
 /// The module of the SDK.
 const MODULE: &str = "flyball.dev/sdk";
-/// The module whose API the SDK's module `controllerruntime` has, which copies parts of it.
+/// The module controller-runtime. The SDK's module `controllerruntime` has the same API, and copies parts of it.
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
 /// The folder of the generated bindings in the SDK.
 const BINDINGS: &str = "internal/bindings";
@@ -34,8 +34,8 @@ const REPLACED_IMPORTS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the page of nil
-/// pointers (`wasmMinDataAddr` in cmd/link).
+/// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the
+/// page of nil pointers (`wasmMinDataAddr` in cmd/link).
 const UNUSED: Range<u32> = 4096..4096 + 8192;
 
 pub(super) struct Go;

@@ -15,11 +15,11 @@ use crate::tools::Tool;
 use crate::{Project, new};
 
 const MANIFEST: &str = "package.json";
-/// The file that makes a project one in TypeScript.
+/// The file by which a project in TypeScript is recognised.
 const TYPES: &str = "tsconfig.json";
 /// Node's least version, for its test runner and for the tools.
 const NODE: (u32, u32) = (20, 0);
-/// npm refuses to install a package into a project of its name.
+/// Names that a project can't have: npm refuses to install a package into a project of the same name.
 const DEPENDENCIES: [&str; 3] = ["componentize-qjs", "esbuild", "typescript"];
 /// The file that componentize-qjs gets. Stack traces name it.
 const BUNDLE: &str = "controller.js";
@@ -266,7 +266,7 @@ fn componentize(dir: &Path, wit: &Path, work: &Path) -> Result<Vec<u8>> {
         .context("can't run `componentize-qjs`")?;
     if !output.status.success() {
         let mut stderr = std::io::stderr();
-        // Nothing is lost but the tool's own words if standard error is closed.
+        // If standard error is closed, only the tool's output is lost.
         let _ = stderr.write_all(&output.stdout);
         let _ = stderr.write_all(&output.stderr);
         bail!(

@@ -85,7 +85,7 @@ impl Support for Python {
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(std::io::stderr())
-            // Its own backtrace says nothing about the project.
+            // The backtrace of the tool itself doesn't help with the project.
             .env("RUST_BACKTRACE", "0");
         command.arg("-d").arg(std::path::absolute(wit)?).args([
             "-w",

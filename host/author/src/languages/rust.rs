@@ -1,4 +1,5 @@
-//! Projects in Rust. Cargo compiles them for an installed WebAssembly target; a core module is then encoded as a component.
+//! Projects in Rust. Cargo compiles them for an installed WebAssembly target; a core module is then encoded as a
+//! component.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -166,7 +167,7 @@ fn dependency(sdk: Sdk) -> Result<String> {
             .iter()
             .any(|scheme| text.starts_with(scheme))
     };
-    // The SDK has the version of this program.
+    // The SDK has the same version as this program.
     let of = |key: &str, place: &str| {
         let version = env!("CARGO_PKG_VERSION");
         format!("version = \"{version}\"\n{key} = {}", json!(place))

@@ -24,7 +24,7 @@ impl ControlPlane {
     pub async fn compact_etcd(&self) -> anyhow::Result<i64> {
         let compact = async || -> anyhow::Result<i64> {
             let etcd = self.etcd_client()?;
-            // The key is the byte 0 in base64. The JSON API has 64-bit numbers as strings.
+            // The key is the byte 0 in base64. The JSON API encodes 64-bit numbers as strings.
             let range: Value = etcd
                 .request(post(
                     "/v3/kv/range",

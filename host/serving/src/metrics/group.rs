@@ -47,7 +47,7 @@ pub enum Kind {
 pub struct Group {
     metrics: Metrics,
     owner: String,
-    /// Stands before each name in the exposition.
+    /// The prefix of each name in the exposition.
     prefix: String,
     /// By the owner's names.
     families: BTreeMap<String, Declared>,
@@ -73,8 +73,9 @@ impl Group {
         }
     }
 
-    /// Declares a family. A counter, gauge or histogram without labels is served as 0 from now on.
-    /// Fails if another owner has the name, or if a name or the buckets are invalid. Labels that begin with `__` are Prometheus' own: a scrape that has them fails as a whole.
+    /// Declares a family. A counter, gauge or histogram without labels is served as 0 from now on. Fails if another
+    /// owner has the name, or if a name or the buckets are invalid. Labels that begin with `__` are Prometheus' own: a
+    /// scrape that has them fails as a whole.
     pub fn declare(
         &mut self,
         name: &str,

@@ -61,8 +61,7 @@ pub(super) fn register(metrics: &Metrics) {
     }
 }
 
-/// Returns when the process was started, in seconds since the Unix epoch; none if the system does not
-/// tell.
+/// Returns the start time of the process in seconds since the Unix epoch; `None` if the system does not provide it.
 pub(crate) fn process_start_time() -> Option<f64> {
     let stat = Process::myself().ok()?.stat().ok()?;
     let boot = procfs::boot_time_secs().ok()?;
@@ -78,7 +77,8 @@ fn go_arch(arch: &str) -> &str {
     }
 }
 
-/// The limit that applies. No limit is the largest number of 64 bits, as Prometheus' library for Go shows it.
+/// The limit that applies. An unlimited value is shown as the largest number of 64 bits, as by Prometheus' library for
+/// Go.
 fn soft(limit: &Limit) -> f64 {
     match limit.soft_limit {
         LimitValue::Value(limit) => limit as f64,

@@ -44,8 +44,8 @@ pub struct RestClientMetrics {
     response_size: HistogramVec,
 }
 
-/// Counts the size of a response. The layer puts it into the response's extensions, because the size is known only to
-/// who reads the body.
+/// Counts the size of a response. The layer puts it into the response's extensions, because only the reader of the body
+/// knows the size.
 #[derive(Clone)]
 pub struct ResponseSize(Histogram);
 
@@ -117,7 +117,7 @@ impl RestClientMetrics {
         }
     }
 
-    /// Counts a request that started at this time and got a response or an error at present.
+    /// Counts a request that started at this time and has just got a response or an error.
     fn observe(&self, method: &Method, host: &str, code: Option<u16>, started: Instant) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.requests

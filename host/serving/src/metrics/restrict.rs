@@ -18,8 +18,8 @@ pub struct Restrictions {
 }
 
 impl Restrictions {
-    /// Returns what is shown of the families. Series whose labels become equal are added up; of gauges the
-    /// last one counts.
+    /// Returns the families without the hidden ones and with restricted labels. Series whose labels become equal are
+    /// added up; for gauges, the last one counts.
     pub(super) fn apply(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
         let shown = families
             .into_iter()

@@ -19,7 +19,7 @@ pub(super) fn encode(samples: &Samples) -> Vec<u8> {
     let period = i64::try_from(PERIOD.as_nanos()).unwrap_or(i64::MAX);
     for (stack, count) in &samples.stacks {
         let locations = stack.iter().enumerate().map(|(at, address)| {
-            // All but the innermost address are those to return to, behind the call.
+            // All but the innermost address are return addresses, which follow the call.
             let address = if at == 0 { *address } else { address - 1 };
             profile.location(address, &samples.mappings)
         });

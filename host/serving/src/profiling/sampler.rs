@@ -1,5 +1,5 @@
-//! Samples where the process spends CPU time: a timer of the kernel sends a signal for each 10 ms of CPU
-//! time to a thread that runs, and its handler records the stack.
+//! Samples the stacks on which the process spends CPU time. A kernel timer sends a signal for each 10 ms of CPU time to
+//! a running thread, and the signal's handler records the stack.
 //!
 //! The handler must not wait for anything that the interrupted code may hold. It writes to a fixed buffer
 //! of atomics, which a task empties, and it does not unwind where the C library or the unwinder itself was
@@ -18,7 +18,7 @@ use super::symbols::{self, Mapping};
 pub(super) const PERIOD: Duration = Duration::from_millis(10);
 /// Time between two passes that empty the buffer.
 const EMPTYING: Duration = Duration::from_millis(50);
-/// How many samples fit the buffer: those of 100 cores between two passes.
+/// The number of samples in the buffer: enough for 100 cores between two passes.
 const SLOTS: usize = 512;
 /// Maximum number of addresses of a sample.
 const DEPTH: usize = 128;
@@ -70,7 +70,7 @@ static UNSAFE_RANGES: [[AtomicUsize; 2]; RANGES] =
 static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Samples the process for so long.
+/// Samples the process for this long.
 ///
 /// # Errors
 /// Another profile is being taken, or the system refuses the signal or the timer.
@@ -135,7 +135,7 @@ fn set_ranges(mappings: &[Mapping]) {
     }
 }
 
-/// Moves what the buffer holds to the stacks.
+/// Moves the samples in the buffer to the stacks.
 fn empty(stacks: &mut HashMap<Vec<usize>, u64>) {
     for slot in &BUFFER {
         let length = slot.length.load(Ordering::Acquire);

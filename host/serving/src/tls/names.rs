@@ -55,7 +55,7 @@ fn by_name(named: &[Named]) -> HashMap<String, Arc<CertifiedKey>> {
     by_name
 }
 
-/// Returns the common name, unless it is an address or no name of a domain, and the DNS names.
+/// Returns the common name, unless it isn't a domain name, and the DNS names.
 fn names_of(key: &CertifiedKey) -> Vec<String> {
     let Some(Ok((_, certificate))) = key
         .end_entity_cert()

@@ -13,7 +13,7 @@ use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
-/// The longest version of a plugin, in bytes. It stands in log lines, metrics and `flyball status`.
+/// The longest version of a plugin, in bytes. Log lines, metrics and `flyball status` show it.
 const MAX_VERSION: usize = 128;
 /// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
 pub const MAX_KEY: usize = 1024;
@@ -85,7 +85,8 @@ impl Description {
         }
     }
 
-    /// Checks the lengths of all lists. Each entry costs the host memory, and some cost time with each change of an object.
+    /// Checks the lengths of all lists. Each entry costs the host memory, and some cost time with each change of an
+    /// object.
     fn check_counts(&self) -> Checked {
         let mappings = self.watches.iter().map(|watch| watch.map.len()).sum();
         for (count, most, what) in [
@@ -109,8 +110,8 @@ impl Description {
         self.metrics.iter().try_for_each(Metric::check_counts)
     }
 
-    /// Checks what one kind costs: each watch of another part of it may have a cache of its own, and the cache applies each
-    /// index to each change.
+    /// Limits the cost of one kind: each watch of a different part of its objects may need a cache of its own, and each
+    /// index is updated with each change.
     fn check_counts_of(&self, kind: &Kind) -> Checked {
         let watches = self.watches.iter();
         let watches = watches.filter(|watch| watch.kind.as_ref() == Some(kind));

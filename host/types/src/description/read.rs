@@ -9,10 +9,11 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::{Description, DescriptionError, FORMAT};
 use crate::nearest::with_nearest;
 
-/// Longest document in bytes.
+/// The maximum length of a document in bytes.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// Most values of a document: objects, lists, strings, numbers and so on. Parsed, a value may take some hundred bytes.
+/// The maximum number of values of a document: objects, lists, strings, numbers and so on. Parsed, a value may take
+/// some hundred bytes.
 const MAX_VALUES: usize = 20_000;
 
 impl Description {
@@ -44,7 +45,7 @@ impl Description {
     }
 }
 
-/// Fails if a document is too large to be parsed. A plugin that nobody granted anything describes itself too.
+/// Fails if a document is too large to be parsed. Plugins without any grant are described, too.
 fn check_size(document: &str) -> Result<(), DescriptionError> {
     let too_large = |problem| Err(DescriptionError::TooLarge(problem));
     if document.len() > MAX_BYTES {

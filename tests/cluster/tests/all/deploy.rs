@@ -375,7 +375,7 @@ async fn install(cluster: &Cluster, objects: &[Value]) -> Result<Running> {
     apply(cluster, &[namespace], false).await?;
     apply(cluster, objects, false).await?;
     let spec = pod_spec(&deployment(objects)?)?;
-    // A pod that the API server accepts: that the namespace refuses privileges shows only in pods.
+    // Creates a pod, because the namespace checks privileges of pods alone.
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "flyball-0", "namespace": NAMESPACE}, "spec": spec});
     apply(cluster, &[pod], true).await?;
     let pod = Pod {

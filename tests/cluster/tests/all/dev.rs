@@ -1,4 +1,4 @@
-//! `flyball dev`: from a saved file to a reconcile by the new code, and to an end that leaves nothing running.
+//! `flyball dev`: a saved file leads to a reconcile by the new code, and nothing runs after the end.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

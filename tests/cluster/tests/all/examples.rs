@@ -1,5 +1,5 @@
-//! The examples that are of use: all on one control plane, in one host, each with a service account that has the rights of the
-//! printed roles alone.
+//! The examples that are of use: all on one control plane, in one host, each with a service account that has the rights
+//! of the printed roles alone.
 
 use std::fmt::Debug;
 
@@ -436,7 +436,7 @@ async fn secrets_are_mirrored(space: Space) -> Result<()> {
     team.change::<Secret>(name, spoilt).await?;
     until_object::<Secret>(&team, name, "is corrected", has("R3LDvGV6aQ==")).await?;
 
-    // The namespace of this scenario does not allow it, until it does; and it has a Secret of that name.
+    // The namespace of this scenario does not allow the copy at first, and already has a Secret of that name.
     let own = json!({"metadata": {"name": name}, "data": {"mine": "eA=="}});
     space.create_object::<Secret>(own).await?;
     let to = |to: &str| json!({"metadata": {"annotations": {"secret-mirror.flyball.dev/to": to}}});

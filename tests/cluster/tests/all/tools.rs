@@ -108,7 +108,8 @@ async fn a_plugin_can_be_a_package_that_the_policy_names() -> Result<()> {
 
 /// The user that `flyball rbac --host` binds the roles to.
 const HOST_USER: &str = "system:serviceaccount:flyball-system:flyball";
-/// Rights that the host needs only when an event repeats, when an account is missing, or when the server can't stream lists.
+/// Rights that the host needs only when an event repeats, when an account is missing, or when the server can't stream
+/// lists.
 const SELDOM: [&str; 4] = [
     "create serviceaccounts",
     "list configmaps",

@@ -1,5 +1,5 @@
-//! The tutorials, word for word: from an empty folder to a plugin that runs, with all files that their pages show and all
-//! commands that they tell.
+//! The tutorials, word for word: from an empty folder to a plugin that runs, with all files that their pages show and
+//! all commands that they tell.
 
 use std::fs;
 use std::os::unix::fs::symlink;

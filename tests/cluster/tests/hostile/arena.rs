@@ -79,7 +79,7 @@ impl Class {
     }
 }
 
-/// Cases of guests whose faults reach no limit, though their classes are about limits.
+/// Cases that reach no limit, although their classes are about limits.
 const FAULTS: [&str; 7] = [
     "deep",
     "failing-route",
@@ -89,7 +89,7 @@ const FAULTS: [&str; 7] = [
     "quick-ticker",
     "unknown-queues",
 ];
-/// Words of which a message that names a limit has one.
+/// Words that show that a message names a limit.
 const LIMITS: [&str; 5] = [
     "limit",
     "more than",
@@ -108,9 +108,9 @@ pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
 const MEMORY: u64 = 768 << 20;
 /// How long the host may take to free the memory of an attack that has ended.
 const SETTLING: Duration = Duration::from_secs(45);
-/// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are stacks of
-/// instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever grown in it,
-/// and has no pages once the guest has ended. `MEMORY` bounds the pages.
+/// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are
+/// stacks of instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever
+/// grown in it, and has no pages once the guest has ended. `MEMORY` bounds the pages.
 const DATA: u64 = 2 << 30;
 
 /// The host under attack.
@@ -129,7 +129,7 @@ pub(crate) struct Arena {
     is_under_attack: bool,
 }
 
-/// A case that the host has answered as it must.
+/// A case that the host has handled correctly.
 pub(crate) struct Done {
     pub(crate) name: &'static str,
     pub(crate) class: Class,
@@ -207,7 +207,8 @@ impl Arena {
             names.iter().fold(text.to_owned(), replace)
         };
         if self.is_under_attack {
-            // Trouble that goes on is logged once: without a change in between, the same answer would not be seen again.
+            // A lasting problem is logged once. Without a change in between, the same message would not be logged
+            // again.
             let before = self.log()?.len();
             self.write_policy("")?;
             self.answers(case.name, before, "no policy grants it anything")

@@ -1,4 +1,4 @@
-//! Attacks by files, and by when things happen.
+//! Attacks by files, and by the timing of changes.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use kube::api::ListParams;
 
 use crate::arena::{Arena, Case, Class, faulty_as, names_limit, policy_of, space};
 
-/// A file that nobody has granted anything, and what the host must say about it.
+/// A file without any grant, and the expected message about it.
 const FILES: [(&str, Class, &str); 8] = [
     ("many-watches", Class::Memory, "more than 1048576"),
     ("few-watches", Class::Memory, "more than 20000 values"),
@@ -30,7 +30,7 @@ const FILES: [(&str, Class, &str); 8] = [
     ("spin", Class::Cpu, "did not describe itself"),
 ];
 
-/// Writes for as long as it is let.
+/// Writes until it is stopped.
 const WRITES: Case = Case {
     name: "writes-of-a-removed-file",
     class: Class::Lifecycle,
@@ -83,7 +83,7 @@ async fn files(arena: &mut Arena) -> Result<()> {
         let from = arena.log()?.len();
         arena.reset_peak()?;
         replace(&file, &faulty_as(mode)?)?;
-        // Once its name is known, it stands for the file.
+        // Once the plugin's name is known, messages use it instead of the file's.
         let about = match mode {
             "built-in" => "deployment-controller",
             _ => "ungranted.wasm",
@@ -238,7 +238,7 @@ async fn writes(arena: &Arena, case: &Case) -> Result<()> {
 
 /// Checks that no more objects are written.
 async fn stay_as_they_are(arena: &Arena) -> Result<()> {
-    // Five a second would be written: the second look is far enough from the first to see some.
+    // At five writes a second, some would be seen between the two checks.
     let before = written(arena).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let after = written(arena).await?;

@@ -1,6 +1,6 @@
-//! Attacks on a running host, as tables: a dropped-in plugin tries to get out of its grants and limits, beside a plugin that
-//! works and built-in controllers. Each case says what the host must answer. The plugin's account may do everything, so
-//! that only the host stands in its way.
+//! Attacks on a running host, as tables: a dropped-in plugin tries to get out of its grants and limits, beside a plugin
+//! that works and built-in controllers. Each case has the host's expected answer. The plugin's account may do
+//! everything, so that only the host can refuse a request.
 
 mod arena;
 mod descriptions;
@@ -78,7 +78,7 @@ async fn some(arena: &mut Arena) -> Result<()> {
     table::has(arena.done())
 }
 
-/// Tries all of the cases, so that one run shows every hole.
+/// Runs all of the cases even if some fail, so that one run shows every hole.
 async fn attack<'a>(arena: &mut Arena, cases: impl Iterator<Item = &'a Case>) -> Result<()> {
     let mut holes = Vec::new();
     for case in cases {

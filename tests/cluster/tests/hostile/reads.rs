@@ -1,5 +1,5 @@
-//! Attempts to read what the policy hides, and reads that would cost too much. The policy mostly shows the labels of Secrets
-//! alone, or nothing.
+//! Attempts to read what the policy hides, and reads that would cost too much. The policy mostly shows the labels of
+//! Secrets alone, or nothing.
 
 use crate::arena::{Case, Class};
 
@@ -30,7 +30,7 @@ const ESCALATION: Case = Case {
     ..Case::NONE
 };
 
-/// The plugin is not let run, because of a field that it would see.
+/// The host refuses to run the plugin, because of a field that it would see.
 const HIDDEN: &[&str] = &["watch v1/Secret"];
 
 pub(crate) const CASES: &[Case] = &[

@@ -222,7 +222,7 @@ impl Registry {
                 let (status, body) = respond(path);
                 let status = status.replace("{server}", &server);
                 let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
-                // A client that has had enough closes the connection.
+                // A client closes the connection once a response is too large.
                 let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
             }
         };

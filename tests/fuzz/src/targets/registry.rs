@@ -7,10 +7,10 @@
 //! header NAME VALUE                       of the last answer
 //! ```
 //!
-//! In texts and values, `{NAME}` is the digest of an earlier body, `{NAME.size}` its size, `{NAME.signature}` its signature
-//! by the key that the host trusts, and `{server}` the registry's address. Three properties hold of a package that is
-//! accepted: its manifest is the pinned one, its component is the manifest's one layer, and the trusted key has signed a
-//! document that names the manifest. Whatever comes, the pull ends, and its error names the package.
+//! In texts and values, `{NAME}` is the digest of an earlier body, `{NAME.size}` its size, `{NAME.signature}` its
+//! signature by the key that the host trusts, and `{server}` the registry's address. Three properties hold of a package
+//! that is accepted: its manifest is the pinned one, its component is the manifest's one layer, and the trusted key has
+//! signed a document that names the manifest. Whatever comes, the pull ends, and its error names the package.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Host calls that a test writes as JSON into the plugin's configuration, or as a key. Each call is an object with one field,
-//! the name of the call, and its arguments:
+//! Host calls that a test writes as JSON into the plugin's configuration, or as a key. Each call is an object with one
+//! field, the name of the call, and its arguments:
 //!
 //! ```json
 //! [{"get": ["v1/Secret", "demo", "token", ["data"]]}, {"write": {"verb": "delete", "kind": "v1/Pod", "name": "web"}}]
@@ -118,8 +118,8 @@ fn run_one(call: &Value) -> String {
     }
 }
 
-/// A template of a certificate: a common name `user`, organizations `groups`, whose attribute may be spelt by `attribute`, and
-/// `names`, each `times` times.
+/// A template of a certificate: a common name `user`, organizations `groups`, whose attribute may be spelt by
+/// `attribute`, and `names`, each `times` times.
 pub(crate) fn template(arguments: &Value) -> host::signer::CertificateTemplate {
     use host::signer::{Attribute, CertificateTemplate, KeyUsages, SubjectKey};
     let attribute = |oid: &str, value: String| Attribute {
@@ -233,7 +233,8 @@ fn live(arguments: &Value) -> String {
     })
 }
 
-/// Writes of one batch: `verb`, `kind`, `namespace`, `name`, `subresource`, `body`, `version`, `type`, `options`, `returns`.
+/// Writes of one batch: `verb`, `kind`, `namespace`, `name`, `subresource`, `body`, `version`, `type`, `options`,
+/// `returns`.
 fn write(arguments: &Value) -> String {
     let batch = host::writer::Batch::new();
     let (body, options) = (

@@ -1,7 +1,7 @@
 //! Writes the names of a Widget's parts into a ConfigMap of its name, again and again while the Widget has a size.
 //!
-//! The custom resource of the tests has no schema, so that a Widget may be malformed. A test runs the plugin under a second name
-//! by overwriting the name in the component.
+//! The custom resource of the tests has no schema, so that a Widget may be malformed. A test runs the plugin under a
+//! second name by overwriting the name in the component.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The memory of all controllers in an idle cluster, and of each of Flyball's built-in controllers: after a minute, when the caches
-//! are filled and what only the start needed is released. Flyball unloads what was not used for 15 s.
+//! The memory of all controllers in an idle cluster, and of each of Flyball's built-in controllers: after a minute,
+//! when the caches are filled and what only the start needed is released. Flyball unloads what was not used for 15 s.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The memory of hosts with many idle plugins of one language, and of an operator in Go that watches the same kinds. The plugins
-//! are the language's greeter under different names: distinct files, which the host compiles one by one.
+//! The memory of hosts with many idle plugins of one language, and of an operator in Go that watches the same kinds.
+//! The plugins are the language's greeter under different names: distinct files, which the host compiles one by one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ const OPERATOR: &str = "an operator in Go";
 /// The operator's log message once its caches are filled.
 const OPERATOR_WORKS: &str = "Starting workers";
 
-/// Starts a host with `count` plugins of each language, one without plugins, and the operator. Returns their memory after so
-/// long without work.
+/// Starts a host with `count` plugins of each language, one without plugins, and the operator. Returns their memory
+/// after so long without work.
 pub(super) async fn measure(count: usize, after: Duration) -> Result<Figures> {
     let operator = build_operator()?;
     let cluster = plane(Options {

@@ -1,5 +1,5 @@
-//! Single objects that are much larger than usual: a Job with many completions, a ReplicaSet with many pods, an owner with many
-//! dependents, and a Deployment with many old ReplicaSets.
+//! Single objects that are much larger than usual: a Job with many completions, a ReplicaSet with many pods, an owner
+//! with many dependents, and a Deployment with many old ReplicaSets.
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,7 @@ pub(super) const RING_ROUNDS: usize = 20;
 pub(super) enum Size {
     /// Small and once, to check that the workload works.
     Quick,
-    /// The size that docs/performance.md reports.
+    /// The size whose figures docs/performance.md shows.
     Whole,
 }
 

@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::*;
 
-/// A static pod: its folder in `deploy/`, where its credentials are mounted, and the file that kubelets get it in.
+/// A static pod: its folder in `deploy/`, the path at which its credentials are mounted, and the kubelet's file for it.
 struct StaticPod {
     folder: &'static str,
     credentials: &'static str,
