@@ -466,7 +466,7 @@ pub enum MetricType {
     Counter,
     /// A value that increases and decreases.
     Gauge,
-    /// A gauge that shows the sum of what each key has set last. In a reconcile, `set` replaces the part of its key in
+    /// A gauge that shows the sum of the last values of all keys. In a reconcile, `set` replaces the part of its key in
     /// the series; 0 removes the part.
     Sum,
     /// Counts of observations in buckets with these upper bounds.

@@ -34,8 +34,12 @@ fn the_docs_list_each_controller_with_the_number_of_its_scenarios() -> Result<()
             "the size and the memory of {controller} are missing"
         );
     }
-    for folder in std::fs::read_dir(flyball_differential::controllers())? {
-        let name = folder?.file_name();
+    for entry in std::fs::read_dir(flyball_differential::controllers())? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let name = entry.file_name();
         ensure!(
             rows.iter().any(|row| name.to_str() == Some(row[0])),
             "docs/controllers.md lacks {}",
