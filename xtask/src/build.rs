@@ -125,14 +125,16 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
 
 /// Builds the host and the guests that it embeds, and at the same time the control plane.
 pub fn all_and_control_plane(profile: Profile) -> Result<(Built, Assets)> {
-    let (assets, built) = side_by_side(Assets::find_or_build, || all(profile))?;
+    let (assets, built) = side_by_side(flyball_controlplane::find_or_build, || all(profile))?;
     Ok((built, assets))
 }
 
 /// Builds all that tests and benchmarks need in Rust and Go: the host, all guests, the control plane and
 /// kube-controller-manager.
 pub fn all_for_tests(profile: Profile) -> Result<(Built, Assets)> {
-    let (assets, built) = side_by_side(Assets::find_or_build_with_kcm, || all_guests_too(profile))?;
+    let (assets, built) = side_by_side(flyball_controlplane::find_or_build_with_kcm, || {
+        all_guests_too(profile)
+    })?;
     Ok((built, assets))
 }
 

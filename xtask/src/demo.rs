@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use flyball_controlplane::{ControlPlane, Options};
+use flyball_controlplane::Options;
 use k8s_openapi::jiff::Timestamp;
 use xtask::build;
 
@@ -58,7 +58,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     println!(
         "\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback."
     );
-    let plane = ControlPlane::start(Options::default()).await?;
+    let plane = flyball_controlplane::start(Options::default()).await?;
     println!("The API server serves at {}.", plane.url());
 
     let mut host = Host::start(

@@ -1,6 +1,6 @@
 // Dump writes kube-controller-manager's flags, controllers and feature gates to the files that Flyball's tables are
 // compared with. To update them to another release, copy this file into a folder with the go.mod and go.sum of
-// host/controlplane/go, changed to that release, and run
+// tests/controlplane/go, changed to that release, and run
 //
 //	go run -mod=mod dump.go PATH/host/flyball
 package main

@@ -79,7 +79,7 @@ impl Cluster {
 
     /// Starts a control plane without nodes.
     pub async fn without_nodes(options: Options) -> Result<Self> {
-        let plane = ControlPlane::start(options).await?;
+        let plane = flyball_controlplane::start(options).await?;
         Ok(Self {
             client: plane.admin_client()?,
             plane,

@@ -32,7 +32,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
-use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 use xtask::build::{self, Profile};
 use xtask::guests::projects;
@@ -295,7 +294,7 @@ fn compare(
         .enable_all()
         .worker_threads(1)
         .build()?;
-    let has_kcm = Assets::find_or_build()?.has_kcm();
+    let has_kcm = flyball_controlplane::find_or_build()?.has_kcm();
     if !has_kcm {
         println!(
             "Measured without a comparison: the binaries in use don't include kube-controller-manager."

@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn the_release_is_the_one_that_the_tests_compare_with() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../controlplane/go/go.mod");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/controlplane/go/go.mod"
+        );
         let text = std::fs::read_to_string(path).unwrap();
         assert!(
             text.contains(&format!("k8s.io/kubernetes {RELEASE}\n")),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
     Cluster, Example, Space, finish, guest, host, host_output, log_of, until,
 };
-use flyball_controlplane::{Assets, Process, skip};
+use flyball_controlplane::{Process, skip};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -222,7 +222,7 @@ fn processes_with(folder: &Path) -> Result<Vec<String>> {
 /// Writes the programs `etcd` and `kube-apiserver` into a folder.
 fn write_binaries(folder: &Path) -> Result<()> {
     std::fs::create_dir(folder)?;
-    let assets = Assets::find_or_build()?;
+    let assets = flyball_controlplane::find_or_build()?;
     for (name, command) in [
         ("etcd", assets.etcd()),
         ("kube-apiserver", assets.apiserver()),

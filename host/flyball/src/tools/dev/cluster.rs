@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flyball_controlplane::{Assets, ControlPlane, Options};
+use flyball_devcluster::{Assets, ControlPlane, Options};
 use kube::Client;
 
 use super::Arguments;
@@ -37,7 +37,7 @@ impl Cluster {
             scheduler: false,
             ..Options::default()
         };
-        let plane = ControlPlane::start_with(assets, options).await?;
+        let plane = ControlPlane::start(assets, options).await?;
         say(&format!(
             "a control plane runs, without controllers and nodes: export KUBECONFIG={}",
             plane.kubeconfig_path().display()

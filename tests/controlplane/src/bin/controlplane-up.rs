@@ -3,14 +3,14 @@
 
 use std::io::Write;
 
-use flyball_controlplane::{Assets, ControlPlane, Options};
+use flyball_controlplane::Options;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
-    let assets = tokio::task::spawn_blocking(Assets::find_or_build).await??;
-    let plane = ControlPlane::start(Options {
+    let assets = tokio::task::spawn_blocking(flyball_controlplane::find_or_build).await??;
+    let plane = flyball_controlplane::start(Options {
         scheduler: assets.has_scheduler(),
         ..Options::default()
     })

@@ -147,7 +147,7 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
             name.to_lowercase()
         ));
     }
-    bail!("the kind {kind} is unknown: add its path to host/controlplane/src/api.rs")
+    bail!("the kind {kind} is unknown: add its path to tests/controlplane/src/api.rs")
 }
 
 /// The plural of a kind, with which its path ends.

@@ -45,9 +45,10 @@ impl fmt::Debug for Snapshot {
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
-/// use flyball_controlplane::{ControlPlane, Options};
+/// use flyball_devcluster::{Assets, ControlPlane, Options};
 ///
-/// let plane = ControlPlane::start(Options { scheduler: false, ..Options::default() }).await?;
+/// let options = Options { scheduler: false, ..Options::default() };
+/// let plane = ControlPlane::start(Assets::installed(None)?, options).await?;
 /// let version = plane.admin_client()?.apiserver_version().await?;
 /// println!("{} serves {}", plane.url(), version.git_version);
 /// plane.shutdown().await
@@ -73,19 +74,11 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Starts the parts and waits until the API server is ready and has created its RBAC roles and
-    /// the default namespaces. The first call on a machine builds the binaries, which takes minutes:
-    /// see [`Assets::find_or_build`].
+    /// the default namespaces.
     ///
-    /// The error names the part that failed to become ready, and quotes the end of its log.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let assets = tokio::task::spawn_blocking(Assets::find_or_build)
-            .await
-            .context("can't find the binaries")??;
-        Self::start_with(assets, options).await
-    }
-
-    /// Like [`ControlPlane::start`], with these binaries.
-    pub async fn start_with(assets: Assets, options: Options) -> anyhow::Result<Self> {
+    /// # Errors
+    /// A part does not become ready. The error names the part, and quotes the end of its log.
+    pub async fn start(assets: Assets, options: Options) -> anyhow::Result<Self> {
         if options.scheduler {
             assets
                 .scheduler()

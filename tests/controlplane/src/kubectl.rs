@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::assets::GoBinary;
+use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "kubectl",

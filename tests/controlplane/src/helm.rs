@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::assets::GoBinary;
+use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "helm",

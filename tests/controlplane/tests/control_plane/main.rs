@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use flyball_controlplane::{Assets, ControlPlane, Options, process, skip};
+use flyball_controlplane::{ControlPlane, Options, process, skip};
 use http::HeaderValue;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -60,7 +60,7 @@ async fn two_control_planes_share_nothing() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scheduler_binds_a_pod_to_a_node() -> Result<()> {
-    if !tokio::task::spawn_blocking(Assets::find_or_build)
+    if !tokio::task::spawn_blocking(flyball_controlplane::find_or_build)
         .await??
         .has_scheduler()
     {
@@ -259,7 +259,7 @@ async fn the_error_for_a_part_that_fails_to_start_has_its_name_and_log() -> Resu
         apiserver_args: vec!["--no-such-flag".to_owned()],
         ..quiet()
     };
-    let Err(error) = ControlPlane::start(options).await else {
+    let Err(error) = flyball_controlplane::start(options).await else {
         bail!("the control plane started with a flag that doesn't exist")
     };
     let text = format!("{error:#}");
@@ -314,7 +314,7 @@ async fn no_part_outlives_a_killed_parent() -> Result<()> {
 /// Starts a control plane, and prints how long it took.
 async fn start(options: Options) -> Result<ControlPlane> {
     let begun = Instant::now();
-    let plane = ControlPlane::start(options).await?;
+    let plane = flyball_controlplane::start(options).await?;
     eprintln!(
         "{} was ready after {:.1} s",
         plane.url(),

@@ -1,11 +1,8 @@
-//! The binaries of a control plane: those in the folder `KUBEBUILDER_ASSETS`, or else binaries that
-//! are built from `go/` in this crate: one of etcd, kube-apiserver and kube-scheduler, and, where it is
-//! needed, one of kube-controller-manager.
+//! Binaries that are built from Go modules in this crate: one of etcd, kube-apiserver and kube-scheduler, and, where it is
+//! needed, one of kube-controller-manager; also the stock clients.
 //!
-//! The first build takes minutes. The binaries are kept in the workspace's target folder, with a digest
-//! of their sources.
+//! The first build takes minutes. The binaries are kept in the workspace's target folder, with a digest of their sources.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,56 +11,39 @@ use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
 use anyhow::{Context, bail, ensure};
+use flyball_devcluster::{Assets, process};
 use sha2::{Digest, Sha256};
 
-/// The variable that names a folder of binaries to use instead of building them, as in other test
-/// frameworks for Kubernetes.
-const FOLDER_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// The binary of each part.
-#[derive(Clone, Debug)]
-pub struct Assets {
-    etcd: Program,
-    apiserver: Program,
-    scheduler: Option<Program>,
-    kcm: Kcm,
-}
-
-/// kube-controller-manager.
-#[derive(Clone, Debug)]
-enum Kcm {
-    Missing,
-    Found(Program),
-    /// It is built when it is first started.
-    Buildable,
-}
-
-/// A binary, or one part of a binary with several parts.
-#[derive(Clone, Debug)]
-struct Program {
-    path: PathBuf,
-    part: Option<&'static str>,
-}
-
-impl Assets {
-    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set. Otherwise the
-    /// project's own binary, which is built if it is missing or its sources have changed. The build
-    /// needs Go and takes minutes. It prints its progress to standard error.
-    ///
-    /// This blocks: in async code, call it through `spawn_blocking`.
-    pub fn find_or_build() -> anyhow::Result<Self> {
-        match named_folder() {
-            Some(folder) => Self::in_folder(&folder, &env::var_os("PATH").unwrap_or_default())
-            .with_context(|| {
-                format!(
-                    "can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them"
-                )
-            }),
-            None => Ok(Self::in_one_binary(&CONTROL_PLANE.build()?)),
-        }
+/// Returns the binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set. Otherwise returns the project's own
+/// binary, which is built if it is missing or its sources have changed. The build needs Go, takes minutes and prints its
+/// progress to standard error.
+///
+/// This blocks: in async code, call it through `spawn_blocking`.
+///
+/// # Errors
+/// Fails if the named folder lacks etcd or kube-apiserver, or if the build fails.
+pub fn find_or_build() -> anyhow::Result<Assets> {
+    if let Some(assets) = Assets::named().context("unset the variable to build them")? {
+        return Ok(assets);
     }
+    Ok(Assets::in_one_binary(&CONTROL_PLANE.build()?, || {
+        KUBE_CONTROLLER_MANAGER.build()
+    }))
+}
+
+/// Like [`find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first started.
+///
+/// # Errors
+/// As [`find_or_build`].
+pub fn find_or_build_with_kcm() -> anyhow::Result<Assets> {
+    let assets = find_or_build()?;
+    if Assets::named()?.is_none() {
+        KUBE_CONTROLLER_MANAGER.build()?;
+    }
+<<<<<<< HEAD:host/controlplane/src/assets.rs
 
     /// Like [`Assets::find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first
     /// started.
@@ -194,6 +174,9 @@ fn missing(name: &str) -> String {
     format!(
         "can't start {name}: it is not in the folder that {FOLDER_VARIABLE} names; add it, or unset the variable to build it"
     )
+=======
+    Ok(assets)
+>>>>>>> 16d41314 (Control plane: what `flyball dev` needs is a crate of its own, and the rest stands under tests):tests/controlplane/src/go_binary.rs
 }
 
 /// A binary that is built from a Go module of this crate.
@@ -405,10 +388,10 @@ fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
         .stderr(Stdio::piped());
     eprintln!("controlplane: {doing}");
     let begun = Instant::now();
-    let child = match crate::process::spawn(command) {
+    let child = match process::spawn(command) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-            "can't run `go` for {doing}: it is not in PATH; install Go 1.26 or later. {FOLDER_VARIABLE} may name a folder with \
-             the binaries etcd and kube-apiserver instead of building these"
+            "can't run `go` for {doing}: it is not in PATH; install Go 1.26 or later. KUBEBUILDER_ASSETS may name a folder \
+             with the binaries etcd and kube-apiserver instead of building these"
         ),
         result => result.with_context(|| format!("can't run go for {doing}"))?,
     };
@@ -446,40 +429,6 @@ fn wait(child: std::process::Child, mut progress: impl FnMut()) -> io::Result<Ou
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_error_for_a_folder_without_etcd_names_etcd() {
-        let folder = tempfile::tempdir().unwrap();
-        File::create(folder.path().join("kube-apiserver")).unwrap();
-        let error = Assets::in_folder(folder.path(), OsStr::new("")).unwrap_err();
-        assert!(
-            error.to_string().starts_with("there is no etcd in "),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_folder_may_lack_the_controller_manager_and_take_the_scheduler_from_the_path() {
-        let (folder, path) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for file in [
-            folder.path().join("etcd"),
-            folder.path().join("kube-apiserver"),
-            path.path().join("kube-scheduler"),
-        ] {
-            File::create(file).unwrap();
-        }
-        let assets = Assets::in_folder(folder.path(), OsStr::new("")).unwrap();
-        assert!(!assets.has_scheduler() && !assets.has_kcm());
-        let assets = Assets::in_folder(folder.path(), path.path().as_os_str()).unwrap();
-        assert!(assets.has_scheduler() && !assets.has_kcm());
-        let error = assets.kcm().unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("can't start kube-controller-manager: it is not in the folder"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn the_digest_depends_on_each_source_and_the_version() {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::Process;
-use crate::assets::GoBinary;
+use crate::go_binary::GoBinary;
+use flyball_devcluster::Process;
 
 /// How long it may take until the registry listens, and how often to check it.
 const PATIENCE: Duration = Duration::from_secs(60);
