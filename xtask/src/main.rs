@@ -61,14 +61,12 @@ struct Passed {
     arguments: Vec<OsString>,
 }
 
-/// Builds the program that measures, and continues as it.
-fn measure(task: &str, passed: &Passed) -> Result<()> {
-    let mut build = command("cargo");
-    run(build.args(["build", "--workspace", "--bin", "xtask-measure"]))?;
-    let program = workspace().join("target/debug/xtask-measure");
-    let mut measure = command(&program);
-    let error = measure.arg(task).args(&passed.arguments).exec();
-    Err(anyhow!("can't run {}: {error}", program.display()))
+/// Builds a program that the other tasks need not wait for, and continues as it.
+fn continue_as(program: &str, passed: &Passed) -> Result<()> {
+    run(command("cargo").args(["build", "--workspace", "--bin", program]))?;
+    let path = workspace().join("target/debug").join(program);
+    let error = command(&path).args(&passed.arguments).exec();
+    Err(anyhow!("can't run {}: {error}", path.display()))
 }
 
 fn main() -> ExitCode {
@@ -86,8 +84,8 @@ fn main() -> ExitCode {
         Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Differential(arguments) => measure("differential", &arguments),
-        Command::Bench(arguments) => measure("bench", &arguments),
+        Command::Differential(arguments) => continue_as("differential", &arguments),
+        Command::Bench(arguments) => continue_as("flyball-bench", &arguments),
         Command::Fuzz(arguments) => fuzz::feed(&arguments),
         Command::Guests(arguments) => guests::build(&arguments.languages),
     })

@@ -3,13 +3,15 @@
 //! kube-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use clap::Parser;
 use flyball_differential::metrics::{self, Series};
 use flyball_differential::{Golden, Outcome, Scenario, Subject, compare_all, play_all};
 use tokio::runtime::Runtime;
 use xtask::build::{self, Profile};
-use xtask::run::say;
+use xtask::run::{exit_code, say};
 
 /// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`.
 /// The number of writes also depends on timing.
@@ -17,21 +19,30 @@ const RUNS: usize = 3;
 
 /// Play scenarios under Flyball, and compare the results with those of the stock
 /// kube-controller-manager
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
+#[derive(Parser)]
+#[command(
+    name = "differential",
+    bin_name = "cargo xtask differential",
+    max_term_width = 100
+)]
+struct Arguments {
     /// A scenario (`job/indexed`), or a controller for all of its scenarios (`job`)
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Play three times
     #[arg(long)]
     full: bool,
-    /// Play the scenarios under stock, and write the results to tests/differential/goldens
+    /// Play the scenarios under stock, and write the results to the goldens of their controllers
     #[arg(long, conflicts_with = "full")]
     bless: bool,
 }
 
+fn main() -> ExitCode {
+    exit_code(run(&Arguments::parse()))
+}
+
 /// Builds the host, which also runs the nodes under stock, and the control plane. Then compares, or writes the goldens.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+fn run(arguments: &Arguments) -> Result<()> {
     let scenarios = choose(arguments.only.as_deref())?;
     let (built, control_plane) = build::all_for_tests(Profile::Dev)?;
     flyball_cluster_tests::use_build(built.host, built.components);

@@ -28,14 +28,16 @@ mod sizes;
 mod standby;
 mod sync;
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use flyball_differential::Subject;
 use xtask::build::{self, Profile};
 use xtask::guests::projects;
-use xtask::run::{say, workspace};
+use xtask::run::{exit_code, say, workspace};
 
 use self::report::{Figures, Report, Rounds};
 use self::sizes::{RING_ROUNDS, SETS, Size, count, describe, shape, time};
@@ -162,8 +164,9 @@ const SAME_IF_QUICK: [&str; 2] = ["job-100000", "owner-200000"];
 ///
 /// Both are measured in turn on the same machine. The costs of guest calls, of plugins that
 /// misbehave and of idle plugins are also measured. tests/bench/README.md describes the workloads.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
+#[derive(Parser)]
+#[command(name = "bench", bin_name = "cargo xtask bench", max_term_width = 100)]
+struct Arguments {
     /// Run every workload once with a small size, to check that it works
     #[arg(long)]
     quick: bool,
@@ -191,8 +194,12 @@ fn of_languages(workload: &str) -> bool {
     [LANGUAGES, IDLE_PLUGINS].contains(&workload)
 }
 
+fn main() -> ExitCode {
+    exit_code(measure(&Arguments::parse()))
+}
+
 /// Measures all workloads, or the named ones.
-pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
+fn measure(arguments: &Arguments) -> Result<()> {
     let names = &arguments.workloads;
     let alone = arguments.alone;
     let size = if arguments.quick {
