@@ -1,5 +1,20 @@
 //! Subscriptions to a cache: each change as a delta, in order and without loss. They begin at
 //! `informer.rs` and end at the router, which maps deltas to keys.
+//!
+//! # Example
+//!
+//! A subscriber is busy while the pod `web-1` changes. Its pending delta grows with each change:
+//!
+//! | change | `old` | `between` | `new` |
+//! |---|---|---|---|
+//! | version 5 becomes 6 | 5 | | 6 |
+//! | version 6 becomes 7 | 5 | 6 | 7 |
+//! | deleted, with the final state 8 | 5 | 6, 7, 8 | |
+//! | created again, with another UID | another delta | | |
+//!
+//! The subscriber then takes one delta. Its mappings see all four versions, so that a ReplicaSet that owned
+//! the pod only in version 6 is enqueued, too. client-go's DeltaFIFO keeps a list of deltas for each object for the
+//! same reason; here a burst of changes becomes one delta.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -47,7 +47,7 @@ use self::sync::Full;
 const POLL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// How many times a workload is measured. Each figure is the median.
+/// The number of times that a workload is measured. Each figure is the median.
 const ROUNDS: usize = 3;
 
 /// A workload on a control plane.

@@ -7,7 +7,7 @@ use super::converge::Shape;
 
 /// The number of StatefulSets.
 pub(super) const SETS: usize = 50;
-/// How many times the value goes around the ring.
+/// The number of times that the value goes around the ring.
 pub(super) const RING_ROUNDS: usize = 20;
 
 /// How much is measured.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{host, until};
 
-/// Where the kubelet mounts the credentials of a pod's service account.
+/// The path at which the kubelet mounts the credentials of a pod's service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The folders of this machine that stand in for those of an image: the C library, and the authorities of registries.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/etc/ssl/certs"];

@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use xtask::build::{self, Profile};
 use xtask::run::{exit_code, say};
 
-/// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`.
-/// The number of writes also depends on timing.
+/// The number of times that the stock controllers play each scenario for a golden, and Flyball with `--full`. The
+/// number of writes also depends on timing.
 const RUNS: usize = 3;
 
 /// Play scenarios under Flyball, and compare the results with those of the stock

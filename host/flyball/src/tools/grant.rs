@@ -12,7 +12,7 @@ pub(super) fn policy(description: &Description) -> String {
     let granted = PluginPolicy::trusting(description);
     let mut plugin = Table::new();
     plugin.decor_mut().set_prefix(comment(&format!(
-        "What {} {} asks for. Delete what it must not do: such calls fail with `Denied`.\n\
+        "The grants that {} {} asks for. Delete those that it must not have: such calls fail with `Denied`.\n\
          `flyball rbac` prints the roles that its service account needs.\n",
         description.name,
         printable(&description.version)
