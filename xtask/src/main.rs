@@ -9,6 +9,7 @@ mod failures;
 mod fuzz;
 mod release;
 mod test;
+mod upstream;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -48,6 +49,7 @@ enum Command {
     Bench(Passed),
     Fuzz(fuzz::Arguments),
     Guests(guests::Arguments),
+    Upstream(upstream::Arguments),
 }
 
 /// Arguments for another program.
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => continue_as("flyball-bench", &arguments),
         Command::Fuzz(arguments) => fuzz::feed(&arguments),
         Command::Guests(arguments) => guests::build(&arguments.languages),
+        Command::Upstream(arguments) => upstream::run(&arguments),
     })
 }
 
