@@ -1,4 +1,6 @@
 //! JSON Web Signatures (RFC 7515) without their content, by HMAC with SHA-256.
+//!
+//! Upstream: staging/src/k8s.io/cluster-bootstrap/token/jws/jws.go: ComputeDetachedSignature, stripContent.
 
 use flyball_sdk::base64::encode_url;
 use flyball_sdk::prelude::*;

@@ -2,6 +2,9 @@
 //!
 //! A node that joins the cluster reads the ConfigMap before it trusts the API server. It checks the signature that was
 //! made with its own token.
+//!
+//! Upstream: pkg/controller/bootstrap/bootstrapsigner.go: DefaultSignerOptions, NewSigner, signConfigMap,
+//! updateConfigMap, getTokens.
 
 pub mod jws;
 pub mod token;

@@ -1,4 +1,7 @@
 //! The tokens that sign.
+//!
+//! Upstream: pkg/controller/bootstrap/util.go: validateSecretForSigning.
+//! Upstream: staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go: ParseName.
 
 use flyball_bootstrap_tokens::{Expiry, bytes, expiry};
 use flyball_sdk::prelude::*;

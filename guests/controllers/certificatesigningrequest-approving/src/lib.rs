@@ -4,6 +4,11 @@
 //! `selfnodeclient` or `nodeclient` of CertificateSigningRequests. The controller creates a SubjectAccessReview to find out.
 //! Nodes that join a cluster share the user of a bootstrap token, so a permission is reused for [`REUSE`]. The API server
 //! itself learns of changed roles by a watch, so a permission that is withdrawn never ends at once.
+//!
+//! Upstream: pkg/controller/certificates/approver/sarapprove.go: NewCSRApprovingController, handle, authorize,
+//! appendApprovalCondition.
+//! Upstream: pkg/controller/certificates/certificate_controller.go: NewCertificateController, syncFunc.
+//! Upstream: pkg/apis/certificates/v1/helpers.go: ParseCSR.
 
 pub mod recognize;
 pub mod views;

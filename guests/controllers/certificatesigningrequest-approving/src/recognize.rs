@@ -1,4 +1,7 @@
 //! Recognizes the requests of kubelets for client certificates.
+//!
+//! Upstream: pkg/controller/certificates/approver/sarapprove.go: recognizers, isNodeClientCert, isSelfNodeClientCert.
+//! Upstream: pkg/apis/certificates/helpers.go: IsKubeletClientCSR, ValidateKubeletClientCSR.
 
 use std::collections::BTreeSet;
 

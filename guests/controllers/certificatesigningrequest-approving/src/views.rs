@@ -1,4 +1,6 @@
 //! The view of a CertificateSigningRequest.
+//!
+//! Upstream: pkg/controller/certificates/certificate_controller_utils.go: GetCertApprovalCondition.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,8 @@
 //! Decides which requests are deleted.
+//!
+//! Upstream: pkg/controller/certificates/cleaner/cleaner.go: isIssuedExpired, isPendingPastDeadline,
+//! isDeniedPastDeadline, isFailedPastDeadline, isIssuedPastDeadline, isApprovedUnissuedPastDeadline, isOlderThan,
+//! isIssued, isExpired.
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
 //! certificatesigningrequest-cleaner-controller: deletes CertificateSigningRequests that nobody needs any more.
 //!
 //! Once an hour [`Cleaner`] checks all requests. [`age::reason`] decides which are deleted.
+//!
+//! Upstream: pkg/controller/certificates/cleaner/cleaner.go: Run, handle.
 
 pub mod age;
 

@@ -6,6 +6,11 @@
 //!
 //! `flyball-pkcs10` reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how long a
 //! certificate is valid.
+//!
+//! Upstream: pkg/controller/certificates/signer/signer.go: NewCSRSigningController, handle, sign.
+//! Upstream: pkg/controller/certificates/certificate_controller_utils.go: IsCertificateRequestApproved,
+//! HasTrueCondition.
+//! Upstream: pkg/controller/certificates/certificate_controller.go: NewCertificateController, syncFunc.
 
 pub mod signers;
 pub mod usages;

@@ -1,4 +1,8 @@
 //! The signers, and what each of them requires of a request.
+//!
+//! Upstream: pkg/controller/certificates/signer/signer.go: getCSRVerificationFuncForSignerName, isKubeletServing,
+//! isKubeletClient, isKubeAPIServerClient, isLegacyUnknown, validAPIServerClientUsages.
+//! Upstream: pkg/apis/certificates/helpers.go: ValidateKubeletServingCSR, ValidateKubeletClientCSR.
 
 use std::collections::BTreeSet;
 

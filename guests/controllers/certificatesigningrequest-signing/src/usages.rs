@@ -1,4 +1,6 @@
 //! The usages of the API, as X.509 names them.
+//!
+//! Upstream: pkg/controller/certificates/authority/policies.go: keyUsagesFromStrings.
 
 use flyball_sdk::certificate::KeyUsages;
 

@@ -1,4 +1,7 @@
-//! How long a certificate is valid.
+//! The validity of a certificate.
+//!
+//! Upstream: pkg/controller/certificates/signer/signer.go: duration.
+//! Upstream: pkg/controller/certificates/authority/policies.go: apply.
 
 use std::time::Duration;
 

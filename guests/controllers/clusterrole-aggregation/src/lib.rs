@@ -2,6 +2,9 @@
 //!
 //! A ClusterRole with an `aggregationRule` has the rules of the roles that its selectors match, in the order of the
 //! selectors and of the roles' names, each rule once. Any change of any role may change that.
+//!
+//! Upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go: NewClusterRoleAggregation,
+//! syncClusterRole, applyClusterRoles, toApplyPolicyRules, ruleExists, enqueue.
 
 use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::meta::null_is_default;

@@ -1,4 +1,7 @@
 //! Creates and deletes Jobs, and records that in the status.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: syncCronJob, deleteJob.
+//! Upstream: pkg/controller/cronjob/injection.go: CreateJob, DeleteJob.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::meta::CoreObjectReference;

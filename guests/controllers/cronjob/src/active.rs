@@ -1,4 +1,7 @@
 //! The active Jobs and the last success in the status, compared with the Jobs that exist.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: syncCronJob.
+//! Upstream: pkg/controller/cronjob/utils.go: inActiveList, deleteFromActiveList.
 
 use flyball_sdk::meta::CoreObjectReference;
 

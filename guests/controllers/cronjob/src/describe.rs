@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queue, permissions, settings and metric.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: NewControllerV2, addJob, updateJob, deleteJob.
+//! Upstream: pkg/controller/cronjob/metrics/metrics.go.
 
 use flyball_sdk::describe::{self, MetricType};
 use flyball_sdk::prelude::*;

@@ -1,4 +1,7 @@
-//! When a CronJob is due: the latest time that has passed, how many were missed, and when to look again.
+//! The scheduled times of a CronJob: the latest one that has passed, the number of missed ones, and the time until the
+//! next.
+//!
+//! Upstream: pkg/controller/cronjob/utils.go: mostRecentScheduleTime, nextScheduleTimeDuration, nextScheduleTime.
 
 use std::time::Duration;
 

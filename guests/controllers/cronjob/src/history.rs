@@ -1,4 +1,6 @@
 //! The limits on finished Jobs.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: cleanupFinishedJobs, getFinishedStatus, removeOldestJobs.
 
 use crate::views::{CronJob, Job};
 

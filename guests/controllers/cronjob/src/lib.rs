@@ -8,6 +8,8 @@
 //! 4. [`act`] writes: it deletes Jobs, and creates the one that is due, with [`template`].
 //!
 //! [`route`] delays the reconcile of a CronJob whose schedule has changed.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: sync, getJobsToBeReconciled, syncCronJob.
 
 pub mod act;
 pub mod active;

@@ -1,4 +1,7 @@
 //! Decides whether a Job is due.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: syncCronJob, formatSchedule.
+//! Upstream: pkg/controller/cronjob/utils.go: mostRecentScheduleTime, nextScheduleTime.
 
 use std::time::Duration;
 

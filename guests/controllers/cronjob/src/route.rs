@@ -1,4 +1,6 @@
-//! When a changed CronJob is reconciled.
+//! The delay before a changed CronJob is reconciled.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: updateCronJob.
 
 use std::time::Duration;
 

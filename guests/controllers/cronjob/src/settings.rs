@@ -1,4 +1,6 @@
 //! The operator's settings.
+//!
+//! Upstream: pkg/controller/cronjob/config/types.go.
 
 use std::time::Duration;
 

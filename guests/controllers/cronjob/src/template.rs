@@ -1,4 +1,7 @@
 //! The Job of a scheduled time.
+//!
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: getJobName.
+//! Upstream: pkg/controller/cronjob/utils.go: getJobFromTemplate2, getTimeHashInMinutes, copyLabels, copyAnnotations.
 
 use flyball_sdk::prelude::*;
 use serde::Serialize;

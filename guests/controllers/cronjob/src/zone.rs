@@ -1,7 +1,7 @@
 //! Time zones, with the semantics of Go's `time` package, which schedules depend on: which names it
 //! knows, and which point in time it chooses where clocks are set forward or back.
 //!
-//! The time zone database is part of the guest.
+//! The time zone database is part of the guest. `spec.timeZone` (KEP-3140) accepts its names.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Creates and deletes pods, and emits the events about it.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: syncNodes.
+//! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::pod::created_name;

@@ -1,4 +1,8 @@
 //! The required node affinity of a pod, as the scheduler reads it.
+//!
+//! Upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go:
+//! GetRequiredNodeAffinity, newNodeSelectorTerm, nodeSelectorRequirementsAsSelector,
+//! nodeSelectorRequirementsAsFieldSelector, NewLazyErrorNodeSelector.
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;

@@ -1,5 +1,7 @@
 //! The backoff before failed pods of a node are deleted. It keeps the controller from fighting a
 //! kubelet that rejects the pods.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: podsShouldBeOnNode, failedPodsBackoffKey.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,10 @@
 //! Claims a DaemonSet's pods and revisions. Orphans that match its selector are adopted; objects that
 //! it controls and that no longer match are released.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: getDaemonPods.
+//! Upstream: pkg/controller/daemon/update.go: controlledHistories.
+//! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimControllerRevisions, ClaimObject,
+//! RecheckDeletionTimestamp.
 
 use flyball_revisions::ControllerRevision;
 use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
@@ -73,7 +78,8 @@ fn claim<T: View + Claimed>(
             .labels(selector)
             .all()?
     };
-    // The cache may not show yet that the DaemonSet is being deleted.
+    // The cache may not show yet that the DaemonSet is being deleted, or that another one has its name: only a live
+    // read after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
         let live = host.reader().get::<Presence>(namespace, &set.meta.name)?;
         may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))

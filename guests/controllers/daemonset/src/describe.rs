@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queues, permissions and settings.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: NewDaemonSetsController, updateDaemonset, addHistory,
+//! updateHistory, deleteHistory, addPod, updatePod, deletePod, updateNode, shouldIgnoreNodeUpdate.
 
 use flyball_revisions::ControllerRevision;
 use flyball_sdk::describe;

@@ -1,5 +1,8 @@
 //! The revisions of a DaemonSet: finds or creates the one of the current template, and deletes old
 //! ones.
+//!
+//! Upstream: pkg/controller/daemon/update.go: constructHistory, cleanupHistory, maxRevision, dedupCurHistories,
+//! snapshot, Match, getPatch.
 
 use std::collections::HashSet;
 

@@ -16,6 +16,9 @@
 //!
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
 //! server acknowledged. The only state between two calls is the memo's backoff of failed pods.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: syncDaemonSet, updateDaemonSet, manage.
+//! Upstream: pkg/controller/daemon/update.go: rollingUpdate.
 
 pub mod act;
 pub mod affinity;

@@ -1,4 +1,6 @@
 //! Decides for each node which pods it needs and which it has too many of.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: podsShouldBeOnNode, getUnscheduledPodsWithoutNode.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The queue of changed nodes: finds the DaemonSets that have to create or delete a pod on a node.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: syncNodeUpdate.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,7 @@
-//! What the decisions of a reconcile depend on.
+//! The inputs of the decisions of a reconcile.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: getNodesToDaemonPods.
+//! Upstream: pkg/controller/daemon/util/daemonset_util.go: IsPodUpdated, GetTargetNodeName.
 
 use std::collections::BTreeMap;
 

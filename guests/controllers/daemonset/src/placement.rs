@@ -1,5 +1,7 @@
-//! Which nodes should run a daemon pod: the predicates of the scheduler that do not depend on other
-//! pods.
+//! Selects the nodes that should run a daemon pod, by the predicates of the scheduler that do not
+//! depend on other pods.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: NodeShouldRunDaemonPod, predicates, NewPod.
 
 use std::collections::BTreeMap;
 

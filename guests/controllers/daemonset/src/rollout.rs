@@ -1,4 +1,7 @@
-//! Replaces pods of old revisions during a rolling update, within the limits of the strategy.
+//! Replaces pods of old revisions during a rolling update, within the limits of the strategy. With a surge (KEP-1591),
+//! the new pod of a node starts beside the old one.
+//!
+//! Upstream: pkg/controller/daemon/update.go: rollingUpdate, findUpdatedPodsOnNode, updatedDesiredNodeCounts.
 
 use flyball_sdk::prelude::*;
 

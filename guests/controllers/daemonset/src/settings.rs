@@ -1,4 +1,6 @@
 //! The operator's settings.
+//!
+//! Upstream: pkg/controller/daemon/config/types.go.
 
 use std::time::Duration;
 

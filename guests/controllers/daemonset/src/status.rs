@@ -1,4 +1,8 @@
 //! The status: its counters, its writes, and the time of the next recount.
+//!
+//! Upstream: pkg/controller/daemon/daemon_controller.go: updateDaemonSetStatus, storeDaemonSetStatus.
+//! Upstream: pkg/controller/controller_utils.go: FindMinNextPodAvailabilityCheck,
+//! findMinNextPodAvailabilitySimpleCheck, nextPodAvailabilityCheck.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The tolerations of daemon pods.
+//!
+//! Upstream: pkg/controller/daemon/util/daemonset_util.go: AddOrUpdateDaemonPodTolerations.
+//! Upstream: pkg/apis/core/v1/helper/helpers.go: AddOrUpdateTolerationInPodSpec.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::{EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration};

@@ -1,4 +1,7 @@
 //! The pods that a DaemonSet creates.
+//!
+//! Upstream: pkg/controller/daemon/util/daemonset_util.go: CreatePodTemplate, ReplaceDaemonSetPodNodeNameNodeAffinity.
+//! Upstream: pkg/controller/controller_utils.go: GetPodFromTemplate, getPodsPrefix.
 
 use flyball_sdk::pod::PodTemplate;
 use flyball_sdk::prelude::*;

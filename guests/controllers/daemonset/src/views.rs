@@ -1,5 +1,8 @@
 //! The fields that the controller reads of DaemonSets, nodes and pods, and the status that it
 //! writes.
+//!
+//! Upstream: pkg/controller/daemon/util/daemonset_util.go: GetTemplateGeneration, AllowsSurge, SurgeCount,
+//! UnavailableCount, GetTargetNodeName.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::condition::Condition;

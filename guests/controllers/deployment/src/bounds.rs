@@ -1,5 +1,8 @@
 //! The limits of a rolling update: how many pods may exist beyond the desired number, and how many
 //! may be unavailable.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: MaxUnavailable, MinAvailable, MaxSurge,
+//! ResolveFenceposts.
 
 use crate::views::Deployment;
 

@@ -1,5 +1,8 @@
 //! Claims a Deployment's ReplicaSets. Orphans that match its selector are adopted; ReplicaSets that
 //! it controls and that no longer match are released.
+//!
+//! Upstream: pkg/controller/deployment/deployment_controller.go: getReplicaSetsForDeployment.
+//! Upstream: pkg/controller/controller_ref_manager.go: ClaimReplicaSets, ClaimObject, RecheckDeletionTimestamp.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
@@ -37,7 +40,8 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
         own().orphans().labels(&selector).all()?
     };
 
-    // The cache may not show yet that the Deployment is being deleted.
+    // The cache may not show yet that the Deployment is being deleted, or that another one has its name: only a live
+    // read after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
         let live = host.reader().get::<Identity>(&key.namespace, &key.name)?;
         may_adopt(&deployment.meta, live.as_ref().map(|live| &live.meta))

@@ -1,5 +1,8 @@
 //! Conditions of a Deployment's status. They have a `lastUpdateTime`, which other workloads'
 //! conditions lack.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: NewDeploymentCondition, GetDeploymentCondition,
+//! SetDeploymentCondition, RemoveDeploymentCondition.
 
 use flyball_sdk::Time;
 use flyball_sdk::condition::{self, Condition};

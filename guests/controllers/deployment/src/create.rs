@@ -1,4 +1,7 @@
 //! The ReplicaSet that a Deployment creates for a new template.
+//!
+//! Upstream: pkg/controller/deployment/sync.go: getNewReplicaSet, generateReplicaSetName.
+//! Upstream: pkg/util/labels/labels.go: CloneAndAddLabel, CloneSelectorAndAddLabel.
 
 use flyball_sdk::prelude::*;
 use serde_json::Map;

@@ -1,4 +1,6 @@
 //! Finds out from their text that two JSON values differ in a string, without parsing either.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: EqualIgnoreHash.
 
 /// Whether two JSON texts differ first in a string that both have at the same place, and that is
 /// compared as it is. False if that is not certain: the values may then be equal, because they are

@@ -1,4 +1,6 @@
 //! Old ReplicaSets beyond the revision history limit, which are deleted once they are empty.
+//!
+//! Upstream: pkg/controller/deployment/sync.go: cleanupDeployment.
 
 use crate::revision::revision;
 use crate::sets::by_age;

@@ -7,6 +7,11 @@
 //!
 //! A rollout has no state besides the cluster's: every reconcile determines the phase again, takes
 //! the steps that are possible now and ends. A change of a ReplicaSet triggers the next one.
+//!
+//! Upstream: pkg/controller/deployment/deployment_controller.go: NewDeploymentController, syncDeployment, deletePod.
+//! Upstream: pkg/controller/deployment/sync.go: sync, syncStatusOnly.
+//! Upstream: pkg/controller/deployment/rolling.go: rolloutRolling.
+//! Upstream: pkg/controller/deployment/recreate.go: rolloutRecreate.
 
 pub mod bounds;
 pub mod claim;
@@ -37,7 +42,7 @@ use rollout::Rollout;
 use sets::Sets;
 use views::{Deployment, Pod, ReplicaSet, Status};
 
-/// The feature gate of `terminatingReplicas`.
+/// The feature gate of `terminatingReplicas` (KEP-3973).
 const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
 
 pub struct DeploymentController;

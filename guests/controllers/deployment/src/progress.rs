@@ -1,5 +1,10 @@
 //! The Deployment's status: the counters, whether enough pods are available, and whether the
 //! rollout makes progress.
+//!
+//! Upstream: pkg/controller/deployment/progress.go: syncRolloutStatus, getReplicaFailures, requeueStuckDeployment.
+//! Upstream: pkg/controller/deployment/sync.go: checkPausedConditions, calculateStatus.
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: DeploymentComplete, DeploymentProgressing,
+//! DeploymentTimedOut, ReplicaSetToDeploymentCondition.
 
 use std::time::Duration;
 
@@ -166,8 +171,12 @@ fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
     })
 }
 
-/// Returns when to check the deadline again: one second after it, because the clock that wrote the
-/// condition and the clock that reads it may differ.
+/// Returns when to check the deadline again: a rollout that is stuck causes no delta that would wake the Deployment
+/// (kubernetes/kubernetes#34458). It is one second after the deadline, because the time of the condition has whole
+/// seconds, and because the clock that wrote it and the clock that reads it may differ (kubernetes/kubernetes#39785).
+///
+/// With a deadline of 10 minutes, and a condition that was last updated 3 minutes ago, it returns 7 minutes and 1
+/// second.
 pub fn requeue_after(deployment: &Deployment, now: Time) -> Option<Duration> {
     let deadline = deployment.progress_deadline()?;
     if deployment.is_complete(&deployment.status) {

@@ -1,4 +1,7 @@
 //! The strategy Recreate: creates no new pod before the last old one is deleted.
+//!
+//! Upstream: pkg/controller/deployment/recreate.go: scaleDownOldReplicaSetsForRecreate, oldPodsRunning,
+//! scaleUpNewReplicaSetForRecreate.
 
 use flyball_sdk::pod::has_ended;
 

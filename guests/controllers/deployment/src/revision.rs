@@ -1,5 +1,10 @@
 //! The annotations of a Deployment and its ReplicaSets: revisions, their history and the sizes used
 //! for proportional scaling.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: MaxRevision, LastRevision, Revision,
+//! SetNewReplicaSetAnnotations, skipCopyAnnotation, copyDeploymentAnnotationsToReplicaSet,
+//! GetDesiredReplicasAnnotation, getMaxReplicasAnnotation, getNonNegativeInt32FromAnnotation, SetReplicasAnnotations,
+//! ReplicasAnnotationsNeedUpdate.
 
 use flyball_sdk::StringMap;
 
@@ -26,7 +31,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Maximum length of a history, in bytes.
 const HISTORY_LIMIT: usize = 2000;
 
-/// Whether an annotation is not copied between a Deployment and its ReplicaSets.
+/// Whether an annotation is not copied between a Deployment and its ReplicaSets (kubernetes/kubernetes#20035).
 pub fn is_own(annotation: &str) -> bool {
     [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO].contains(&annotation)
 }

@@ -1,5 +1,9 @@
 //! Rolls back to an older revision on request of the annotation
 //! `deprecated.deployment.rollback.to`, which replaces a field that earlier API versions had.
+//!
+//! Upstream: pkg/controller/deployment/rollback.go: rollback, rollbackToTemplate, getRollbackTo, setRollbackTo.
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: SetFromReplicaSetTemplate, SetDeploymentAnnotationsTo,
+//! getSkippedAnnotations.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;

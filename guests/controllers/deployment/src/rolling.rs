@@ -1,5 +1,9 @@
 //! The strategy RollingUpdate: the new ReplicaSet is scaled up as far as the surge allows, the old
 //! ones are scaled down as far as enough pods stay available.
+//!
+//! Upstream: pkg/controller/deployment/rolling.go: reconcileNewReplicaSet, reconcileOldReplicaSets,
+//! cleanupUnhealthyReplicas, scaleDownOldReplicaSetsForRollingUpdate.
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: NewRSNewReplicas.
 
 use crate::bounds::{max_surge, min_available};
 use crate::sets::{Resize, Sets};
@@ -40,14 +44,23 @@ pub fn resize_new(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
 
 /// Number of pods that the old ReplicaSets may lose. Unavailable pods of the new ReplicaSet count
 /// as missing, so the old ones are kept until these are available.
+///
+/// An example, from the comments of `reconcileOldReplicaSets`: a Deployment of 10 pods has a surge of 3, and 2 may be
+/// unavailable. A rollout has scaled its old ReplicaSet down to 8, and the new one up to 5, whose pods crash.
+///
+/// - A node fails, and with it a pod of the old ReplicaSet. 13 - 8 - 5 = 0, so the old ReplicaSet keeps its pods.
+/// - The user rolls back. The old ReplicaSet is the new one now, and lacks one pod: 13 - 8 - 1 = 4 of the crashing pods
+///   are deleted. The sum is 9 then, so that the new ReplicaSet may be scaled up to 10.
+/// - The user rolls on to a third template instead. Its ReplicaSet starts with 0 pods, as there are 13 already, and
+///   none of them is missing: the old ones may lose 13 - 8 - 0 = 5.
 pub fn max_scaled_down(deployment: &Deployment, sets: &Sets) -> i64 {
     let missing = sets.new.as_ref().map_or(0, |new| new.unavailable().max(0));
     sets.desired() - min_available(deployment) - missing
 }
 
 /// Scales down old ReplicaSets by their unavailable pods, which can't reduce availability;
-/// otherwise broken pods would block the rollout. A ReplicaSet deletes pods that are not ready
-/// first.
+/// otherwise broken pods would block the rollout until its deadline (kubernetes/kubernetes#16737). A ReplicaSet deletes
+/// pods that are not ready first.
 pub fn scale_down_unavailable(sets: &Sets, at_most: i64) -> Vec<Resize> {
     shrink(sets, at_most, |set| set.unavailable().max(0))
 }

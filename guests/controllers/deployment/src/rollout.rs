@@ -3,6 +3,10 @@
 //! Changes to the Deployment (conditions, collision count, revision) are collected and written
 //! once, by [`Rollout::save`]. ReplicaSets are written at once, and the next step sees the server's
 //! response.
+//!
+//! Upstream: pkg/controller/deployment/sync.go: getAllReplicaSetsAndSyncRevision, getNewReplicaSet, scaleReplicaSet,
+//! cleanupDeployment, syncDeploymentStatus.
+//! Upstream: pkg/controller/deployment/rollback.go: rollbackToTemplate, updateDeploymentAndClearRollbackTo.
 
 use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;

@@ -1,5 +1,9 @@
 //! Proportional scaling: when a Deployment is resized, every ReplicaSet gets its share, so that a
 //! rollout in progress is neither sped up nor slowed down.
+//!
+//! Upstream: pkg/controller/deployment/sync.go: scale, isScalingEvent.
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: FindActiveOrLatest, GetReplicaSetProportion,
+//! getReplicaSetFraction, IsSaturated.
 
 use std::cmp::Reverse;
 

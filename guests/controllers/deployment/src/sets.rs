@@ -1,4 +1,9 @@
 //! The ReplicaSets of a Deployment: the new one, and the old ones in order of age.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: FindNewReplicaSet, FindOldReplicaSets,
+//! GetReplicaCountForReplicaSets, GetActualReplicaCountForReplicaSets, GetReadyReplicaCountForReplicaSets,
+//! GetAvailableReplicaCountForReplicaSets, GetTerminatingReplicaCountForReplicaSets.
+//! Upstream: pkg/controller/controller_utils.go: FilterActiveReplicaSets.
 
 use std::cmp::Ordering;
 
@@ -34,8 +39,8 @@ impl Resize {
 }
 
 impl Sets {
-    /// Finds the new ReplicaSet. If several have the Deployment's template, it is the oldest, so
-    /// that the choice is stable.
+    /// Finds the new ReplicaSet. If several have the Deployment's template, as may happen after an upgrade of the
+    /// cluster, it is the oldest, so that the choice is stable (kubernetes/kubernetes#40415).
     pub fn split(template: &Template, mut owned: Vec<ReplicaSet>) -> Self {
         owned.sort_by(by_age);
         let new = owned

@@ -3,6 +3,9 @@
 //! A Deployment finds its ReplicaSet by the template, never by the hash. So ReplicaSets that
 //! another controller named are found as well, and the hash only has to be the same for equal
 //! templates.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: EqualIgnoreHash.
+//! Upstream: pkg/controller/controller_utils.go: ComputeHash.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -1,5 +1,8 @@
 //! The fields that the controller reads of Deployments, ReplicaSets and pods, and the status that
 //! it writes.
+//!
+//! Upstream: pkg/controller/deployment/util/deployment_util.go: IsRollingUpdate, HasProgressDeadline,
+//! HasRevisionHistoryLimit, DeploymentComplete.
 
 use flyball_sdk::IntOrPercent;
 use flyball_sdk::condition::Condition;

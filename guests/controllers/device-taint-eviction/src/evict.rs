@@ -1,4 +1,7 @@
 //! Evicts one pod, and remembers for how long that is pending.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: maybeDeletePod, addConditionAndDeletePod,
+//! evictPod, cancelEvict, handlePod, emitPodDeletionEvent, emitCancelPodDeletionEvent.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! device-taint-eviction-controller: deletes pods that don't tolerate the `NoExecute` taints of their devices.
 //!
-//! Devices have taints in ResourceSlices and by DeviceTaintRules. A pod uses the devices that are allocated for its
-//! ResourceClaims. As the times of taints are in the API, when a pod is evicted is computed anew each time.
+//! Devices have taints in ResourceSlices and by DeviceTaintRules (KEP-5055). A pod uses the devices that are allocated
+//! for its ResourceClaims. As the times of taints are in the API, when a pod is evicted is computed anew each time.
 //!
 //! `reconcile` has four kinds of keys, by queue:
 //!
@@ -11,6 +11,9 @@
 //! - evicted pods, which [`count`] counts for the conditions.
 //!
 //! A pod without claims enqueues nothing.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: New, Run, handleWork, handleClaimChange,
+//! handlePodChange, handleSliceChange, handleRuleChange.
 
 pub mod count;
 pub mod evict;

@@ -1,4 +1,7 @@
-//! Which pods use which claims, and when they are evicted.
+//! The claims that a pod uses, and the time of its eviction.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: usesDevice, handlePods, podEvictionTime.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: IsReservedForPod.
 
 use flyball_device_claims::{Name, PodConsumer, name};
 use flyball_sdk::prelude::*;

@@ -1,4 +1,7 @@
 //! The condition of a DeviceTaintRule: how many pods it evicts, or would evict.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: handleRuleChange, maybeUpdateRuleStatus,
+//! countPendingPods, countTaintedDevices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

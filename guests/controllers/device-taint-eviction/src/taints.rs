@@ -1,4 +1,8 @@
-//! When the taints of its devices evict the pods of a claim: pure functions of what was read.
+//! Computes when the taints of a claim's devices evict its pods: pure functions of the objects that were read.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: claimEvictionTime, allEvictingDeviceTaints,
+//! getDevice, getTaintedDevices.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/devicetoleration.go: ToleratesTaint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The fields that the controller reads.
+//!
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: ruleMatchesDevice.
 
 use flyball_device_claims::{ClaimRef, Consumer, Recorded};
 use flyball_sdk::prelude::*;

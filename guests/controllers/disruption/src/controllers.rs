@@ -1,4 +1,7 @@
 //! The controllers of pods and their replicas. Percentages and `maxUnavailable` refer to the sum of the replicas.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: finders, getPodReplicaSet, getPodStatefulSet, getPodDeployment,
+//! getPodReplicationController, getExpectedScale, verifyGroupKind.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queues, permissions and settings.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: NewDisruptionControllerInternal, addDB, updateDB, removeDB,
+//! addPod, updatePod, deletePod.
 
 use flyball_sdk::describe;
 use flyball_sdk::prelude::*;

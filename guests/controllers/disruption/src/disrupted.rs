@@ -1,5 +1,7 @@
 //! Pods whose eviction the API server has allowed. They count as unhealthy until they are being deleted, or until the
 //! deletion is overdue, in which case it will not happen.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: countHealthyPods, buildDisruptedPodMap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

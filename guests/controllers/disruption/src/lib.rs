@@ -10,6 +10,8 @@
 //!
 //! The other queues hold budgets whose evicted pods are due ([`describe::RECHECK`]), and pods that were not deleted
 //! although their condition announces it ([`stale`]).
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: sync, trySync, failSafe, getExpectedPodCount.
 
 pub mod controllers;
 pub mod describe;

@@ -1,4 +1,6 @@
 //! Warns about pods that several budgets select. The API server refuses to evict them.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: getPdbForPod.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The pods that a budget selects.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: getPodsForPdb.
 
 use flyball_sdk::prelude::*;
 

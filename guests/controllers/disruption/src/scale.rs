@@ -1,4 +1,6 @@
 //! Live reads of the subresource `scale`, for controllers of any kind.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: getScaleController, implementsScale.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! The status of a budget.
+//!
+//! Upstream: pkg/controller/disruption/disruption.go: getExpectedPodCount, updatePdbStatus, failSafe.
+//! Upstream: staging/src/k8s.io/component-helpers/apps/poddisruptionbudget/helpers.go:
+//! UpdateDisruptionAllowedCondition.
 
 use std::collections::BTreeMap;
 

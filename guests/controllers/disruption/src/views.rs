@@ -1,4 +1,6 @@
 //! The fields that the controller reads of budgets, of pods and of their controllers.
+//!
+//! Upstream: staging/src/k8s.io/component-helpers/apps/poddisruptionbudget/helpers.go: ConditionsAreUpToDate.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queue, permissions and settings.
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: NewEndpointController, onServiceUpdate, onServiceDelete,
+//! onPodUpdate, onEndpointsDelete, syncPod.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The subsets that a Service should have, from its pods.
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: podToEndpointAddressForService, addEndpointSubset,
+//! endpointPortFromServicePort, addressSubset.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

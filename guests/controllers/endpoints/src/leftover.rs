@@ -1,4 +1,7 @@
-//! Endpoints from before the start, whose Services may have been deleted while no controller ran.
+//! Endpoints from before the start, whose Services may have been deleted while no controller ran
+//! (kubernetes/kubernetes#6877).
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: checkLeftoverEndpoints.
 
 use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::prelude::*;

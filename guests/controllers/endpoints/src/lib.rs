@@ -7,6 +7,8 @@
 //! 3. [`object`] computes labels and annotations, and decides whether there is anything to write.
 //!
 //! Endpoints without a Service are deleted when the controller starts ([`leftover`]), and when their Service is deleted.
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: syncService.
 
 pub mod describe;
 pub mod desired;

@@ -1,4 +1,7 @@
 //! The Endpoints that a Service should have, and the write that makes them so.
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: syncService, endpointSubsetsEqualIgnoreResourceVersion,
+//! labelsCorrectForEndpoints, capacityAnnotationSetCorrectly.
 
 use std::borrow::Cow;
 
@@ -74,7 +77,8 @@ impl Desired<'_> {
     }
 
     /// Whether Endpoints are up to date. The time of the last change does not count, nor does the label of headless
-    /// Services: it follows with the next change.
+    /// Services: it follows with the next change. Nor does the order, which versions of Kubernetes hash differently
+    /// (kubernetes/kubernetes#129652).
     fn matches(&self, current: &Endpoints) -> bool {
         let truncated = current.meta.annotation(OVER_CAPACITY);
         let has_right_annotation = match self.is_truncated {

@@ -1,4 +1,6 @@
 //! Limits the number of addresses.
+//!
+//! Upstream: pkg/controller/endpoint/endpoints_controller.go: truncateEndpoints, addressSubset.
 
 use flyball_service_endpoints::subsets::{Address, Subset};
 

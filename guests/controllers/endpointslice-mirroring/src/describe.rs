@@ -1,4 +1,8 @@
 //! The controller's description: its watches, queue, permissions, settings and metrics.
+//!
+//! Upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go: NewController,
+//! onServiceUpdate, onEndpointsUpdate, queueEndpointsForEndpointSlice.
+//! Upstream: pkg/controller/endpointslicemirroring/metrics/metrics.go.
 
 use std::time::Duration;
 

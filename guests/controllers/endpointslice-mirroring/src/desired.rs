@@ -1,4 +1,8 @@
 //! The endpoints that Endpoints are mirrored to.
+//!
+//! Upstream: pkg/controller/endpointslicemirroring/reconciler_helpers.go: initPorts, addAddress.
+//! Upstream: pkg/controller/endpointslicemirroring/utils.go: addressToEndpoint, epPortsToEpsPorts.
+//! Upstream: pkg/controller/endpointslicemirroring/metrics/cache.go: numDesiredSlices.
 
 use std::collections::BTreeMap;
 

@@ -5,6 +5,10 @@
 //! 1. [`source`] decides whether Endpoints are mirrored. If not, slices that were mirrored are deleted.
 //! 2. [`desired`] computes the endpoints of each slice.
 //! 3. [`plan`] decides which slices to create, update and delete.
+//!
+//! Upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go: syncEndpoints,
+//! deleteMirroredSlices.
+//! Upstream: pkg/controller/endpointslicemirroring/reconciler.go: reconcile, deleteEndpoints.
 
 pub mod describe;
 pub mod desired;

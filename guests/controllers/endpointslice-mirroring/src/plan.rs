@@ -1,4 +1,10 @@
 //! The slices to create, update and delete so that they mirror Endpoints: one for each group.
+//!
+//! Upstream: pkg/controller/endpointslicemirroring/reconciler.go: reconcile, reconcileByPortMapping, finalize,
+//! endpointSlicesByKey, totalChanges, needRebuildExistingSlices.
+//! Upstream: pkg/controller/endpointslicemirroring/reconciler_helpers.go: recycleSlices.
+//! Upstream: pkg/controller/endpointslicemirroring/utils.go: newEndpointSlice, getEndpointSlicePrefix,
+//! cloneAndRemoveKeys.
 
 use std::collections::BTreeMap;
 

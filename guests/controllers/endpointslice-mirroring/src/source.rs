@@ -1,4 +1,7 @@
-//! Whether Endpoints are mirrored.
+//! Decides whether Endpoints are mirrored.
+//!
+//! Upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go: shouldMirror, syncEndpoints.
+//! Upstream: pkg/controller/endpointslicemirroring/utils.go: skipMirror, hasLeaderElection.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;

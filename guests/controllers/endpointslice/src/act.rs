@@ -1,4 +1,7 @@
 //! Carries out a plan.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: finalize.
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: newEndpointSlice, addTriggerTimeAnnotation.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;

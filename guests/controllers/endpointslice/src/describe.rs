@@ -1,4 +1,8 @@
 //! The controller's description: its watches, queues, permissions, settings and metrics.
+//!
+//! Upstream: pkg/controller/endpointslice/endpointslice_controller.go: NewController, addNode, updateNode, deleteNode,
+//! queueServiceForEndpointSlice.
+//! Upstream: staging/src/k8s.io/endpointslice/metrics/metrics.go.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The endpoints that a Service should have, from its pods.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: reconcileByAddressType.
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: podToEndpoint, getEndpointPorts, getEndpointAddresses.
 
 use std::collections::BTreeMap;
 

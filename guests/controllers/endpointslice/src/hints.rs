@@ -1,4 +1,7 @@
 //! The hints of a Service's endpoints, and the events about them.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: reconcileByAddressType, validTrafficDistribution.
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go: AddHints, RemoveHints, HasPopulatedHints.
 
 use flyball_sdk::prelude::*;
 use flyball_service_endpoints::ip::Family;

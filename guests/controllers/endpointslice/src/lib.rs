@@ -13,6 +13,9 @@
 //!
 //! The gauges of kube-controller-manager's controller, which are sums over all Services, are left out: a reconcile knows
 //! only its own Service.
+//!
+//! Upstream: pkg/controller/endpointslice/endpointslice_controller.go: syncService, dropEndpointSlicesPendingDeletion.
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: Reconcile, reconcileByAddressType.
 
 pub mod act;
 pub mod describe;

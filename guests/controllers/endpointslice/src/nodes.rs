@@ -1,4 +1,6 @@
 //! The nodes of pods: whether they exist, and their zones.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: podToEndpoint.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,7 @@
 //! Reconciles changed nodes: enqueues the Services whose hints no longer suit the zones.
+//!
+//! Upstream: pkg/controller/endpointslice/endpointslice_controller.go: checkNodeTopologyDistribution.
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go: GetOverloadedServices.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! The slices to create, update, delete and keep so that a Service has its endpoints.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: reconcileByAddressType, reconcileByPortMapping.
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: ownedBy, setEndpointSliceLabels, isReservedLabelKey.
 
 use flyball_sdk::StringMap;
 use flyball_service_endpoints::service::Service;

@@ -1,5 +1,7 @@
-//! Hints for the traffic distribution of a Service: each endpoint that is ready is meant for its own zone, or also for its
-//! own node.
+//! Hints for the traffic distribution of a Service (KEP-4444): each endpoint that is ready is meant for its own zone,
+//! or also for its own node.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go: ReconcileHints.
 
 use flyball_service_endpoints::service::Service;
 use flyball_service_endpoints::slice::{Endpoint, Hints, Named};

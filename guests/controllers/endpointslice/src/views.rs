@@ -1,4 +1,6 @@
 //! The fields that the controller reads of nodes.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go: SetNodes, hasExcludedLabels.
 
 use flyball_sdk::prelude::*;
 

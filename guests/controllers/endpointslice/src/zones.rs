@@ -1,5 +1,12 @@
-//! Hints by zone, for Services with the annotation: the endpoints are shared among the zones in proportion to the CPUs of
-//! their nodes. Each endpoint is meant for its own zone, but where a zone has too many, some are meant for others.
+//! Hints by zone (KEP-2433), for Services with the annotation: the endpoints are shared among the zones in proportion
+//! to the CPUs of their nodes. Each endpoint is meant for its own zone, but where a zone has too many, some are meant
+//! for others.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go: AddHints, SetNodes, getAllocations.
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/sliceinfo.go: getTotalReadyEndpoints,
+//! getAllocatedHintsByZone.
+//! Upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go: RemoveHintsFromSlices, redistributeHints,
+//! getGivingAndReceivingZones, getMost, getHintsByZone, serviceOverloaded, numReadyEndpoints.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,12 @@
-//! ephemeral-volume-controller: creates the PersistentVolumeClaims of pods' ephemeral volumes.
+//! ephemeral-volume-controller: creates the PersistentVolumeClaims of pods' ephemeral volumes (KEP-1698).
 //!
 //! The claim of a volume has the names of the pod and of the volume as its name, and the pod as its
 //! controller. The garbage collector deletes it after the pod. A deleted claim is created again as long as the pod is
 //! not being deleted.
+//!
+//! Upstream: pkg/controller/volume/ephemeral/controller.go: NewController, enqueuePod, onPVCDelete, syncHandler,
+//! handleVolume.
+//! Upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go: VolumeClaimName, VolumeIsForPod.
 
 use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::describe::MetricType;

@@ -1,5 +1,10 @@
 //! Processes an object of the queue [`TO_DELETE`]: deletes it if its owners are deleted, and
 //! handles owners that wait for their dependents or do not exist.
+//!
+//! Upstream: pkg/controller/garbagecollector/garbagecollector.go: attemptToDeleteWorker, attemptToDeleteItem,
+//! processDeletingDependentsItem.
+//! Upstream: pkg/controller/garbagecollector/graph_builder.go: enqueueVirtualDeleteEvent, processGraphChanges,
+//! reportInvalidNamespaceOwnerRef, getAlternateOwnerIdentity.
 
 use std::time::Duration;
 

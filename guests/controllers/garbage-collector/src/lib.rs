@@ -11,6 +11,10 @@
 //! A cached owner exists, and its deletion enqueues its dependents. An owner that is not cached,
 //! and whose deletion was not observed, may never have existed, may be in another namespace, or may
 //! be too new. Such an owner is read live before anything is deleted.
+//!
+//! Upstream: pkg/controller/garbagecollector/garbagecollector.go: NewGarbageCollector, GetDeletableResources.
+//! Upstream: pkg/controller/garbagecollector/graph_builder.go: processGraphChanges, processTransitions,
+//! DefaultIgnoredResources.
 
 pub mod collect;
 pub mod node;

@@ -1,4 +1,8 @@
 //! The ownership graph in the host's cache.
+//!
+//! Upstream: pkg/controller/garbagecollector/graph.go: blockingDependents, isDeletingDependents,
+//! ownerReferenceCoordinates, ownerReferenceMatchesCoordinates.
+//! Upstream: pkg/controller/garbagecollector/graph_builder.go: hasDeleteDependentsFinalizer, hasOrphanFinalizer.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, Reference};

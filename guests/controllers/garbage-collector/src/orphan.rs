@@ -1,5 +1,7 @@
 //! Removes an owner that orphans its dependents from their owner references, and then removes its
 //! finalizer.
+//!
+//! Upstream: pkg/controller/garbagecollector/garbagecollector.go: attemptToOrphanWorker, orphanDependents.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! Determines the state of an object's owners.
+//!
+//! Upstream: pkg/controller/garbagecollector/garbagecollector.go: isDangling, classifyReferences.
+//! Upstream: pkg/controller/garbagecollector/operations.go: apiResource, resourceDefaultNamespace, getObject.
 
 use std::time::Duration;
 
@@ -79,6 +82,7 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
     if host.deletion_observed(&named) || host.deletion_observed(&everywhere) {
         return Ok(Owner::Dangling);
     }
+    // A cluster-scoped object may refer to a namespaced owner by mistake (kubernetes/kubernetes#98040).
     if !is_namespaced(host, &named.kind)? {
         named = everywhere;
     } else if named.namespace.is_empty() {

@@ -1,6 +1,10 @@
 //! Changes one object. Each change is a JSON patch that tests the entries it removes (owners by
 //! UID, finalizers by name). So it neither overwrites another client's changes nor fails because of
 //! unrelated ones. If a test fails, the change is retried on the current object.
+//!
+//! Upstream: pkg/controller/garbagecollector/operations.go: deleteObject, patchObject, removeFinalizer.
+//! Upstream: pkg/controller/garbagecollector/patch.go: patch, deleteOwnerRefJSONMergePatch,
+//! unblockOwnerReferencesStrategicMergePatch, unblockOwnerReferencesJSONMergePatch.
 
 use std::time::Duration;
 

@@ -2,6 +2,10 @@
 //!
 //! A metric of each pod is averaged. Pods without a value, and unready ones, are assumed to have a value that makes the change
 //! smaller; they never turn its direction.
+//!
+//! Upstream: pkg/controller/podautoscaler/replica_calculator.go: isWithin, GetResourceReplicas, GetRawResourceReplicas,
+//! calcPlainMetricReplicas, getUsageRatioReplicaCount, removeMetricsForPods.
+//! Upstream: pkg/controller/podautoscaler/metrics/utilization.go: GetResourceUtilizationRatio, GetMetricUsageRatio.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

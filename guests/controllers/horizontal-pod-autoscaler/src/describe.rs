@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queue, permissions and settings.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: NewHorizontalController, updateHPA, enqueueHPA, deleteHPA.
+//! Upstream: pkg/controller/podautoscaler/rate_limiters.go.
 
 use std::time::Duration;
 

@@ -1,4 +1,10 @@
 //! Computes the replicas that a metric of an autoscaler asks for.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: computeReplicasForMetric, computeStatusForObjectMetric,
+//! computeStatusForPodsMetric, computeStatusForResourceMetricGeneric, computeStatusForResourceMetric,
+//! computeStatusForContainerResourceMetric, computeStatusForExternalMetric, tolerancesForHpa, buildQuantity.
+//! Upstream: pkg/controller/podautoscaler/replica_calculator.go: GetMetricReplicas, GetObjectMetricReplicas,
+//! GetObjectPerPodMetricReplicas, GetExternalMetricReplicas, GetExternalPerPodMetricReplicas.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::quantity::Format;

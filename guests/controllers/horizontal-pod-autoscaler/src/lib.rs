@@ -8,6 +8,9 @@
 //!    [`calculator`] computes. The greatest number wins.
 //! 4. [`limits`] narrows the number by what [`memory`] holds and by the autoscaler's rules.
 //! 5. [`target`] updates the Scale, and [`status`] tells what was done and why.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileKey, reconcileAutoscaler, updateStatusIfNeeded,
+//! updateStatus.
 
 pub mod calculator;
 pub mod describe;

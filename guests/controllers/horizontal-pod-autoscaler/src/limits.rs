@@ -1,5 +1,10 @@
 //! Narrows the replicas that follow from the metrics: by recent recommendations, by the rate of changes, and by the least and the
-//! greatest number that the autoscaler allows.
+//! greatest number that the autoscaler allows. Autoscalers may have rules of their own for the rate (KEP-853).
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: stabilizeRecommendation, normalizeDesiredReplicas,
+//! normalizeDesiredReplicasWithBehaviors, stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate,
+//! convertDesiredReplicasWithRules, calculateScaleUpLimit, calculateScaleUpLimitWithScalingRules,
+//! calculateScaleDownLimitWithBehaviors.
 
 use std::time::Duration;
 
@@ -142,7 +147,8 @@ fn stabilize_by_rules(
     (stabilized, why)
 }
 
-/// Applies the default rate and the bounds of the autoscaler.
+/// Applies the default rate and the bounds of the autoscaler. The rate keeps a bogus report of CPU usage from
+/// multiplying the replicas (kubernetes/kubernetes#32304).
 fn by_default_rate(current: i32, desired: i32, spec: &Spec) -> (i32, Why) {
     let fastest = current.saturating_mul(FACTOR).max(AT_LEAST);
     let (most, why) = if spec.max_replicas > fastest {

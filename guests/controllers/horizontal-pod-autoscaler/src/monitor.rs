@@ -1,4 +1,8 @@
 //! The controller's metrics, with kube-controller-manager's names.
+//!
+//! Upstream: pkg/controller/podautoscaler/monitor/monitor.go: ObserveReconciliationResult,
+//! ObserveMetricComputationResult, ObserveHPAAddition, ObserveHPADeletion, ObserveDesiredReplicas.
+//! Upstream: pkg/controller/podautoscaler/monitor/metrics.go.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
-//! Which pods count for a metric, and what they request.
+//! Selects the pods that count for a metric, and sums what they request.
+//!
+//! Upstream: pkg/controller/podautoscaler/replica_calculator.go: groupPods, getReadyPodsCount, calculateRequests,
+//! calculatePodLevelRequests, calculatePodRequestsFromContainers.
+//! Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go: PodRequests, AggregateContainerRequests,
+//! IsPodLevelRequestsSet, IsSupportedPodLevelResource.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +99,7 @@ pub fn requests(
     pods.iter().map(of_pod).collect()
 }
 
-/// Whether these requests of a pod as a whole name a resource that may be requested so.
+/// Whether these requests of a pod as a whole (KEP-2837) name a resource that may be requested so.
 fn is_whole(requests: &Resources) -> bool {
     requests.keys().any(|name| is_supported(name))
 }

@@ -1,4 +1,7 @@
 //! Decides how many replicas the target is to have, and why.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileAutoscaler, computeReplicasForMetrics,
+//! getUnableComputeReplicaCountCondition.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::scale::Scale;

@@ -1,4 +1,6 @@
 //! The resources of kinds: what an autoscaler names by group and kind is requested by its name in paths.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: scaleForResourceMappings.
 
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! Finds the autoscalers that scale the same pods. The selectors of all are in the host's memo, each below a label that the pods
 //! have which it selects: so that few selectors are compared with the pods of an autoscaler, however many autoscalers there are.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: hpasControllingPodsUnderSelector.
+//! Upstream: pkg/controller/util/selectors/bimultimap.go: ReverseSelect, PutSelector, DeleteSelector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The pods of an autoscaler: those that the selector of its target's Scale selects. No other autoscaler may scale them.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: validateAndParseSelector.
 
 use flyball_sdk::LabelSelector;
 use flyball_sdk::prelude::*;

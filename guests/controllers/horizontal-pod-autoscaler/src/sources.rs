@@ -1,4 +1,7 @@
 //! Reads metrics from the three metrics APIs.
+//!
+//! Upstream: pkg/controller/podautoscaler/metrics/client.go: GetResourceMetric, getContainerMetrics, getPodMetrics,
+//! GetRawMetric, GetObjectMetric, GetExternalMetric.
 
 use std::time::Duration;
 

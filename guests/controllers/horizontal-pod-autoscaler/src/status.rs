@@ -1,4 +1,7 @@
 //! The next status of an autoscaler.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: setCondition, setConditionInList, removeCondition,
+//! setCurrentReplicasAndMetricsInStatus, setStatus, getScaledToZeroConditionStatus.
 
 use flyball_sdk::condition;
 use flyball_sdk::prelude::*;

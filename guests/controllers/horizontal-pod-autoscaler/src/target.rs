@@ -1,4 +1,6 @@
 //! The object that is scaled: its Scale is read and written live.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: scaleForResourceMappings, reconcileAutoscaler.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::scale::{self, Scale};

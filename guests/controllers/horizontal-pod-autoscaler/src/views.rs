@@ -1,4 +1,6 @@
 //! The fields that the controller reads of autoscalers and pods, and the status that it writes.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: hasObjectOrExternalMetrics.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,8 @@
-//! Targets without replicas. Somebody who scales a target to zero stops its autoscaling. With the feature gate `HPAScaleToZero`, the
-//! controller itself may do so, and remembers in a condition that it goes on.
+//! Targets without replicas (KEP-2021). Somebody who scales a target to zero stops its autoscaling. With the feature
+//! gate `HPAScaleToZero`, the controller itself may do so, and remembers in a condition that it goes on.
+//!
+//! Upstream: pkg/controller/podautoscaler/horizontal.go: shouldComputeMetricsForZeroReplicas,
+//! getScaledToZeroConditionStatus.
 
 use crate::status;
 use crate::views::{Autoscaler, SCALED_TO_ZERO};

@@ -5,6 +5,9 @@
 //! removed; the listed pods without a finalizer are added to the status's counters and removed from
 //! the list. A listed pod without the finalizer is always safe to count, so any later reconcile can
 //! do the last step.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: trackJobStatusAndRemoveFinalizers, canRemoveFinalizer,
+//! cleanUncountedPodsWithoutFinalizers, enactJobFinished, filterInUncountedUIDs, getNewFinishedPods.
 
 use std::collections::{BTreeSet, HashSet};
 

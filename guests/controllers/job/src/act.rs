@@ -1,4 +1,7 @@
 //! Creates and deletes pods and emits the events about them.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: manageJob, deleteActivePods, deleteJobPods.
+//! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! Backoff before failed pods are replaced. It doubles with each failure since the last success.
+//!
+//! Upstream: pkg/controller/job/backoff_utils.go: newBackoffRecord, getRemainingTime, getRemainingTimePerIndex,
+//! getRemainingTimeForFailuresCount.
 
 use std::time::Duration;
 

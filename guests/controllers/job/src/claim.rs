@@ -3,6 +3,10 @@
 //!
 //! Pods that have ended and are counted are not read: of a Job with 100,000 completions, these are
 //! nearly all.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: getPodsForJob, removeTrackingFinalizerPatch.
+//! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject, AdoptPod, ReleasePod,
+//! RecheckDeletionTimestamp.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, may_adopt};
 use flyball_sdk::prelude::*;
@@ -42,6 +46,8 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     for pod in claims.adopted.iter_mut().filter(|pod| !pod.has_finalizer()) {
         pod.meta.finalizers.push(FINALIZER.into());
     }
+    // The cache may not show yet that the Job is being deleted, or that another one has its name: only a live read
+    // after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
         let live = host.reader().get::<Presence>(namespace, &job.meta.name)?;
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))

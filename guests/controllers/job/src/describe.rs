@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queues, permissions and settings.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: NewController, newControllerWithClock, addPod, updatePod, deletePod,
+//! addJob, updateJob, deleteJob, enqueueSyncJobBatched.
 
 use flyball_sdk::describe::{self, Queue, queue};
 use flyball_sdk::prelude::*;

@@ -1,4 +1,7 @@
 //! The pod failure policy (KEP-3329).
+//!
+//! Upstream: pkg/controller/job/pod_failure_policy.go: matchPodFailurePolicy, matchOnExitCodes, matchOnPodConditions,
+//! getMatchingContainerFromList, isOnExitCodesOperatorMatching.
 
 use crate::views::{Container, ExitCodes, FailurePolicy, FailureRule, Pod};
 

@@ -1,8 +1,13 @@
-//! The Workload and the PodGroup of a gang: a job whose pods are scheduled all together or not at all.
+//! The Workload and the PodGroup of a gang (KEP-4671): a job whose pods are scheduled all together or not at all.
 //!
 //! Behind the feature gate [`GATE`]. Both are created before the job's first pods, which name the PodGroup.
 //! A job that has already started gets none: its pods are scheduled one by one, as are those of a job
 //! whose Workload or PodGroup is another's, ambiguous or deleted.
+//!
+//! Upstream: pkg/controller/job/job_scheduling_manager.go: shouldManageWorkloadForJob, ensureWorkloadAndPodGroup,
+//! isNewJob, getOrCreateWorkload, validateWorkloadStructure, getOrCreatePodGroup, buildPodGroupTemplates,
+//! createWorkloadForJob, createPodGroupForWorkload, computeWorkloadName, computePodGroupName, addSchedulingInformers.
+//! Upstream: pkg/controller/job/util/utils.go: IsGangSchedulingCandidate.
 
 use flyball_sdk::hash::{Fnv32a, fnv32a, safe_suffix};
 use flyball_sdk::meta::null_is_default;

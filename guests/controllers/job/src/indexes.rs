@@ -1,5 +1,9 @@
-//! The indexes of an Indexed Job: which have succeeded or failed, which need a pod, and which have
-//! too many pods.
+//! The indexes of an Indexed Job (KEP-2214): which have succeeded or failed, which need a pod, and which have
+//! too many pods. Failures may be limited for each index (KEP-3850).
+//!
+//! Upstream: pkg/controller/job/indexed_job_utils.go: calculateSucceededIndexes, calculateFailedIndexes, isIndexFailed,
+//! firstPendingIndexes, appendDuplicatedIndexPodsForRemoval, getPodsWithDelayedDeletionPerIndex,
+//! getNewIndexFailureCounts, appendPodsWithSameIndexForRemovalAndRemaining.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,7 @@
 //! Sets of indexes in the API's notation: `1,3-5,7`.
+//!
+//! Upstream: pkg/controller/job/indexed_job_utils.go: withOrderedIndexes, merge, total, String, has,
+//! parseIndexesFromString.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -13,6 +13,8 @@
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
 //! server acknowledged. The only state between two calls is the memo's record of recent pod
 //! failures ([`backoff`]).
+//!
+//! Upstream: pkg/controller/job/job_controller.go: syncJob.
 
 pub mod account;
 pub mod act;

@@ -1,4 +1,8 @@
 //! The controller's metrics, with kube-controller-manager's names.
+//!
+//! Upstream: pkg/controller/job/metrics/metrics.go.
+//! Upstream: pkg/controller/job/job_controller.go: recordJobFinished, recordJobPodFinished,
+//! recordJobPodFailurePolicyActions, recordJobPodsCreationTotal.
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::prelude::*;

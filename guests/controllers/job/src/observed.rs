@@ -1,4 +1,6 @@
-//! What a reconcile decides on: the job, its pods and what is counted of them, at one time.
+//! The inputs of a reconcile's decisions: the job, its pods and their counts at one time.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: syncJob.
 
 use flyball_sdk::Time;
 

@@ -1,5 +1,8 @@
 //! Pods that still have the finalizer although no Job counts them: their Job was deleted or has
 //! ended, or they have no controller. Without this queue they could never be deleted.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: enqueueOrphanPod, enqueueLabelSelector, syncOrphanPod,
+//! syncOrphanPodsBySelector, handleSingleOrphanPod.
 
 use flyball_sdk::list::List;
 use flyball_sdk::pod::has_ended;

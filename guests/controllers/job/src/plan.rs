@@ -1,4 +1,6 @@
 //! Chooses the next step for the pods of a Job.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: manageJob, getPodCreationInfoForIndependentIndexes.
 
 use std::time::Duration;
 

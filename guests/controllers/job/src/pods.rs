@@ -1,5 +1,12 @@
 //! Properties of a pod that matter to a Job: whether it is active, whether it has failed, when it
 //! ended and its index.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: isPodFailed.
+//! Upstream: pkg/controller/job/tracking_utils.go: hasJobTrackingFinalizer.
+//! Upstream: pkg/controller/job/backoff_utils.go: getFinishedTime, getFinishTimeFromContainers, latestFinishTime,
+//! getFinishTimeFromPodReadyFalseCondition, getFinishTimeFromDeletionTimestamp.
+//! Upstream: pkg/controller/job/indexed_job_utils.go: getCompletionIndex, getIndexFailureCount,
+//! getIndexAbsoluteFailureCount, parseIndexFailureCountAnnotation, parseIndexFailureIgnoreCountAnnotation.
 
 use std::time::Duration;
 

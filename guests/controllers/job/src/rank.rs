@@ -1,5 +1,8 @@
 //! Chooses the pods to delete when there are too many. Pods that have made the least progress go
 //! first.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: activePodsForRemoval.
+//! Upstream: pkg/controller/controller_utils.go: ActivePods.Less.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,6 @@
 //! The operator's settings.
+//!
+//! Upstream: pkg/controller/job/config/types.go.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The success policy (KEP-3998): lets an Indexed Job succeed before all of its indexes have.
+//!
+//! Upstream: pkg/controller/job/success_policy.go: matchSuccessPolicy, matchSucceededIndexesRule.
 
 use crate::intervals::Intervals;
 use crate::views::{SuccessPolicy, SuccessRule};

@@ -1,4 +1,6 @@
 //! Counts the pods of a Job.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: countReadyPods, getValidPodsWithFilter, newUncountedTerminatedPods.
 
 use std::collections::HashSet;
 

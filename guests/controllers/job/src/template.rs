@@ -1,4 +1,9 @@
 //! The pods that a Job creates.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: manageJob.
+//! Upstream: pkg/controller/job/indexed_job_utils.go: addIndexFailureCountAnnotation, addCompletionIndexEnvVariables,
+//! addCompletionIndexAnnotation, addCompletionIndexLabel, podGenerateNameWithIndex.
+//! Upstream: pkg/controller/controller_utils.go: GetPodFromTemplate, getPodsPrefix.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;

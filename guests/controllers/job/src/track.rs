@@ -1,5 +1,8 @@
 //! Writes the status and removes finalizers, in the order of the steps of
 //! [`account`](crate::account).
+//!
+//! Upstream: pkg/controller/job/job_controller.go: trackJobStatusAndRemoveFinalizers,
+//! flushUncountedAndRemoveFinalizers, removeTrackingFinalizerFromPods, updateJobStatus.
 
 use std::time::Duration;
 

@@ -3,6 +3,11 @@
 //! A verdict is written twice. First as `SuccessCriteriaMet` or `FailureTarget`: from then on it is
 //! final, whatever happens to the remaining pods. Then as `Complete` or `Failed`, when all pods
 //! have ended and are counted.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: syncJob, newFailureCondition, newSuccessCondition,
+//! delayTerminalCondition, newFailedConditionForFailureTarget, pastBackoffLimitOnFailure, pastActiveDeadline,
+//! newCondition, getFailJobMessage, ensureJobConditionStatus.
+//! Upstream: pkg/controller/job/success_policy.go: hasSuccessCriteriaMetCondition.
 
 use std::time::Duration;
 

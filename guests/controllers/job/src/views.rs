@@ -1,4 +1,8 @@
 //! The fields that the controller reads of Jobs and pods, and the status that it writes.
+//!
+//! Upstream: pkg/controller/job/job_controller.go: getCompletionMode, onlyReplaceFailedPods,
+//! managedByExternalController.
+//! Upstream: pkg/controller/job/util/utils.go: IsJobFinished.
 
 use flyball_sdk::condition;
 use flyball_sdk::meta::null_is_default;
@@ -7,7 +11,7 @@ use flyball_sdk::prelude::*;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-/// The value of `spec.managedBy` that names this controller.
+/// The value of `spec.managedBy` that names this controller (KEP-4368).
 const OURS: &str = "kubernetes.io/job-controller";
 
 #[derive(View, Clone, Debug, Default)]
@@ -61,7 +65,7 @@ pub struct Job {
     /// Whether the Job is suspended.
     #[view(path = "spec.suspend")]
     pub suspend: bool,
-    /// When a pod is replaced: `TerminatingOrFailed` or `Failed`.
+    /// When a pod is replaced: `TerminatingOrFailed` or `Failed` (KEP-3939).
     #[view(path = "spec.podReplacementPolicy")]
     pub pod_replacement_policy: String,
     /// The controller that manages it; this one if absent.

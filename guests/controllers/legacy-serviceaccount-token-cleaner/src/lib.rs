@@ -1,5 +1,5 @@
 //! legacy-serviceaccount-token-cleaner-controller: deletes token Secrets of service accounts that
-//! are no longer used.
+//! are no longer used (KEP-2799).
 //!
 //! The API server records on such a Secret when its token was last used. Once a day
 //! [`LegacyTokens`] checks all Secrets that the control plane created for an account automatically,
@@ -9,6 +9,9 @@
 //! removing the label.
 //!
 //! [`token`] decides what to do with a Secret, [`pods`] lists the Secrets that pods reference.
+//!
+//! Upstream: pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go: NewLegacySATokenCleaner,
+//! evaluateSATokens, latestPossibleTrackedSinceTime, hasSecretReference.
 
 pub mod pods;
 pub mod token;

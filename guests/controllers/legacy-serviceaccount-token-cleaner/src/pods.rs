@@ -1,4 +1,7 @@
 //! The Secrets that pods reference.
+//!
+//! Upstream: pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go: getMountedSecretNames.
+//! Upstream: pkg/api/v1/pod/util.go: VisitPodSecretNames.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,9 @@
 //! The conditions that report the progress of a namespace's deletion. The status `True` means a
 //! problem.
+//!
+//! Upstream: pkg/controller/namespace/deletion/status_condition_utils.go: ProcessGroupVersionErr,
+//! ProcessDiscoverResourcesErr, ProcessContentTotals, ProcessDeleteContentErr, makeDeleteContentCondition,
+//! newSuccessfulCondition.
 
 use flyball_sdk::prelude::*;
 

@@ -1,7 +1,11 @@
 //! Deletes the content of a namespace, pods first, and counts what remains.
 //!
 //! Pods may need other objects until they have ended (network policies, quotas), so nothing else is
-//! deleted while a pod remains.
+//! deleted while a pod remains (KEP-5080).
+//!
+//! Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go: deleteAllContent,
+//! deleteAllContentForGroupVersionResource, deleteCollection, listCollection, deleteEachItem,
+//! estimateGracefulTermination, estimateGracefulTerminationForPods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

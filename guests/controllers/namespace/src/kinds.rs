@@ -1,4 +1,6 @@
 //! Determines from discovery which kinds may have deletable objects in a namespace.
+//!
+//! Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go: deleteAllContent, initOpCache.
 
 use std::collections::BTreeSet;
 

@@ -8,6 +8,10 @@
 //!
 //! Each reconcile reads the namespace, the kinds and the content live. An object that a cache has
 //! not seen yet would otherwise outlive its namespace.
+//!
+//! Upstream: pkg/controller/namespace/namespace_controller.go: NewNamespaceController, enqueueNamespace,
+//! syncNamespaceFromKey, nsControllerRateLimiter.
+//! Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go: Delete.
 
 pub mod conditions;
 pub mod content;

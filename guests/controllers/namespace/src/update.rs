@@ -1,4 +1,8 @@
 //! Writes to a namespace: its phase, its conditions and its finalizer.
+//!
+//! Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go: retryOnConflictError,
+//! updateNamespaceStatusFunc, finalizeNamespace, finalized.
+//! Upstream: pkg/controller/namespace/deletion/status_condition_utils.go: Update, updateConditions.
 
 use std::collections::BTreeSet;
 

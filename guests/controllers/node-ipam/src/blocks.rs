@@ -1,4 +1,6 @@
 //! A set of blocks: disjoint intervals of their numbers. Its size depends on the number of nodes, not of blocks.
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/cidrset/cidr_set.go: AllocateNext.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,7 @@
 //! A range of the cluster, cut into equal blocks: one for each node.
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/cidrset/cidr_set.go: NewCIDRSet, indexToCIDRBlock, getBeginningAndEndIndices,
+//! getIndexForIP, getMaxCIDRs.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

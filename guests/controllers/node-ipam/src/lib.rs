@@ -1,13 +1,18 @@
 //! node-ipam-controller: gives each node ranges of addresses for its pods.
 //!
-//! Each range of the cluster is cut into blocks of equal size ([`cidr_set`]). A new node gets the next free block of each.
-//! Which blocks are [`used`] follows from the nodes themselves, so a deleted node's are free again. Keys name nodes:
+//! Each range of the cluster is cut into blocks of equal size ([`cidr_set`]). A new node gets the next free block of
+//! each. The [`used`] blocks follow from the nodes themselves, so the blocks of a deleted node are free again. Keys
+//! name nodes:
 //!
 //! 1. A node without ranges gets a [`reservation`] of free blocks.
 //! 2. When it is reconciled again, its ranges are written.
 //! 3. When it has ranges, its reservation ends. Ranges that somebody else wrote are checked.
 //!
 //! A further key counts the used blocks ([`usage`]).
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/range_allocator.go: NewCIDRRangeAllocator, syncNode, updateCIDRsAllocation.
+//! Upstream: pkg/controller/nodeipam/ipam/cidrset/metrics.go.
+//! Upstream: staging/src/k8s.io/component-helpers/node/util/cidr.go: PatchNodeCIDRs.
 
 pub mod blocks;
 pub mod cidr_set;

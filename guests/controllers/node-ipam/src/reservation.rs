@@ -5,6 +5,9 @@
 //! nobody else can get, even if the call ends before the API server has answered.
 //!
 //! All entries end with the node.
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/range_allocator.go: AllocateOrOccupyCIDR.
+//! Upstream: pkg/controller/nodeipam/ipam/cidrset/cidr_set.go: AllocateNext.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The operator's settings. The host derives them from kube-controller-manager's flags, and checks the flags.
+//!
+//! Upstream: pkg/controller/nodeipam/config/types.go.
 
 use flyball_sdk::prelude::*;
 use ipnet::IpNet;

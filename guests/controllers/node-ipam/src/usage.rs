@@ -1,4 +1,6 @@
 //! Counts the used blocks, and wakes the nodes that wait for one.
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/range_allocator.go: ReleaseCIDR.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
-//! Which blocks are used: a function of the nodes and of the ranges of Services.
+//! The used blocks: a function of the nodes and of the ranges of Services.
+//!
+//! Upstream: pkg/controller/nodeipam/ipam/range_allocator.go: occupyCIDRs, filterOutServiceRange.
+//! Upstream: pkg/controller/nodeipam/ipam/cidr_allocator.go: listNodes.
+//! Upstream: pkg/controller/nodeipam/ipam/cidrset/cidr_set.go: Occupy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

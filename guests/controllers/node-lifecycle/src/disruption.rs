@@ -1,4 +1,7 @@
 //! The states of zones, and how fast nodes of each may get a `NoExecute` taint: pure functions.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: handleDisruption, ComputeZoneState,
+//! setLimiterInZone, HealthyQPSFunc, ReducedQPSFunc.
 
 use std::collections::BTreeMap;
 

@@ -9,8 +9,11 @@
 //! - [`pods`] marks the pods of nodes that are not ready.
 //!
 //! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each lease.
-//! What is remembered between two passes is in the memo ([`memory`]), and begins anew after an interruption. So neither a
+//! The state between two passes is in the memo ([`memory`]), and begins anew after an interruption. So neither a
 //! process that was suspended nor an API server that was unreachable makes nodes look silent.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: NewNodeLifecycleController, Run, podUpdated.
+//! Upstream: pkg/controller/nodelifecycle/metrics.go.
 
 pub mod disruption;
 pub mod limiter;

@@ -2,6 +2,9 @@
 //!
 //! The monitor decides which nodes of a zone wait, and the rate ([`Waiting`]). Only [`reconcile`] changes the time from which
 //! the next one may have its turn ([`Bucket`]): a token bucket that holds one token.
+//!
+//! Upstream: pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go: Try, SwapLimiter, NewRateLimitedTimedQueue.
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoExecuteTaintingPass, setLimiterInZone.
 
 use std::time::Duration;
 

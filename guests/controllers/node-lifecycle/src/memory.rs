@@ -1,5 +1,7 @@
-//! What the monitor remembers from one pass to the next, in the memo. If the memo is emptied, all nodes are heard of anew, as
+//! The monitor's state between two passes, in the memo. If the memo is emptied, all nodes are heard of anew, as
 //! after a restart.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: tryUpdateNodeHealth.
 
 use std::time::Duration;
 

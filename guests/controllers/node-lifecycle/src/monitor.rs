@@ -2,6 +2,9 @@
 //!
 //! A pass reads a row of each node and of each lease, marks silent nodes, and decides about taints, which others write
 //! ([`wanted`](crate::wanted)). [`pass`] names the steps.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: monitorNodeHealth, processTaintBaseEviction,
+//! markNodeForTainting, markNodeAsReachable, classifyNodes, addPodEvictorForNewZone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, the `NoExecute`
 //! taints from what was decided about the node, and the labels from other labels.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoScheduleTaintingPass,
+//! doNoExecuteTaintingPass, reconcileNodeLabels.
+//! Upstream: pkg/controller/util/node/controller_utils.go: SwapNodeControllerTaint, AddOrUpdateLabelsOnNode.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Observations: when each node was last heard of, by the local clock. The times that kubelets write are only compared
 //! with those of the pass before: a clock that differs harms nobody.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: tryUpdateNodeHealth.
 
 use std::collections::HashMap;
 use std::time::Duration;

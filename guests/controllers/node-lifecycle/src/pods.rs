@@ -1,4 +1,7 @@
 //! Marks the pods of a node that is not ready as not ready, so that Services send them no requests.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: processPod.
+//! Upstream: pkg/controller/util/node/controller_utils.go: MarkPodsNotReady.
 
 use flyball_sdk::imports::ObjectReference;
 use flyball_sdk::prelude::*;

@@ -1,4 +1,6 @@
 //! The operator's settings.
+//!
+//! Upstream: pkg/controller/nodelifecycle/config/types.go.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! The taints that follow from a node's conditions: pure functions.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoScheduleTaintingPass,
+//! doNoExecuteTaintingPass, processTaintBaseEviction, markNodeAsReachable.
+//! Upstream: pkg/util/taints/taints.go: TaintSetDiff, TaintSetFilter.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::{NO_EXECUTE, NO_SCHEDULE, Taint};

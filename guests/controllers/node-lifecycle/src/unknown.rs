@@ -1,4 +1,6 @@
 //! The conditions of a node that is silent: a pure function.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: tryUpdateNodeHealth.
 
 use flyball_sdk::prelude::*;
 

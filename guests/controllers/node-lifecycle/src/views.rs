@@ -1,4 +1,6 @@
 //! The fields that the controller reads.
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: isNodeExcludedFromDisruptionChecks.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::Taint;

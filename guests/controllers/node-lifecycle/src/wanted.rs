@@ -3,6 +3,9 @@
 //!
 //! Decisions are in the memo, which is committed when a call returns, but a key that the call enqueues is taken at once. So
 //! a decision's node is woken by the next call for the same key ([`Handout`]).
+//!
+//! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: processTaintBaseEviction,
+//! doNoExecuteTaintingPass.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Zones: the groups of nodes that fail together.
+//!
+//! Upstream: staging/src/k8s.io/component-helpers/node/topology/helpers.go: GetZoneKey.
 
 use std::fmt;
 
@@ -11,7 +13,8 @@ use crate::views::Health;
 pub struct Zone(pub String, pub String);
 
 impl Zone {
-    /// The zone of a node. The older labels take precedence.
+    /// The zone of a node. The older labels take precedence: old objects may have only those
+    /// (kubernetes/kubernetes#88493).
     pub fn of(node: &Health) -> Self {
         let first = |old: &Option<String>, new: &Option<String>| {
             old.as_ref().or(new.as_ref()).cloned().unwrap_or_default()

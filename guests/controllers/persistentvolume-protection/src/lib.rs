@@ -2,6 +2,10 @@
 //!
 //! Each volume has a finalizer. When a volume is being deleted, the finalizer is removed once the volume is not bound
 //! to a claim.
+//!
+//! Upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go: NewPVProtectionController, processPV,
+//! addFinalizer, removeFinalizer, isBeingUsed, pvAddedUpdated.
+//! Upstream: pkg/controller/util/protectionutil/utils.go: IsDeletionCandidate, NeedToAddFinalizer.
 
 use flyball_sdk::finalizer;
 use flyball_sdk::prelude::*;

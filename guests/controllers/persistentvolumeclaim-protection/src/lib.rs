@@ -3,6 +3,11 @@
 //! Each claim has a finalizer. When a claim is being deleted, the finalizer is removed once no pod
 //! uses the claim ([`usage`]). With the feature gate [`UNUSED_SINCE`], the controller also reports in
 //! a condition whether a pod refers to the claim ([`unused`]).
+//!
+//! Upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go: NewPVCProtectionController,
+//! processPVCsByNamespace, processPVC, addFinalizer, removeFinalizer, pvcAddedUpdated, podAddedDeletedUpdated,
+//! enqueuePVCs.
+//! Upstream: pkg/controller/util/protectionutil/utils.go: IsDeletionCandidate, NeedToAddFinalizer.
 
 pub mod unused;
 pub mod usage;

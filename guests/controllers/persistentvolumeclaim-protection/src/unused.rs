@@ -1,4 +1,7 @@
 //! The condition `Unused`: whether no pod refers to a claim, and since when.
+//!
+//! Upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go: updateUnusedCondition,
+//! setUnusedCondition, findCondition.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;

@@ -1,4 +1,7 @@
-//! Which pods use a claim.
+//! Finds the pods that use a claim.
+//!
+//! Upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go: isBeingUsedWith, askInformer,
+//! askAPIServer, podUsesPVCForDeletion, podUsesPVCForUnusedSince, podIsShutDown.
 
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;

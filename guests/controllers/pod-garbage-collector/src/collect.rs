@@ -1,4 +1,7 @@
 //! Selects the pods to delete, except for orphans.
+//!
+//! Upstream: pkg/controller/podgc/gc_controller.go: gcTerminating, gcTerminated, gcUnscheduledTerminating,
+//! isPodTerminated, isPodTerminating, byEvictionAndCreationTimestamp.Less.
 
 use std::time::Duration;
 
@@ -44,7 +47,7 @@ pub fn surplus(mut pods: Vec<Pod>, kept: usize) -> Vec<Pod> {
     pods
 }
 
-/// Deletes the pods that are being deleted, on nodes that are not ready and have the taint.
+/// Deletes the pods that are being deleted, on nodes that are not ready and have the taint (KEP-2268).
 ///
 /// # Errors
 /// A read or a deletion failed. All other pods were deleted.

@@ -1,4 +1,6 @@
 //! Deletes pods by force: without their kubelets.
+//!
+//! Upstream: pkg/controller/podgc/gc_controller.go: markFailedAndDeletePod, markFailedAndDeletePodWithCondition.
 
 use flyball_sdk::info;
 use flyball_sdk::pod::has_ended;

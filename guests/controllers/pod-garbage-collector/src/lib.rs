@@ -7,6 +7,9 @@
 //!
 //! kube-controller-manager looks at all pods in each period. Here the first two look up few pods in indexes in each
 //! period; the other two have a key for each pod or node that may need them, and the same delays.
+//!
+//! Upstream: pkg/controller/podgc/gc_controller.go: NewPodGCInternal, Run, gc.
+//! Upstream: pkg/controller/podgc/metrics/metrics.go.
 
 pub mod collect;
 pub mod delete;

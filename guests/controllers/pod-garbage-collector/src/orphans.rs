@@ -2,6 +2,8 @@
 //!
 //! A node that is missing from the cache is in quarantine for some time. If it is still missing then, a live read
 //! decides.
+//!
+//! Upstream: pkg/controller/podgc/gc_controller.go: gcOrphaned, discoverDeletedNodes, checkIfNodeExists.
 
 use std::time::Duration;
 

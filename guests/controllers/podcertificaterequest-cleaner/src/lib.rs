@@ -1,6 +1,8 @@
 //! podcertificaterequest-cleaner-controller: deletes PodCertificateRequests once they are 15 minutes old.
 //!
-//! A kubelet that requests a certificate for a pod is done with the request much earlier.
+//! A kubelet that requests a certificate for a pod (KEP-4317) is done with the request much earlier.
+//!
+//! Upstream: pkg/controller/certificates/cleaner/pcrcleaner.go: NewPCRCleanerController, worker, handle.
 
 use std::time::Duration;
 

@@ -2,6 +2,10 @@
 //!
 //! The API server adds a finalizer to each new PodGroup. When a PodGroup is being deleted, the finalizer is removed once no
 //! pod that has not ended names the group.
+//!
+//! Upstream: pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go:
+//! NewPodGroupProtectionController, processPodGroup, removeFinalizer, hasActivePods, isPodTerminated,
+//! handlePodGroupUpdate, handlePodChange, enqueuePodGroupForPod.
 
 use flyball_sdk::finalizer;
 use flyball_sdk::pod::has_ended;

@@ -1,4 +1,7 @@
-//! Whether a claim of a pod belongs to the pod or to its PodGroup.
+//! Decides whether a claim of a pod belongs to the pod or to its PodGroup.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: getPodGroup, handleClaim.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: IsForPod, IsForPodGroup.
 
 use flyball_device_claims::{ClaimRef, PodConsumer};
 use flyball_sdk::prelude::*;

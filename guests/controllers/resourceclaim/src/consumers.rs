@@ -1,5 +1,7 @@
 //! Releases claims: removes consumers that are done, deallocates claims without consumers, and deletes generated claims
 //! whose pods are done.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: syncClaim, owningPod, isPodDone.
 
 use flyball_device_claims::Consumer;
 use flyball_sdk::finalizer;

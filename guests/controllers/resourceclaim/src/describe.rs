@@ -1,4 +1,8 @@
-//! What the controller watches and needs.
+//! The controller's description: its watches, indexes, permissions and metrics.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: NewController, podResourceClaimTemplateIndexFunc,
+//! podResourceClaimIndexFunc, podGroupMemberIndexFunc, podGroupResourceClaimTemplateIndexFunc,
+//! podGroupResourceClaimIndexFunc, claimPodOwnerIndexFunc, claimPodGroupOwnerIndexFunc.
 
 use std::time::Duration;
 

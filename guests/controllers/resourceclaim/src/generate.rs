@@ -1,6 +1,9 @@
 //! Creates claims from templates.
 //!
 //! The errors are texts for people, which events show.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: handleClaim, handlePodGroupClaim, findPodResourceClaim,
+//! findPodGroupResourceClaim, podGroupNeedsWork.
 
 use flyball_device_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;

@@ -9,6 +9,8 @@
 //! With the feature gate `DRAWorkloadResourceClaims`, PodGroups have claims in the same way, which their pods share.
 //!
 //! A key names a claim, a pod or a PodGroup (`key.rs`). `route.rs` turns changes into keys.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: syncHandler, syncPod, syncPodGroup.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};

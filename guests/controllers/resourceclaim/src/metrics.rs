@@ -1,4 +1,8 @@
 //! The metrics of claims.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: needsAdminAccess, getAdminAccessMetricLabel,
+//! newCustomCollector, CollectWithStability.
+//! Upstream: pkg/controller/resourceclaim/metrics/metrics.go.
 
 use flyball_sdk::prelude::*;
 use serde::de::IgnoredAny;

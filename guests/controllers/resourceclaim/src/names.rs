@@ -1,4 +1,7 @@
 //! The names of the claims that a spec refers to, and the status that records those of generated claims.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: syncPod, syncPodGroup.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: Name, NameFromPodGroup.
 
 use flyball_device_claims::{Name, Recorded, name};
 use flyball_sdk::prelude::*;

@@ -1,4 +1,8 @@
 //! Reserves claims for pods that are on a node.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: podNeedsWork, syncPod, reserveFor.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: CanBeReserved,
+//! IsReservedForPod.
 
 use flyball_device_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;

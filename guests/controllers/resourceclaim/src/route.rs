@@ -1,4 +1,7 @@
 //! Turns changes into keys.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: enqueuePod, enqueuePodGroup, enqueueResourceClaim,
+//! enqueueResourceClaimTemplate, podNeedsClaims, podGroupNeedsClaims.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! The fields that the controller reads.
+//!
+//! Upstream: pkg/controller/resourceclaim/controller.go: isPodDone, needsAdminAccess, hasPrioritizedList.
 
 use flyball_device_claims::{ClaimRef, Consumer, Recorded, SCHEDULING};
 use flyball_sdk::meta::null_is_default;

@@ -1,4 +1,6 @@
 //! Lists of quantities: those that a quota states, and those that objects use.
+//!
+//! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go: Equals, Max, Add.
 
 use std::collections::BTreeMap;
 

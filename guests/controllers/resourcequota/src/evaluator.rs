@@ -1,4 +1,8 @@
 //! Evaluators: what counts the objects of one kind, and the limits that it counts for.
+//!
+//! Upstream: pkg/quota/v1/evaluator/core/registry.go: NewEvaluators.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go: ObjectCountQuotaResourceNameFor,
+//! NewObjectCountEvaluator.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! The kinds whose objects a quota can count, as discovered.
+//!
+//! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: GetQuotableResources.
+//! Upstream: pkg/quota/v1/install/registry.go: DefaultIgnoredResources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,12 +1,14 @@
 //! resourcequota-controller: measures what the objects of a namespace use of its quotas.
 //!
 //! Admission enforces a quota by its status, and adds to the status what it admits. This controller
-//! copies the limits into the status, and measures what is really used: for a new quota, for new
+//! copies the limits into the status, and measures the actual usage: for a new quota, for new
 //! limits, after changes that free something ([`wake`]), and now and then for all quotas.
 //!
 //! [`measure`] asks the [`evaluator`]s of the limits: [`pods`], [`services`], [`volume_claims`],
 //! [`resource_claims`], and counters of any kind that [`kinds`] discovers. [`scope`] narrows what
 //! counts. [`status`] decides whether there is anything to write.
+//!
+//! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: NewController, enqueueAll, syncResourceQuota.
 
 pub mod amounts;
 pub mod evaluator;

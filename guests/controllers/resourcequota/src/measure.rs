@@ -1,4 +1,9 @@
 //! Measures what the objects of a namespace use of a quota.
+//!
+//! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: syncResourceQuota.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go: CalculateUsage.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go: CalculateUsageStats, Matches,
+//! getScopeSelectorsFromQuota.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,9 @@
-//! What a pod requests and what it is limited to, over all of its containers (KEP-753 for sidecars,
+//! The requests and limits of a pod, over all of its containers (KEP-753 for sidecars,
 //! KEP-1287 for resizes, KEP-2837 for resources of the whole pod).
+//!
+//! Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go: PodRequests, PodLimits,
+//! AggregateContainerRequests, AggregateContainerLimits, determineEffectiveRequests, determineEffectiveLimits,
+//! IsSupportedPodLevelResource, IsPodLevelRequestsSet, IsPodLevelLimitsSet.
 
 use crate::amounts::{ResourceList, add, raise};
 use crate::views::{Container, Pod, Resources};

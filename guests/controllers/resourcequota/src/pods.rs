@@ -1,4 +1,8 @@
-//! What a pod uses of a quota, and the scopes that it is in.
+//! The usage of a quota by a pod, and the scopes that the pod is in.
+//!
+//! Upstream: pkg/quota/v1/evaluator/core/pods.go: MatchingResources, podComputeUsageHelper, podMatchesScopeFunc,
+//! PodUsageFunc, isBestEffort, IsTerminating, usesCrossNamespacePodAffinity, QuotaV1Pod,
+//! isExtendedResourceNameForQuota.
 
 use std::time::Duration;
 

@@ -1,8 +1,11 @@
-//! What a ResourceClaim uses of a quota (KEP-4381, and KEP-5004 for extended resources).
+//! The usage of a quota by a ResourceClaim (KEP-4381, and KEP-5004 for extended resources).
 //!
 //! Devices are counted by their DeviceClass. A pod may also request devices as an extended resource;
 //! its ResourceClaim is then created for it. Such devices are counted once: what the pod's requests
 //! count already is subtracted from what its claim counts.
+//!
+//! Upstream: pkg/quota/v1/evaluator/core/resource_claims.go: V1ResourceByDeviceClass, MatchingResources, Usage,
+//! addExtendedResourceQuota, getVerifiedPodUsage, makeResourceClaimPodOwnerGetter.
 
 use std::collections::BTreeMap;
 

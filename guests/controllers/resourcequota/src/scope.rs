@@ -1,4 +1,7 @@
 //! Scopes of a quota. A quota counts an object only if the object is in all of its scopes.
+//!
+//! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go: getScopeSelectorsFromQuota.
+//! Upstream: pkg/apis/core/v1/helper/helpers.go: ScopedResourceSelectorRequirementsAsSelector.
 
 use crate::views::{Quota, Requirement};
 

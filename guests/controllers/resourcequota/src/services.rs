@@ -1,4 +1,7 @@
-//! What a Service uses of a quota.
+//! The usage of a quota by a Service.
+//!
+//! Upstream: pkg/quota/v1/evaluator/core/services.go: MatchingResources, Usage, portsWithNodePorts,
+//! GetQuotaServiceType.
 
 use flyball_sdk::prelude::*;
 

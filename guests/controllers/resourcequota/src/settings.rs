@@ -1,4 +1,6 @@
 //! The operator's settings and the feature gates.
+//!
+//! Upstream: pkg/controller/resourcequota/config/types.go.
 
 use std::time::Duration;
 

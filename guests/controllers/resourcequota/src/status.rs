@@ -1,4 +1,6 @@
 //! The status of a quota.
+//!
+//! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: syncResourceQuota.
 
 use crate::amounts::Amount;
 use crate::measure::Measured;

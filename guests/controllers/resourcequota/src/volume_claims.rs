@@ -1,4 +1,8 @@
-//! What a PersistentVolumeClaim uses of a quota, and the scope that it is in.
+//! The usage of a quota by a PersistentVolumeClaim, and the scope that the claim is in.
+//!
+//! Upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go: V1ResourceByStorageClass, MatchingResources,
+//! Usage, getStorageUsage, pvcMatchesScopeFunc, getReferencedVolumeAttributesClassNames.
+//! Upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go: GetPersistentVolumeClaimClass.
 
 use crate::amounts::{ResourceList, one};
 use crate::views::{Requirement, VolumeClaim};

@@ -1,5 +1,10 @@
 //! The changes that wake a quota: a new quota or new limits, and what may free something that the
 //! quota counts. What uses more is counted by admission, before it is created.
+//!
+//! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: addQuota, replenishQuota.
+//! Upstream: pkg/controller/resourcequota/resource_quota_monitor.go: processResourceChanges.
+//! Upstream: pkg/quota/v1/install/update_filter.go: DefaultUpdateFilter, hasResourcesChanged.
+//! Upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go: RequiresQuotaReplenish.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -4,6 +4,9 @@
 //! Each namespace has a ConfigMap `kube-root-ca.crt`, with which pods verify the API server. A
 //! deleted ConfigMap is created again, and a changed one is corrected. The operator configures the
 //! bundle as [`ROOT_CA`].
+//!
+//! Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go: NewPublisher, syncNamespace, convertToCM.
+//! Upstream: pkg/controller/certificates/rootcacertpublisher/metrics.go: recordMetrics.
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::error::is_namespace_terminating;

@@ -1,7 +1,10 @@
-//! When a ServiceCIDR may be deleted.
+//! Decides whether a ServiceCIDR may be deleted.
 //!
 //! It may if other ServiceCIDRs contain all of its ranges, or all addresses in it. Then the controller waits for a
 //! grace period, in which the API servers learn of the deletion and stop to allocate addresses from it.
+//!
+//! Upstream: pkg/controller/servicecidrs/servicecidrs_controller.go: canDeleteCIDR, containingServiceCIDRs.
+//! Upstream: pkg/api/servicecidr/servicecidr.go: ContainsPrefix, ContainsAddress, PrefixContainsIP, broadcastAddress.
 
 use std::net::IpAddr;
 use std::time::Duration;

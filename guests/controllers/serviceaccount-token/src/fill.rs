@@ -1,4 +1,7 @@
 //! Determines which data a token Secret is missing, and the update that adds it.
+//!
+//! Upstream: pkg/controller/serviceaccount/tokens_controller.go: secretUpdateNeeded, generateTokenIfNeeded.
+//! Upstream: pkg/serviceaccount/legacy.go: LegacyClaims.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;

@@ -1,5 +1,8 @@
 //! The keys of the two queues. They contain UIDs, so that another object of the same name is left
 //! alone. A Secret's key also contains its account, which can't be read once the Secret is deleted.
+//!
+//! Upstream: pkg/controller/serviceaccount/tokens_controller.go: makeServiceAccountKey, parseServiceAccountKey,
+//! makeSecretQueueKey, parseSecretQueueKey.
 
 use flyball_sdk::prelude::*;
 

@@ -6,6 +6,9 @@
 //! deleted. When the Secret is deleted, the controller removes it from the account's `secrets`.
 //!
 //! [`keys`] defines the keys of the two queues, [`fill`] the contents of a Secret.
+//!
+//! Upstream: pkg/controller/serviceaccount/tokens_controller.go: NewTokensController, syncServiceAccount, syncSecret,
+//! deleteTokens, deleteToken, removeSecretReference, getServiceAccount, getSecret, listTokenSecrets.
 
 pub mod fill;
 pub mod keys;

@@ -2,6 +2,9 @@
 //!
 //! Each active namespace has a ServiceAccount `default`. A deleted account is recreated. An
 //! inactive namespace gets none.
+//!
+//! Upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go: DefaultServiceAccountsControllerOptions,
+//! NewServiceAccountsController, syncNamespace, serviceAccountDeleted.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;

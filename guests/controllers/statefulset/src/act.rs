@@ -2,6 +2,12 @@
 //!
 //! A round is a few batches: claims are created before the pods that use them. Whatever fails for a
 //! pod ends its round, and not that of the others.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: processReplica, processCondemned, runForAll,
+//! slowStartBatch.
+//! Upstream: pkg/controller/statefulset/stateful_pod_control.go: CreateStatefulPod, UpdateStatefulPod,
+//! DeleteStatefulPod, UpdatePodClaimForRetentionPolicy, createMissingPersistentVolumeClaims,
+//! createPersistentVolumeClaims.
 
 use flyball_sdk::prelude::*;
 

@@ -1,5 +1,8 @@
 //! Claims a StatefulSet's pods. Orphans that match its selector and have the name of one of its pods
 //! are adopted; pods that it controls and that no longer match are released.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set.go: getPodsForStatefulSet, canAdoptFunc, adoptOrphanRevisions.
+//! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject.
 
 use flyball_sdk::claim::{Claims, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
@@ -31,7 +34,7 @@ pub fn claim(host: &Host, set: &StatefulSet, selector: &LabelSelector) -> Result
 }
 
 /// Checks with a live read whether the set may adopt: the cache may not show yet that it is being
-/// deleted.
+/// deleted, or that another set has its name (kubernetes/kubernetes#42639).
 ///
 /// # Errors
 /// It may not, or the read failed.

@@ -1,4 +1,7 @@
 //! The PersistentVolumeClaims of a StatefulSet's pods.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getPersistentVolumeClaims, getPersistentVolumeClaimName.
+//! Upstream: pkg/controller/statefulset/stateful_pod_control.go: createPersistentVolumeClaims.
 
 use std::collections::HashMap;
 

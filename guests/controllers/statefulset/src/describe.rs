@@ -1,4 +1,7 @@
 //! The controller's description: its watches, queue, permissions and settings.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set.go: NewStatefulSetController, addPod, updatePod, deletePod,
+//! getStatefulSetsForPod.
 
 use flyball_revisions::ControllerRevision;
 use flyball_sdk::describe;

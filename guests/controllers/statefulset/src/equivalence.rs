@@ -2,6 +2,9 @@
 //!
 //! An older API server or kube-controller-manager may have left out fields that are defaulted today,
 //! or written nulls. Such a revision restores the same template nevertheless.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: setMatchesLatestExistingRevision.
+//! Upstream: pkg/apis/apps/v1/defaults.go: SetDefaults_StatefulSet.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;

@@ -1,4 +1,6 @@
 //! The events about a StatefulSet's pods and claims.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_pod_control.go: recordPodEvent, recordClaimEvent.
 
 use flyball_sdk::prelude::*;
 

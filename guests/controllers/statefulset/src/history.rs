@@ -1,4 +1,8 @@
 //! The revisions of a StatefulSet: the current one, the one to update to, and old ones.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: getStatefulSetRevisions, truncateHistory,
+//! ListRevisions, setMatchesLatestExistingRevision.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: newRevision, nextRevision, ApplyRevision.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! The identity of pods: names with ordinals, labels, and volumes of their own claims.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getParentNameAndOrdinal, getOrdinal, getPodName,
+//! getPersistentVolumeClaimName, isMemberOf, identityMatches, storageMatches.
 
 use flyball_sdk::prelude::*;
 

@@ -7,6 +7,11 @@
 //!
 //! A rollout has no state besides the cluster's: every reconcile takes the steps that are possible
 //! now and ends. A change of a pod triggers the next one.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set.go: sync, syncStatefulSet.
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: UpdateStatefulSet, performUpdate, updateStatefulSet,
+//! updateStatefulSetStatus.
+//! Upstream: pkg/controller/statefulset/stateful_set_status_updater.go: UpdateStatefulSetStatus.
 
 pub mod act;
 pub mod claim;

@@ -1,4 +1,8 @@
 //! A StatefulSet's pods by what they are for: replicas, which it wants, and condemned pods.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: updateStatefulSet.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: podInOrdinalRange, getStartOrdinal, getEndOrdinal,
+//! isUnavailable.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The controller's metrics, with kube-controller-manager's names. They exist only with the gate
 //! `MaxUnavailableStatefulSet`.
+//!
+//! Upstream: pkg/controller/statefulset/metrics/metrics.go.
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::prelude::*;

@@ -1,4 +1,7 @@
-//! What each pod of a StatefulSet needs, and whether the pods after it have to wait.
+//! The needs of each pod of a StatefulSet, and whether the pods after it have to wait.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: processReplica, processCondemned, slowStartBatch.
+//! Upstream: pkg/controller/statefulset/stateful_pod_control.go: ClaimsMatchRetentionPolicy, PodClaimIsStale.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The pods that a StatefulSet creates.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: newStatefulSetPod, newVersionedStatefulSetPod,
+//! initIdentity, updateStorage.
 
 use flyball_sdk::pod::{PodTemplate, PodTemplateMeta};
 use flyball_sdk::prelude::*;

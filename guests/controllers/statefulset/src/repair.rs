@@ -1,4 +1,7 @@
 //! Repairs of pods that lost their identity: labels and volumes.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_pod_control.go: UpdateStatefulPod.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: updateIdentity, updateStorage.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;

@@ -1,5 +1,9 @@
-//! Who owns a pod's claims: by the retention policy, the garbage collector deletes them with the
-//! StatefulSet or after the pod was scaled down.
+//! The owners of a pod's claims (KEP-1847): by the retention policy, the garbage collector deletes
+//! the claims with the StatefulSet or after the pod was scaled down.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getPersistentVolumeClaimRetentionPolicy, matchesRef,
+//! hasUnexpectedController, hasNonControllerOwner, removeRefs, isClaimOwnerUpToDate, updateClaimOwnerRefForSetAndPod,
+//! hasOwnerRef, hasStaleOwnerRef, addControllerRef.
 
 use flyball_sdk::meta::OwnerReference;
 use flyball_sdk::prelude::*;

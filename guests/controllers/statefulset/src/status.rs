@@ -1,4 +1,8 @@
 //! The status: counters, revisions, and the time of the next count.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: computeReplicaStatus, updateStatus.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: completeRollingUpdate, inconsistentStatus.
+//! Upstream: pkg/controller/controller_utils.go: FindMinNextPodAvailabilityCheck.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! The pods that a rolling update deletes, so that they are created again with the new revision.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_control.go: updateStatefulSetAfterInvariantEstablished,
+//! updateStatefulSet.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getStatefulSetMaxUnavailable.
 
 use flyball_sdk::prelude::*;
 
@@ -55,7 +59,7 @@ pub fn next<'a>(
     }
 }
 
-/// Returns how many pods may be unavailable during an update: at least one, and one if the field is
+/// Returns how many pods may be unavailable during an update (KEP-961): at least one, and one if the field is
 /// absent.
 ///
 /// # Errors

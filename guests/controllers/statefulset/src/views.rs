@@ -1,5 +1,8 @@
 //! The fields that the controller reads of StatefulSets, pods and PersistentVolumeClaims, and the
 //! status that it writes.
+//!
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: allowsBurst, isRunningAndReady, isRunningAndAvailable,
+//! isTerminating, getPodRevision, inconsistentStatus.
 
 use std::time::Duration;
 
@@ -235,7 +238,7 @@ impl StatefulSet {
         Duration::from_secs(self.min_ready_seconds.into())
     }
 
-    /// The ordinal of the first pod.
+    /// The ordinal of the first pod (KEP-3335).
     pub fn first_ordinal(&self) -> i64 {
         self.start.into()
     }

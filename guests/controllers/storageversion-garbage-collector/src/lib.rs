@@ -1,7 +1,10 @@
 //! storageversion-garbage-collector-controller: removes API servers that are gone from StorageVersions.
 //!
-//! A StorageVersion has an entry for each API server, which holds a Lease while it runs. Entries without a Lease are
-//! removed, and a StorageVersion without entries is deleted.
+//! A StorageVersion (KEP-2339) has an entry for each API server, which holds a Lease while it runs. Entries without a
+//! Lease are removed, and a StorageVersion without entries is deleted.
+//!
+//! Upstream: pkg/controller/storageversiongc/gc_controller.go: NewStorageVersionGC, processDeletedLease,
+//! syncStorageVersion, onAddStorageVersion, onUpdateStorageVersion, onDeleteLease, updateOrDeleteStorageVersion.
 
 pub mod status;
 

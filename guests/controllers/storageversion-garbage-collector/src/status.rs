@@ -1,4 +1,6 @@
 //! The status of a StorageVersion.
+//!
+//! Upstream: pkg/controller/storageversiongc/gc_controller.go: updateOrDeleteStorageVersion.
 
 use flyball_sdk::condition;
 use flyball_sdk::prelude::*;

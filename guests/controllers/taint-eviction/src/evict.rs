@@ -1,4 +1,8 @@
 //! Evicts pods: marks them as disrupted, and deletes them.
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: deletePodHandler, addConditionAndDeletePod,
+//! cancelWorkWithEvent, emitPodDeletionEvent, emitCancelPodDeletionEvent.
+//! Upstream: pkg/controller/tainteviction/metrics/metrics.go.
 
 use std::time::Duration;
 

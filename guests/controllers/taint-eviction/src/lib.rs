@@ -8,7 +8,12 @@
 //!    or cut off from the API server, is out of date.
 //! 4. [`evict`] deletes the pods.
 //!
+//! It is a controller of its own, so that its decisions can be left to another one (KEP-3902).
+//!
 //! While a node has neither such taints nor pending evictions, a change of its pods costs two look-ups.
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: New, PodUpdated, NodeUpdated, handlePodUpdate,
+//! handleNodeUpdate, getNoExecuteTaints.
 
 pub mod evict;
 pub mod plan;

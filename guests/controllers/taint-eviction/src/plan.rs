@@ -1,4 +1,6 @@
 //! Decides which pods of a node are evicted, now or later: a pure function of what was read.
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: processPodOnNode.
 
 use std::time::Duration;
 

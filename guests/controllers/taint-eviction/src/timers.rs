@@ -4,6 +4,8 @@
 //! drops it after its time to live, by a clock that nobody sets. So a step of the wall clock evicts no pod early.
 //!
 //! If the memo is emptied, the waiting times begin again, as after a restart of kube-controller-manager.
+//!
+//! Upstream: pkg/controller/tainteviction/timed_workers.go: AddWork, UpdateWork, CancelWork, createWorker.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

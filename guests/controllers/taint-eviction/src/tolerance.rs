@@ -1,4 +1,7 @@
-//! How long a pod tolerates the taints of its node.
+//! The time for which a pod tolerates the taints of its node.
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: getMinTolerationTime, processPodOnNode.
+//! Upstream: pkg/apis/core/v1/helper/helpers.go: GetMatchingTolerations.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The fields that the controller reads.
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: getNoExecuteTaints.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::taint::{Taint, Toleration};

@@ -1,6 +1,8 @@
 //! token-cleaner-controller: deletes expired bootstrap tokens.
 //!
 //! The key of a token that has not expired waits in the queue until it does.
+//!
+//! Upstream: pkg/controller/bootstrap/tokencleaner.go: NewTokenCleaner, evalSecret.
 
 use flyball_bootstrap_tokens::{Expiry, NAMESPACE, SELECTOR, expiry};
 use flyball_sdk::prelude::*;

@@ -1,7 +1,11 @@
-//! ttl-after-finished-controller: deletes finished Jobs once their time to live has expired.
+//! ttl-after-finished-controller: deletes finished Jobs once their time to live has expired (KEP-592).
 //!
 //! A Job with `ttlSecondsAfterFinished` is deleted that many seconds after it has completed or failed,
 //! together with its pods. Until then its key waits in the queue.
+//!
+//! Upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go: New, addJob, updateJob, processJob,
+//! processTTL, needsCleanup, getFinishAndExpireTime, timeLeft, jobFinishTime.
+//! Upstream: pkg/controller/ttlafterfinished/metrics/metrics.go.
 
 use std::time::Duration;
 

@@ -2,6 +2,9 @@
 //!
 //! The time depends on the number of nodes: see [`steps`]. When it changes, a node gets the new value at its next
 //! change, such as the next report of its kubelet, so that the nodes of a large cluster are not patched all at once.
+//!
+//! Upstream: pkg/controller/ttl/ttl_controller.go: NewTTLController, addNode, updateNode, deleteNode,
+//! updateNodeIfNeeded, getIntFromAnnotation, patchNodeWithAnnotation.
 
 pub mod steps;
 

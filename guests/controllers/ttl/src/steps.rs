@@ -1,6 +1,8 @@
 //! The steps of a cluster's size.
 //!
 //! The ranges of neighbouring steps overlap, so that a cluster whose size varies around a limit stays in its step.
+//!
+//! Upstream: pkg/controller/ttl/ttl_controller.go: addNode, deleteNode, getDesiredTTLSeconds.
 
 /// A range of the number of nodes.
 struct Step {

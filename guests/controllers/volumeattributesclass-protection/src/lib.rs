@@ -1,8 +1,14 @@
 //! volumeattributesclass-protection-controller: keeps VolumeAttributesClasses while volumes or claims refer to them.
 //!
 //! Each class has a finalizer. When a class is being deleted, the finalizer is removed once no PersistentVolume and no
-//! PersistentVolumeClaim refers to the class. As in kube-controller-manager, the caches alone decide: a claim
-//! that is created at that moment may refer to a class that is deleted.
+//! PersistentVolumeClaim refers to the class. As in kube-controller-manager, the caches alone decide: a claim that is
+//! created at that moment may refer to a class that is deleted. Live lists would cost too much in large clusters
+//! (kubernetes/kubernetes#109282).
+//!
+//! Upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go: NewVACProtectionController, processVAC,
+//! addFinalizer, removeFinalizer, isBeingUsed, vacAddedUpdated, pvcDeleted, pvcUpdated, pvUpdated, pvDeleted,
+//! getPVCReferencedVACNames, getPVReferencedVACNames.
+//! Upstream: pkg/controller/util/protectionutil/utils.go: IsDeletionCandidate, NeedToAddFinalizer.
 
 use flyball_sdk::finalizer;
 use flyball_sdk::prelude::*;

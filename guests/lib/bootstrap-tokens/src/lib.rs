@@ -2,6 +2,8 @@
 //!
 //! A node that joins a cluster has such a token. bootstrap-signer-controller signs with tokens, and
 //! token-cleaner-controller deletes expired ones.
+//!
+//! Upstream: staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go: GetData, GetExpiration.
 
 use std::time::Duration;
 

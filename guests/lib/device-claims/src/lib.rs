@@ -1,4 +1,8 @@
-//! What the controllers of ResourceClaims share: the claims that a pod or a PodGroup refers to, and the consumers of a claim.
+//! Shared by the controllers of ResourceClaims: the claims that a pod or a PodGroup refers to, and the consumers of a
+//! claim.
+//!
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: Name, NameFromPodGroup,
+//! IsForPod, IsForPodGroup, IsReservedForPod.
 
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,8 @@
 //! Claims a set's pods. Orphans that match its selector are adopted; pods that it controls and that
 //! no longer match are released.
+//!
+//! Upstream: pkg/controller/replicaset/replica_set.go: claimPods.
+//! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject, RecheckDeletionTimestamp.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
@@ -32,6 +35,8 @@ pub fn claim<F: Flavored>(
     orphans: Vec<Pod>,
 ) -> Result<Vec<Pod>, Error> {
     let is_active = |pods: Vec<Pod>| pods.into_iter().filter(Pod::is_active).collect();
+    // The cache may not show yet that the set is being deleted, or that another one has its name: only a live read
+    // after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
         let live = host
             .reader()

@@ -1,4 +1,6 @@
 //! The controller's description: its watches, queue and permissions.
+//!
+//! Upstream: pkg/controller/replicaset/replica_set.go: NewBaseController, updateRS, addPod, updatePod, deletePod.
 
 use flyball_sdk::describe::{self, MetricType};
 use flyball_sdk::prelude::*;

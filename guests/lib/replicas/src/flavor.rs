@@ -1,5 +1,8 @@
 //! The differences between ReplicaSets and ReplicationControllers. The rest of this crate serves
 //! both.
+//!
+//! Upstream: pkg/controller/replication/conversion.go: convertRCtoRS, convertRStoRC.
+//! Upstream: pkg/controller/replication/replication_controller.go: NewReplicationManager.
 
 use std::marker::PhantomData;
 

@@ -7,6 +7,10 @@
 //!
 //! There are no expectations. The host's cache shows a plugin all of its own acknowledged writes,
 //! so a pod that was just created is counted, and a pod that was just deleted is not.
+//!
+//! Upstream: pkg/controller/replicaset/replica_set.go: syncReplicaSet, manageReplicas, slowStartBatch,
+//! getIndirectlyRelatedPods, getPodsToDelete.
+//! Upstream: pkg/controller/replicaset/replica_set_utils.go: updateReplicaSetStatus.
 
 pub mod claim;
 mod describe;

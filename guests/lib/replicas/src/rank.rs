@@ -13,6 +13,11 @@
 //!
 //! For 6 and 8, ages are only compared by their binary logarithm (KEP-2185). Among equal ones the
 //! UID decides, which spreads deletions pseudo-randomly but deterministically.
+//!
+//! Upstream: pkg/controller/controller_utils.go: ActivePodsWithRanks.Less, afterOrZero, logarithmicRankDiff,
+//! podReadyTime, maxContainerRestarts, compareMaxContainerRestarts.
+//! Upstream: pkg/controller/replicaset/replica_set.go: getPodsRankedByRelatedPodsOnSameNode,
+//! reportSortingDeletionAgeRatioMetric.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,7 @@
 //! The number of pods to create or delete, the writes, and the interpretation of their results.
+//!
+//! Upstream: pkg/controller/replicaset/replica_set.go: manageReplicas.
+//! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod, GetPodFromTemplate, getPodsPrefix.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::{ApiError, OwnerReference, Write};

@@ -1,4 +1,9 @@
 //! The status: counters, the failure condition, and the time of the next recount.
+//!
+//! Upstream: pkg/controller/replicaset/replica_set_utils.go: calculateStatus, NewReplicaSetCondition, GetCondition,
+//! SetCondition, RemoveCondition.
+//! Upstream: pkg/controller/controller_utils.go: FindMinNextPodAvailabilityCheck,
+//! findMinNextPodAvailabilitySimpleCheck, nextPodAvailabilityCheck.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The fields that the controller reads of pods and of sets. A set is a ReplicaSet or a
 //! ReplicationController, depending on its [`Flavor`](crate::Flavor).
+//!
+//! Upstream: pkg/controller/controller_utils.go: IsPodActive, IsPodTerminating.
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::{InitContainer, PodTemplate, has_ended};

@@ -4,6 +4,9 @@
 //! of Go's `encoding/json` after a round trip through `map[string]interface{}`: keys are sorted, the
 //! characters that are special in HTML are escaped, and numbers are doubles. For DaemonSets,
 //! kube-controller-manager uses a decoder that keeps integers.
+//!
+//! Upstream: pkg/controller/daemon/update.go: getPatch.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getPatch, ApplyRevision.
 
 use std::fmt::Write as _;
 

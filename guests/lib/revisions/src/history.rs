@@ -1,4 +1,7 @@
 //! Reads and writes the revisions of an owner: a StatefulSet or a DaemonSet.
+//!
+//! Upstream: pkg/controller/history/controller_history.go: ListControllerRevisions, CreateControllerRevision,
+//! UpdateControllerRevision, AdoptControllerRevision.
 
 use flyball_sdk::claim::adoption;
 use flyball_sdk::prelude::*;

@@ -1,4 +1,7 @@
 //! Names of revisions, derived from their data.
+//!
+//! Upstream: pkg/controller/history/controller_history.go: ControllerRevisionName, HashControllerRevision.
+//! Upstream: pkg/util/hash/hash.go: DeepHashObject.
 
 use flyball_sdk::hash::safe_suffix;
 use flyball_sdk::prelude::*;

@@ -1,4 +1,8 @@
 //! Revisions: how they are ordered, compared and chosen for deletion.
+//!
+//! Upstream: pkg/controller/history/controller_history.go: NewControllerRevision, SortControllerRevisions,
+//! EqualRevision, FindEqualRevisions.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: nextRevision.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller share.
+//! Shared by endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller.
 //!
 //! - [`service`] and [`pod`] are the views of what both Endpoints and EndpointSlices are computed from, with the pods
 //!   that belong to a Service. [`ports`] finds their ports, [`ip`] parses their addresses.

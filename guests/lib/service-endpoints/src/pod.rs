@@ -1,4 +1,7 @@
 //! Pods of a Service, with the fields of their endpoints.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go: GetServicesToUpdate, getServicesForPod,
+//! ShouldPodBeInEndpoints, ShouldSetHostname, podEndpointsChanged, IsPodReady, isPodTerminal.
 
 use flyball_sdk::meta::CoreObjectReference;
 use flyball_sdk::prelude::*;

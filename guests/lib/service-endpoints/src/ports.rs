@@ -1,4 +1,6 @@
 //! The ports of pods that the ports of a Service stand for.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: getEndpointPorts, FindPort.
 
 use std::collections::HashMap;
 

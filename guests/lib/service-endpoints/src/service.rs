@@ -1,4 +1,6 @@
 //! Services: the fields that decide about their endpoints.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: getAddressTypesForService, isServiceIPSet, hintsEnabled.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;

@@ -1,4 +1,6 @@
 //! The size of an owner of slices, and the gauges that sum up all owners.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/metrics/cache.go: Set, totals, updateMetrics, numDesiredSlices.
 
 use std::ops::AddAssign;
 

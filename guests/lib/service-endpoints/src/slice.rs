@@ -1,4 +1,9 @@
 //! EndpointSlices: their views, when two endpoints are the same, and when an endpoint has changed.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/util/endpointset.go: hashEndpoint.
+//! Upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go: EndpointsEqualBeyondHash.
+//! Upstream: staging/src/k8s.io/endpointslice/utils.go: getEndpointSlicePrefix, setEndpointSliceLabels,
+//! isReservedLabelKey.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,7 @@
 //! The content of Endpoints: subsets of addresses with their ports, and their canonical form.
+//!
+//! Upstream: pkg/api/v1/endpoints/util.go: RepackSubsets, mapAddressesByPort, hashAddresses, SortSubsets,
+//! lessAddrReady, LessEndpointAddress.
 
 use std::collections::BTreeMap;
 

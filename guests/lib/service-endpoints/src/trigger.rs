@@ -3,6 +3,9 @@
 //!
 //! It is the earliest time at which a pod of the Service became ready or unready since the last reconcile, or at which the
 //! Service was created. The times of the last reconcile are in the memo: 12 bytes for each pod.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go: ComputeEndpointLastChangeTriggerTime,
+//! getPodTriggerTime, getServiceTriggerTime, min.
 
 use flyball_sdk::prelude::*;
 

@@ -1,5 +1,8 @@
 //! Writes of EndpointSlices. Slices are created before others are updated, and deleted last, so that an endpoint that moves
 //! to another slice is always in one.
+//!
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: finalize.
+//! Upstream: pkg/controller/endpointslicemirroring/reconciler.go: finalize.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::error::is_namespace_terminating;

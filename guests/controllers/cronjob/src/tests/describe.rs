@@ -1,4 +1,4 @@
-//! What the controller declares.
+//! The description of the controller.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;

@@ -1,4 +1,4 @@
-//! What is due of a schedule.
+//! Scheduled times that are due.
 
 use std::time::Duration;
 

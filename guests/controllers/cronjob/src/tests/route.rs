@@ -1,4 +1,4 @@
-//! What a change of a CronJob enqueues.
+//! The keys that a change of a CronJob enqueues.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When a Job is created, and when the CronJob is reconciled again.
+//! The time at which a Job is created, and the time of the next reconcile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which nodes should run a pod.
+//! The nodes that should run a pod.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;

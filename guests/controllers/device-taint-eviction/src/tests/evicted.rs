@@ -1,4 +1,4 @@
-//! When pods are evicted, and when not.
+//! Pods that are evicted, and pods that are not.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, refusal};

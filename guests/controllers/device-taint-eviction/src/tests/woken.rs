@@ -1,4 +1,4 @@
-//! Which pods the changes of claims, slices and rules enqueue.
+//! The pods that changes of claims, slices and rules enqueue.
 
 use flyball_sdk::prelude::*;
 

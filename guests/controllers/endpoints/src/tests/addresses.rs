@@ -1,4 +1,4 @@
-//! Which addresses pods become.
+//! The addresses of pods.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;

@@ -1,4 +1,4 @@
-//! When Endpoints are written, and failed writes.
+//! Changes after which Endpoints are written, and failed writes.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, delta, refusal};

@@ -1,4 +1,4 @@
-//! Which slices Endpoints are mirrored to, and with how few writes.
+//! The slices that Endpoints are mirrored to, and the number of writes.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;

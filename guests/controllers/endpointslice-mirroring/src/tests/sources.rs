@@ -1,4 +1,4 @@
-//! Which Endpoints are mirrored.
+//! The Endpoints that are mirrored.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;

@@ -1,4 +1,4 @@
-//! How endpoints are packed into slices, and with how few writes.
+//! The packing of endpoints into slices, and the number of writes.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;

@@ -1,4 +1,4 @@
-//! Which endpoints pods become.
+//! The endpoints of pods.
 
 use flyball_sdk::prelude::*;
 

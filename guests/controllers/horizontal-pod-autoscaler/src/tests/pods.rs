@@ -1,4 +1,4 @@
-//! Which pods count, and what they request.
+//! The pods that count, and their requests.
 
 use std::time::Duration;
 

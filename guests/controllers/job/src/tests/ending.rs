@@ -1,4 +1,4 @@
-//! How jobs end: why, when, and in which order the conditions are written.
+//! The end of jobs: its reason, its time, and the order of the conditions.
 
 use flyball_sdk::prelude::*;
 

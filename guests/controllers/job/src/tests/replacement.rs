@@ -1,4 +1,4 @@
-//! When pods that are being deleted are replaced.
+//! The replacement of pods that are being deleted.
 
 use super::world::*;
 

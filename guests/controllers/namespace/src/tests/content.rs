@@ -1,4 +1,4 @@
-//! How the objects of each kind are deleted, and how remaining ones are reported.
+//! The deletion of the objects of each kind, and the report about those that remain.
 
 use std::time::Duration;
 

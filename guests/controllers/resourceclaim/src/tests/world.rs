@@ -1,4 +1,4 @@
-//! The objects of the tests, and what is done with them.
+//! The objects of the tests, and the steps on them.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, set_at};

@@ -1,4 +1,4 @@
-//! What pods use.
+//! The usage by pods.
 
 use std::time::Duration;
 

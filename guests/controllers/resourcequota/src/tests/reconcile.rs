@@ -1,4 +1,4 @@
-//! Whole reconciles: what is written, and when nothing is.
+//! Whole reconciles, with and without writes.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;

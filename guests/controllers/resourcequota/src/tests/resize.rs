@@ -1,4 +1,4 @@
-//! What pods use while they are resized in place.
+//! The usage by pods that are being resized in place.
 
 use flyball_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What ResourceClaims use, with and without extended resources.
+//! The usage by ResourceClaims, with and without extended resources.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;

@@ -1,4 +1,4 @@
-//! What Services use.
+//! The usage by Services.
 
 use flyball_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What PersistentVolumeClaims use, and the scope VolumeAttributesClass.
+//! The usage by PersistentVolumeClaims, and the scope VolumeAttributesClass.
 
 use flyball_sdk::prelude::*;
 
