@@ -1,6 +1,10 @@
 //! Proportional scaling: when a Deployment is resized, every ReplicaSet gets its share, so that a
 //! rollout in progress is neither sped up nor slowed down.
 //!
+//! For example, a rollout of 10 pods with a surge of 3 has 8 old pods and 5 new ones when the Deployment is resized to
+//! 15. Now 18 pods may exist, 5 more than before. The old ReplicaSet is scaled to 8 · 18 / 13 ≈ 11, the new one to
+//! 5 · 18 / 13 ≈ 7.
+//!
 //! Upstream: pkg/controller/deployment/sync.go: scale, isScalingEvent.
 //! Upstream: pkg/controller/deployment/util/deployment_util.go: FindActiveOrLatest, GetReplicaSetProportion,
 //! getReplicaSetFraction, IsSaturated.

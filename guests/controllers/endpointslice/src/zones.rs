@@ -82,6 +82,10 @@ fn try_assign(plan: &mut Plan, ratios: Option<&Ratios>) -> Result<(), String> {
 }
 
 /// The number of endpoints that each zone should have.
+///
+/// For example, 10 endpoints are shared between zones with 60 % and 40 % of the CPUs. Their proportionate shares are 6
+/// and 4. Each must have so many that none of its endpoints is overloaded by more than 20 %: at least 6 / 1.2 = 5 and
+/// 4 / 1.2 ≈ 4. One endpoint is left then, so they may have at most 6 and 5: slices with such hints are not rewritten.
 fn allocations(
     ratios: Option<&Ratios>,
     total: usize,

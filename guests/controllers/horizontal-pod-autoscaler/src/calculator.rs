@@ -3,6 +3,11 @@
 //! A metric of each pod is averaged. Pods without a value, and unready ones, are assumed to have a value that makes the change
 //! smaller; they never turn its direction.
 //!
+//! For example, the target is 100m, two of three pods use 200m, and the third one has no value. The ratio of 2 asks for
+//! more replicas, so the third pod is assumed to use nothing: 400m / 3 / 100m ≈ 1.33, and 1.33 · 3 = 4 replicas are wanted.
+//! If the two pods use 50m, fewer replicas are wanted, and the third pod is assumed to use 100m, its target:
+//! 200m / 3 / 100m ≈ 0.67 asks for 2.
+//!
 //! Upstream: pkg/controller/podautoscaler/replica_calculator.go: isWithin, GetResourceReplicas, GetRawResourceReplicas,
 //! calcPlainMetricReplicas, getUsageRatioReplicaCount, removeMetricsForPods.
 //! Upstream: pkg/controller/podautoscaler/metrics/utilization.go: GetResourceUtilizationRatio, GetMetricUsageRatio.
