@@ -1,52 +1,86 @@
-//! The table of controllers in the docs.
+//! The tables of controllers in the docs, which are generated from the manifests: `BLESS=1 cargo test --workspace --test
+//! controllers_page` writes them.
 
-use std::path::Path;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use flyball_controllers::{CONTROLLERS, Controller, Guest, Start, built_in};
 
 #[test]
-fn the_docs_list_each_controller_with_the_number_of_its_scenarios() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("../../docs/controllers.md"))?;
-    let (_, table) = page
-        .split_once("| controller | state |")
-        .context("docs/controllers.md has a table of controllers")?;
-    let rows: Vec<Vec<&str>> = table
-        .lines()
-        .skip(2)
-        .take_while(|line| line.starts_with('|'))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect();
-    for row in &rows {
-        let [controller, _, scenarios, size, memory] = row[..] else {
-            anyhow::bail!("the row {row:?} does not have five columns");
-        };
-        let folder = flyball_differential::controllers()
-            .join(controller)
-            .join("scenarios");
-        let files = std::fs::read_dir(&folder).map_or(0, Iterator::count);
-        ensure!(
-            scenarios.parse() == Ok(files),
-            "{controller} has {files} scenarios"
-        );
-        ensure!(
-            size.parse::<u32>().is_ok() && memory.parse::<u32>().is_ok(),
-            "the size and the memory of {controller} are missing"
-        );
+fn the_docs_list_the_controllers_of_the_manifests() -> Result<()> {
+    let path = page();
+    let current =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let present = replaced(&current, "built-in", &built_in_table()?)?;
+    let expected = replaced(&present, "missing", &missing_table())?;
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &expected)?;
     }
-    for entry in std::fs::read_dir(flyball_differential::controllers())? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir() {
-            continue;
-        }
-        let name = entry.file_name();
-        ensure!(
-            rows.iter().any(|row| name.to_str() == Some(row[0])),
-            "docs/controllers.md lacks {}",
-            name.display()
-        );
-    }
-    let count = format!("has {} controllers of kube-controller-manager", rows.len());
-    ensure!(page.contains(&count), "the table has {} rows", rows.len());
+    ensure!(
+        current == expected || std::env::var_os("BLESS").is_some(),
+        "docs/controllers.md is out of date: write it with BLESS=1 cargo test --workspace --test controllers_page"
+    );
     Ok(())
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/controllers.md")
+}
+
+/// Replaces the text between `<!-- NAME -->` and `<!-- /NAME -->`.
+fn replaced(page: &str, name: &str, text: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n"));
+    let (before, rest) = page
+        .split_once(&begin)
+        .with_context(|| format!("docs/controllers.md lacks {begin:?}"))?;
+    let (_, after) = rest
+        .split_once(&end)
+        .with_context(|| format!("docs/controllers.md lacks {end:?}"))?;
+    Ok(format!("{before}{begin}{text}{end}{after}"))
+}
+
+fn built_in_table() -> Result<String> {
+    let mut table = String::from(
+        "\n| controller | what it does | runs by default | state | scenarios |\n|---|---|---|---|---|\n",
+    );
+    for (controller, guest) in built_in() {
+        writeln!(
+            table,
+            "| {} | {} | {} | {} | {} |",
+            guest.folder,
+            guest.about,
+            by_default(controller),
+            guest.state,
+            scenarios(guest)?
+        )?;
+    }
+    Ok(table + "\n")
+}
+
+fn by_default(controller: &Controller) -> String {
+    match (controller.start, controller.enabled_by, controller.gates) {
+        (Start::Disabled, ..) => "no".to_owned(),
+        (_, Some(flag), _) => format!("with `--{flag}`"),
+        (_, None, []) => "yes".to_owned(),
+        (_, None, [gate]) => format!("with the gate {gate}"),
+        (_, None, gates) => format!("with the gates {}", gates.join(" and ")),
+    }
+}
+
+fn scenarios(guest: &Guest) -> Result<usize> {
+    let folder = flyball_differential::controllers()
+        .join(guest.folder)
+        .join("scenarios");
+    let entries =
+        std::fs::read_dir(&folder).with_context(|| format!("can't read {}", folder.display()))?;
+    Ok(entries.count())
+}
+
+fn missing_table() -> String {
+    let missing = CONTROLLERS
+        .iter()
+        .filter(|controller| controller.guest.is_none() && controller.start != Start::Cloud);
+    let lines = missing.map(|controller| format!("- {}\n", controller.name));
+    format!("\n{}\n", lines.collect::<String>())
 }
