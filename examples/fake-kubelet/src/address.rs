@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use flyball_sdk::hash::fnv32a;
+use flyball_hash::fnv32a;
 
 /// Number of addresses to try before an address in use is assigned anyway.
 pub const ATTEMPTS: u32 = 16;

@@ -68,18 +68,18 @@ fn register(host: &Host, settings: &Settings, missing: &[u32], now: Time) -> Vec
 fn renew(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let lease = |node: &Node| node::lease(&node.meta, settings.heartbeat_period, now);
     let renewals = present.values().map(|node| {
-        Write::patch(
+        let renewal = Write::patch(
             LEASE,
             LEASES,
             &node.meta.name,
             PatchType::Merge,
             &lease(node),
-        )
+        );
+        (node, renewal)
     });
-    let results = host.batch().extend(renewals).run();
-    let (missing, errors): (Vec<_>, Vec<_>) = present
-        .values()
-        .zip(results)
+    let results = host.tagged_batch().extend(renewals).run();
+    let (missing, errors): (Vec<_>, Vec<_>) = results
+        .into_iter()
         .filter_map(|(node, result)| Some((node, result.err()?)))
         .partition(|(_, error)| error.is_not_found());
     let creations = missing

@@ -253,9 +253,8 @@ impl ContainerStatus {
     /// millisecond of the start.
     pub fn start(&mut self, uid: &str, now: Time) {
         let millis = now.seconds * 1000 + i64::from(now.nanoseconds / 1_000_000);
-        let hash = flyball_sdk::hash::fnv32a(
-            format!("{uid}/{}/{}", self.name, self.restart_count).as_bytes(),
-        );
+        let hash =
+            flyball_hash::fnv32a(format!("{uid}/{}/{}", self.name, self.restart_count).as_bytes());
         self.container_id = format!("fake://{millis:x}-{hash:08x}");
         self.state = State::running(now);
         self.started = Some(true);

@@ -124,10 +124,9 @@ fn max_unavailable(host: &Host) -> Result<Value, Error> {
 
 /// Runs some steps. Returns the failures: none keeps another step from being run.
 fn run(host: &Host, namespace: &str, steps: &[Step]) -> Vec<Error> {
-    let writes = steps.iter().map(|step| step.write(namespace));
-    let results = host.batch().extend(writes).run();
+    let writes = steps.iter().map(|step| (step, step.write(namespace)));
     let mut failures = Vec::new();
-    for (step, result) in steps.iter().zip(results) {
+    for (step, result) in host.tagged_batch().extend(writes).run() {
         match result {
             Ok(_) => {
                 info!(host, "{step}");

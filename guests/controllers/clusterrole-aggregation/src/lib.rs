@@ -6,9 +6,9 @@
 //! Upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go: NewClusterRoleAggregation,
 //! syncClusterRole, applyClusterRoles, toApplyPolicyRules, ruleExists, enqueue.
 
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 

@@ -16,9 +16,8 @@ use crate::zone::Zone;
 
 /// Deletes finished Jobs with their pods. A failure is only reported: the next reconcile tries again.
 pub fn delete_all(host: &Host, cron_job: &CronJob, status: &mut Status, jobs: &[&Job]) {
-    let deletions = jobs.iter().map(|job| deletion(job));
-    let results = host.batch().extend(deletions).run();
-    for (job, result) in jobs.iter().zip(results) {
+    let deletions = jobs.iter().map(|job| (job, deletion(job)));
+    for (job, result) in host.tagged_batch().extend(deletions).run() {
         record_deletion(host, cron_job, status, job, result.map(drop));
     }
 }

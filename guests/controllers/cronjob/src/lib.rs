@@ -29,7 +29,7 @@ mod tests;
 pub mod views;
 pub mod zone;
 
-use flyball_sdk::controller::RoutedKey;
+use flyball_sdk::RoutedKey;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, debug};
 

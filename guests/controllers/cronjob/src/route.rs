@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::controller::RoutedKey;
+use flyball_sdk::RoutedKey;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, debug};
 

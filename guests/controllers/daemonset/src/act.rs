@@ -3,8 +3,8 @@
 //! Upstream: pkg/controller/daemon/daemon_controller.go: syncNodes.
 //! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
+use flyball_pods::created_name;
 use flyball_sdk::error::is_namespace_terminating;
-use flyball_sdk::pod::created_name;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{ObjectReference, debug};
 
@@ -79,9 +79,11 @@ fn create(
 
 /// Deletes pods. A pod that does not exist any more is not an error.
 fn delete(host: &Host, about: &ObjectReference, pods: &[&Pod], errors: &mut Vec<Error>) {
-    let deletion = |pod: &&Pod| Write::delete(Pod::KIND, &about.namespace, &pod.name).uid(&pod.uid);
-    let results = host.batch().extend(pods.iter().map(deletion)).run();
-    for (pod, result) in pods.iter().zip(results) {
+    let deletions = pods.iter().map(|pod| {
+        let deletion = Write::delete(Pod::KIND, &about.namespace, &pod.name).uid(&pod.uid);
+        (pod, deletion)
+    });
+    for (pod, result) in host.tagged_batch().extend(deletions).run() {
         match result {
             Ok(_) => {
                 let message = format!("Deleted pod: {}", pod.name);

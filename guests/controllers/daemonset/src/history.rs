@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
+use flyball_pods::PodTemplateMeta;
 use flyball_revisions::{ControllerRevision, NewRevision};
 use flyball_revisions::{exact_data, hash, name, next_number, set_number, sort, surplus};
-use flyball_sdk::pod::PodTemplateMeta;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
-pub use flyball_sdk::taint::COMPARISON_OPERATORS;
-use flyball_sdk::taint::Toleration;
+pub use flyball_taints::COMPARISON_OPERATORS;
+use flyball_taints::Toleration;
 
 use crate::affinity::Required;
 use crate::taints::default_tolerations;

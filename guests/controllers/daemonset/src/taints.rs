@@ -4,7 +4,7 @@
 //! Upstream: pkg/apis/core/v1/helper/helpers.go: AddOrUpdateTolerationInPodSpec.
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration};
+use flyball_taints::{EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration};
 
 /// The taints that all daemon pods tolerate for any time, with their effects. Daemon pods run on
 /// nodes with problems.

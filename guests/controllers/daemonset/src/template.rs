@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/daemon/util/daemonset_util.go: CreatePodTemplate, ReplaceDaemonSetPodNodeNameNodeAffinity.
 //! Upstream: pkg/controller/controller_utils.go: GetPodFromTemplate, getPodsPrefix.
 
-use flyball_sdk::pod::PodTemplate;
+use flyball_pods::PodTemplate;
 use flyball_sdk::prelude::*;
 
 use crate::affinity::NAME_FIELD;

@@ -4,12 +4,12 @@
 //! Upstream: pkg/controller/daemon/util/daemonset_util.go: GetTemplateGeneration, AllowsSurge, SurgeCount,
 //! UnavailableCount, GetTargetNodeName.
 
+use flyball_pods::{PodTemplateMeta, has_ended};
 use flyball_sdk::StringMap;
 use flyball_sdk::condition::Condition;
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::pod::{PodTemplateMeta, has_ended};
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{Taint, Toleration};
+use flyball_taints::{Taint, Toleration};
 use serde::{Deserialize, Serialize};
 
 use crate::affinity::{Affinity, Expression, NAME_FIELD, Term};

@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/deployment/recreate.go: scaleDownOldReplicaSetsForRecreate, oldPodsRunning,
 //! scaleUpNewReplicaSetForRecreate.
 
-use flyball_sdk::pod::has_ended;
+use flyball_pods::has_ended;
 
 use crate::sets::{Resize, Sets};
 use crate::views::{Deployment, Pod, ReplicaSet};

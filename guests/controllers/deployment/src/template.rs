@@ -10,7 +10,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use flyball_sdk::hash::{Fnv32a, safe_suffix};
+use flyball_hash::{Fnv32a, safe_suffix};
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::Map;

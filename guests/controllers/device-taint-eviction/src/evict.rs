@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::disruption::{Disruption, Target};
+use flyball_pods::disruption::{Disruption, Target};
 use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -122,8 +122,9 @@ fn delete(host: &Host, pod: &Meta) -> Result<bool, Error> {
         before: live.disruption.as_ref(),
         observed_generation: None,
     };
-    let result = DISRUPTION.delete(host, &[target]).pop();
-    let deleted = result.expect("one result for each pod").found()?;
+    let result = DISRUPTION.delete(host, [((), target)]).pop();
+    let ((), result) = result.expect("one result for each pod");
+    let deleted = result.found()?;
     if deleted.is_some() {
         info!(
             host,
@@ -136,7 +137,7 @@ fn delete(host: &Host, pod: &Meta) -> Result<bool, Error> {
 
 /// As kube-controller-manager's, the event does not name the pod's version.
 fn emit(host: &Host, pod: &Meta, message: &str) {
-    let about = flyball_sdk::imports::ObjectReference {
+    let about = flyball_sdk::ObjectReference {
         resource_version: String::new(),
         ..pod.reference(Pod::KIND)
     };

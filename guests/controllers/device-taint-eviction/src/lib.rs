@@ -26,8 +26,8 @@ pub mod views;
 mod tests;
 
 use flyball_device_claims::POD_GROUPS_GATE as GROUPS;
+use flyball_pods::disruption::LATENESS;
 use flyball_sdk::describe::MetricType;
-use flyball_sdk::disruption::LATENESS;
 use flyball_sdk::prelude::*;
 
 use taints::Devices;

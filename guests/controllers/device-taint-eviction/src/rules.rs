@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::NO_EXECUTE;
+use flyball_taints::NO_EXECUTE;
 
 use crate::taints::{Devices, Eviction, current};
 use crate::views::{Claim, Rule, Slice};

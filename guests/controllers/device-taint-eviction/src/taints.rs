@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{NO_EXECUTE, Toleration};
+use flyball_taints::{NO_EXECUTE, Toleration};
 
 use crate::views::{Allocated, Claim, Device, DeviceTaint, Rule, SLICES_BY_POOL, Slice};
 

@@ -4,7 +4,7 @@
 
 use flyball_device_claims::{ClaimRef, Consumer, Recorded};
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{NO_EXECUTE, Taint, Toleration};
+use flyball_taints::{NO_EXECUTE, Taint, Toleration};
 use serde::Deserialize;
 
 /// The index of pods by the names of the claims in their specs.

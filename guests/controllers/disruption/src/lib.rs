@@ -152,7 +152,7 @@ fn warn_about_unmanaged(host: &Host, budget: &Budget, unmanaged: &[String]) {
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of \
          the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods \
          please set \".spec.minAvailable\" field of the PDB to an integer value.",
-        flyball_sdk::go::label_selector(&budget.selector)
+        flyball_go_format::label_selector(&budget.selector)
     );
     let about = budget.meta.reference(Budget::KIND);
     host.emit(Event::warning(&about, "UnmanagedPods", &message));

@@ -8,7 +8,6 @@ use flyball_sdk::Kind;
 use flyball_sdk::discovery::{Catalogue, ServedKind};
 use flyball_sdk::imports::Read;
 use flyball_sdk::prelude::*;
-use flyball_sdk::scale;
 
 use crate::controllers::Scale;
 
@@ -29,7 +28,7 @@ pub fn read(
         let (kind, plural) = scalable(host, owner, discovery_period)?;
         is_read.push(is_plain(&owner.name));
         if is_plain(&owner.name) {
-            let path = scale::path(&kind, &plural, namespace, &owner.name);
+            let path = flyball_scale::path(&kind, &plural, namespace, &owner.name);
             batch = batch.with(Read::Raw { path });
         }
     }
@@ -39,14 +38,14 @@ pub fn read(
         let Some(found) = result.and_then(|result| result.found().transpose()) else {
             return Ok(None);
         };
-        let scale: scale::Scale = found?.parse()?;
+        let scale: flyball_scale::Scale = found?.parse()?;
         Ok(Some(scale.into()).filter(|scale: &Scale| scale.uid == owner.uid))
     };
     owners.iter().zip(is_read).map(scale).collect()
 }
 
-impl From<scale::Scale> for Scale {
-    fn from(scale: scale::Scale) -> Self {
+impl From<flyball_scale::Scale> for Scale {
+    fn from(scale: flyball_scale::Scale) -> Self {
         Self {
             uid: scale.metadata.uid,
             replicas: scale.spec.replicas,

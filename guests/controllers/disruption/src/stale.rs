@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use flyball_pods::has_ended;
 use flyball_sdk::info;
-use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 
 use crate::views::{DisruptedPod, Pod};

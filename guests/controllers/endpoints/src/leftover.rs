@@ -3,8 +3,8 @@
 //!
 //! Upstream: pkg/controller/endpoint/endpoints_controller.go: checkLeftoverEndpoints.
 
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 use flyball_service_endpoints::subsets::Endpoints;
 
 /// Enqueues the Endpoints that exist at the start. Later ones may be created before their Services. Endpoints that are

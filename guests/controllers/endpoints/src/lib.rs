@@ -19,9 +19,9 @@ pub mod truncate;
 #[cfg(test)]
 mod tests;
 
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 use flyball_service_endpoints::pod;
 use flyball_service_endpoints::ports::PortFinder;
 use flyball_service_endpoints::service::Service;

@@ -8,10 +8,10 @@
 //! handleVolume.
 //! Upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go: VolumeClaimName, VolumeIsForPod.
 
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 use flyball_sdk::{StringMap, serde_json::Map};
 use serde::Deserialize;
 

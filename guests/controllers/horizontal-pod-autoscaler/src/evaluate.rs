@@ -6,9 +6,9 @@
 //! Upstream: pkg/controller/podautoscaler/replica_calculator.go: GetMetricReplicas, GetObjectMetricReplicas,
 //! GetObjectPerPodMetricReplicas, GetExternalMetricReplicas, GetExternalPerPodMetricReplicas.
 
+use flyball_sdk::LabelSelector;
 use flyball_sdk::prelude::*;
 use flyball_sdk::quantity::Format;
-use flyball_sdk::{LabelSelector, go};
 
 use crate::calculator::{self, Grouped, PodMetrics, Tolerances};
 use crate::pods;
@@ -387,7 +387,7 @@ fn series(metric: &Identifier) -> Result<String, String> {
 }
 
 fn selector_text(metric: &Identifier) -> String {
-    go::label_selector(&Raw::of(&metric.selector))
+    flyball_go_format::label_selector(&Raw::of(&metric.selector))
 }
 
 /// The name of a metric of all pods together. kube-controller-manager calls those of objects external, too.

@@ -3,8 +3,8 @@
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileAutoscaler, computeReplicasForMetrics,
 //! getUnableComputeReplicaCountCondition.
 
+use flyball_scale::Scale;
 use flyball_sdk::prelude::*;
-use flyball_sdk::scale::Scale;
 
 use crate::evaluate::{Inputs, Invalid, Proposal, tolerances};
 use crate::monitor::{Action, Fault};

@@ -2,8 +2,8 @@
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: scaleForResourceMappings, reconcileAutoscaler.
 
+use flyball_scale::{self as scale, Scale};
 use flyball_sdk::prelude::*;
-use flyball_sdk::scale::{self, Scale};
 
 use crate::failure;
 use crate::resources::{self, Resource};

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use flyball_pods::created_name;
 use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;
-use flyball_sdk::pod::created_name;
 use flyball_sdk::prelude::*;
 
 use crate::claim;
@@ -58,12 +58,11 @@ pub fn take(host: &Host, observed: &Observed, step: Step) -> Done {
 /// counted as failures.
 fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.has_finalizer());
-    let results = host
-        .batch()
-        .extend(held.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
-        .run();
+    let releases = held
+        .into_iter()
+        .map(|pod| (pod, claim::remove_finalizer(&pod.meta)));
     let (mut deleted, mut failure, mut to_delete) = (Vec::new(), None, free);
-    for (pod, result) in held.into_iter().zip(results) {
+    for (pod, result) in host.tagged_batch().extend(releases).run() {
         match result.found() {
             Ok(Some(_)) => to_delete.push(pod),
             Ok(None) => deleted.push(pod),
@@ -88,10 +87,9 @@ fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     let about = job.meta.reference(Job::KIND);
     let deletions = pods
         .iter()
-        .map(|pod| Write::delete_exactly(Pod::KIND, &pod.meta));
-    let results = host.batch().extend(deletions).run();
+        .map(|pod| (pod, Write::delete_exactly(Pod::KIND, &pod.meta)));
     let mut done = Done::default();
-    for (pod, result) in pods.iter().zip(results) {
+    for (pod, result) in host.tagged_batch().extend(deletions).run() {
         match result.found() {
             Ok(result) => {
                 if result.is_some() {

@@ -9,7 +9,7 @@
 //! createWorkloadForJob, createPodGroupForWorkload, computeWorkloadName, computePodGroupName, addSchedulingInformers.
 //! Upstream: pkg/controller/job/util/utils.go: IsGangSchedulingCandidate.
 
-use flyball_sdk::hash::{Fnv32a, fnv32a, safe_suffix};
+use flyball_hash::{Fnv32a, fnv32a, safe_suffix};
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{condition, debug, error};

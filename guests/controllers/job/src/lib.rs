@@ -44,7 +44,7 @@ pub mod views;
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, controller::RoutedKey, debug};
+use flyball_sdk::{Delta, RoutedKey, debug};
 
 use act::Done;
 use backoff::Record;

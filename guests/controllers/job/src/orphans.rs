@@ -4,10 +4,10 @@
 //! Upstream: pkg/controller/job/job_controller.go: enqueueOrphanPod, enqueueLabelSelector, syncOrphanPod,
 //! syncOrphanPodsBySelector, handleSingleOrphanPod.
 
+use flyball_pods::has_ended;
 use flyball_sdk::list::List;
-use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, controller::RoutedKey};
+use flyball_sdk::{Delta, RoutedKey};
 
 use crate::claim;
 use crate::describe::BY_FINALIZER;

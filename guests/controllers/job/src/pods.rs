@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
+use flyball_pods::{has_ended, is_sidecar};
 use flyball_sdk::Time;
-use flyball_sdk::pod::{has_ended, is_sidecar};
 
 use crate::views::{Container, Job, Pod, PodCondition};
 

@@ -85,14 +85,13 @@ pub fn track(
 /// Removes the finalizer from pods. Returns the pods that no longer have it or are deleted, and the
 /// first error.
 fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
-    let results = host
-        .batch()
-        .extend(pods.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
-        .run();
+    let removals = pods
+        .iter()
+        .map(|&pod| (pod, claim::remove_finalizer(&pod.meta)));
     let (mut freed, mut failure) = (Vec::new(), None);
-    for (pod, result) in pods.iter().zip(results) {
+    for (pod, result) in host.tagged_batch().extend(removals).run() {
         match result.found() {
-            Ok(_) => freed.push(*pod),
+            Ok(_) => freed.push(pod),
             Err(error) => failure = failure.or(Some(error.into())),
         }
     }

@@ -4,9 +4,9 @@
 //! managedByExternalController.
 //! Upstream: pkg/controller/job/util/utils.go: IsJobFinished.
 
+use flyball_pods::{InitContainer, PodTemplate};
 use flyball_sdk::condition;
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::pod::{InitContainer, PodTemplate};
 use flyball_sdk::prelude::*;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};

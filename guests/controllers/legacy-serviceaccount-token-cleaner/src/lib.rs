@@ -182,20 +182,17 @@ fn run(host: &Host, steps: &[(Secret, Step)]) -> Result<Outcome, Error> {
             secret.meta.key()
         );
     }
-    let results = host
-        .batch()
-        .extend(steps.iter().map(|(secret, step)| step.write(secret)))
-        .run();
-    let failures = steps
+    let writes = steps
         .iter()
-        .zip(results)
-        .filter_map(|((secret, step), result)| {
-            let failure = result
-                .err()
-                .filter(|error| !error.is_conflict() && !error.is_not_found())?;
-            Err::<(), _>(failure)
-                .doing(|| format!("{step} secret {}", secret.meta.key()))
-                .err()
-        });
+        .map(|(secret, step)| ((secret, step), step.write(secret)));
+    let results = host.tagged_batch().extend(writes).run().into_iter();
+    let failures = results.filter_map(|((secret, step), result)| {
+        let failure = result
+            .err()
+            .filter(|error| !error.is_conflict() && !error.is_not_found())?;
+        Err::<(), _>(failure)
+            .doing(|| format!("{step} secret {}", secret.meta.key()))
+            .err()
+    });
     Error::join(failures).map_or(Ok(Outcome::Done), Err)
 }

@@ -25,10 +25,10 @@ mod tests;
 
 use std::time::Duration;
 
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::debug;
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 
 use content::Content;
 use kinds::Kinds;

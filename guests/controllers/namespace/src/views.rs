@@ -49,6 +49,6 @@ pub const ITEM_FIELDS: &[&str] = &["metadata.finalizers"];
 
 impl Pod {
     pub fn has_ended(&self) -> bool {
-        flyball_sdk::pod::has_ended(&self.phase)
+        flyball_pods::has_ended(&self.phase)
     }
 }

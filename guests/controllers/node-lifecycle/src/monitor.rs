@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use flyball_sdk::imports::ObjectReference;
+use flyball_sdk::ObjectReference;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{info, warning};
 

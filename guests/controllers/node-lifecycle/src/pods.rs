@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: processPod.
 //! Upstream: pkg/controller/util/node/controller_utils.go: MarkPodsNotReady.
 
-use flyball_sdk::imports::ObjectReference;
+use flyball_sdk::ObjectReference;
 use flyball_sdk::prelude::*;
 
 use crate::views::{BY_NODE, Node, Pod};
@@ -27,8 +27,8 @@ pub fn mark(host: &Host, node: &str) -> Result<Outcome, Error> {
     let mut errors = Vec::new();
     for pods in pods.chunks(BATCH) {
         let now = host.now();
-        let writes = pods.iter().map(|pod| patch(pod, now));
-        for (pod, result) in pods.iter().zip(host.batch().extend(writes).run()) {
+        let writes = pods.iter().map(|pod| (pod, patch(pod, now)));
+        for (pod, result) in host.tagged_batch().extend(writes).run() {
             let result = result
                 .found()
                 .doing(|| format!("marking pod {}/{} as not ready", pod.namespace, pod.name));

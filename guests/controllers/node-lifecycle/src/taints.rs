@@ -5,7 +5,7 @@
 //! Upstream: pkg/util/taints/taints.go: TaintSetDiff, TaintSetFilter.
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{NO_EXECUTE, NO_SCHEDULE, Taint};
+use flyball_taints::{NO_EXECUTE, NO_SCHEDULE, Taint};
 
 use crate::views::{Node, UNKNOWN};
 

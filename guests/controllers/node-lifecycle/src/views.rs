@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: isNodeExcludedFromDisruptionChecks.
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::Taint;
+use flyball_taints::Taint;
 
 /// The index of pods by the names of their nodes.
 pub const BY_NODE: &str = "node";

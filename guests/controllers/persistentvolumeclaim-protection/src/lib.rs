@@ -134,12 +134,12 @@ fn release(host: &Host, claim: &Claim) -> Result<(), Error> {
     let mut unused = held_claims(host, claim)?;
     let pods = usage::live_pods(host, &claim.meta.namespace)?;
     unused.retain(|claim| !pods.iter().any(|pod| pod.uses(claim, Purpose::Deletion)));
-    let removals = unused
-        .iter()
-        .map(|claim| finalizer::remove(Claim::KIND, &claim.meta, FINALIZER));
-    let results = host.batch().extend(removals).run();
+    let removals = unused.iter().map(|claim| {
+        let removal = finalizer::remove(Claim::KIND, &claim.meta, FINALIZER);
+        (claim, removal)
+    });
     let mut own = Ok(());
-    for (unused, result) in unused.iter().zip(results) {
+    for (unused, result) in host.tagged_batch().extend(removals).run() {
         match result.found() {
             Ok(_) => {}
             Err(error) if unused.meta.uid == claim.meta.uid => own = Err(error.into()),

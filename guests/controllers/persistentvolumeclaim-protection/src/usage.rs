@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go: isBeingUsedWith, askInformer,
 //! askAPIServer, podUsesPVCForDeletion, podUsesPVCForUnusedSince, podIsShutDown.
 
-use flyball_sdk::pod::has_ended;
+use flyball_pods::has_ended;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -2,15 +2,15 @@
 //!
 //! Upstream: pkg/controller/podgc/gc_controller.go: markFailedAndDeletePod, markFailedAndDeletePodWithCondition.
 
+use flyball_pods::{has_ended, patch_and_delete};
 use flyball_sdk::info;
-use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 
 use crate::views::Pod;
 
 /// The counter of pods that are deleted by force, by namespace and reason.
 pub const DELETED: &str = "pod_gc_collector_force_delete_pods_total";
-/// The counter of those whose deletion failed.
+/// The counter of pods whose deletion failed.
 pub const FAILED: &str = "pod_gc_collector_force_delete_pod_errors_total";
 
 /// The most pods in one batch of writes.
@@ -57,7 +57,7 @@ pub fn by_force(host: &Host, reason: Reason, pods: &[Pod]) -> Result<(), Error> 
                 reason.as_str()
             );
         }
-        for (pod, result) in pods.iter().zip(delete_batch(host, reason, pods)) {
+        for (pod, result) in delete_batch(host, reason, pods) {
             let labels = [pod.meta.namespace.as_str(), reason.as_str()];
             host.metrics().add(DELETED, &labels, 1.0);
             if result.is_err() {
@@ -72,30 +72,16 @@ pub fn by_force(host: &Host, reason: Reason, pods: &[Pod]) -> Result<(), Error> 
     Error::join(errors).map_or(Ok(()), Err)
 }
 
-/// Returns one result for each pod.
-fn delete_batch(host: &Host, reason: Reason, pods: &[Pod]) -> Vec<Result<Answer, ApiError>> {
+/// Returns each pod with its result.
+fn delete_batch<'p>(
+    host: &Host,
+    reason: Reason,
+    pods: &'p [Pod],
+) -> Vec<(&'p Pod, Result<Answer, ApiError>)> {
     let now = host.now();
-    let is_patched = |pod: &Pod| !has_ended(&pod.phase);
-    let patches = pods.iter().filter(|pod| is_patched(pod));
-    let patches = patches.map(|pod| failing(pod, reason, now));
-    let mut patched = host.batch().extend(patches).run().into_iter();
-    let patched: Vec<Option<ApiError>> = pods
-        .iter()
-        .map(|pod| match is_patched(pod) {
-            true => patched.next().and_then(Result::err),
-            false => None,
-        })
-        .collect();
-    let ready = pods.iter().zip(&patched);
-    let deletions = ready
-        .filter(|(_, error)| error.is_none())
-        .map(|(pod, _)| Write::delete_exactly(Pod::KIND, &pod.meta).grace_seconds(0));
-    let mut deleted = host.batch().extend(deletions).run().into_iter();
-    let result = |error: Option<ApiError>| match error {
-        Some(error) => Err(error),
-        None => deleted.next().expect("one result for each deletion"),
-    };
-    patched.into_iter().map(result).collect()
+    let patch = |pod: &&Pod| (!has_ended(&pod.phase)).then(|| failing(pod, reason, now));
+    let delete = |pod: &&Pod| Write::delete_exactly(Pod::KIND, &pod.meta).grace_seconds(0);
+    patch_and_delete(host, pods, patch, delete)
 }
 
 /// The patch that sets the phase. It fails if the name belongs to another pod.
@@ -115,7 +101,7 @@ fn failing(pod: &Pod, reason: Reason, now: Time) -> Write {
     Write::patch(Pod::KIND, namespace, name, PatchType::Strategic, &patch).on("status")
 }
 
-/// The condition of an orphan. Controllers such as that of Jobs distinguish disruptions from other failures by it.
+/// The condition of an orphan. Controllers such as the Job controller distinguish disruptions from other failures by it.
 fn disruption(pod: &Pod, now: Time) -> Condition {
     let before = pod.disruption.as_ref().filter(|before| before.is_true());
     Condition {

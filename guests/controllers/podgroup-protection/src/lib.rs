@@ -7,8 +7,8 @@
 //! NewPodGroupProtectionController, processPodGroup, removeFinalizer, hasActivePods, isPodTerminated,
 //! handlePodGroupUpdate, handlePodChange, enqueuePodGroupForPod.
 
+use flyball_pods::has_ended;
 use flyball_sdk::finalizer;
-use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 
 /// The finalizer.

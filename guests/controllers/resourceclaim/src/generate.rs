@@ -145,7 +145,7 @@ fn create(
     metrics::count_creation(host, created.is_ok(), spec.needs_admin_access());
     // The claim's own name is not known yet; stock's message has a gap, too.
     let answer = created.map_err(|error| format!("create ResourceClaim : {}", error.message))?;
-    flyball_sdk::pod::created_name(&answer).map_err(|error| error.to_string())
+    flyball_pods::created_name(&answer).map_err(|error| error.to_string())
 }
 
 fn check_gates(gates: Gates, spec: &Spec) -> Result<(), String> {

@@ -3,8 +3,8 @@
 //! Upstream: pkg/controller/resourceclaim/controller.go: isPodDone, needsAdminAccess, hasPrioritizedList.
 
 use flyball_device_claims::{ClaimRef, Consumer, Recorded, SCHEDULING};
+use flyball_pods::has_ended;
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
 use serde::de::IgnoredAny;

@@ -30,7 +30,7 @@ pub mod wake;
 use std::time::Duration;
 
 use flyball_sdk::Delta;
-use flyball_sdk::controller::RoutedKey;
+use flyball_sdk::RoutedKey;
 use flyball_sdk::describe::{Discovered, Ticker, watch_discovered};
 use flyball_sdk::prelude::*;
 

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use flyball_sdk::Kind;
-use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::prelude::*;
+use flyball_sdk::{Delta, RoutedKey};
 use serde::Deserialize;
 
 use crate::evaluator::{self, Evaluator};

@@ -216,19 +216,16 @@ fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
 fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
     let writes = secrets
         .iter()
-        .map(|secret| Write::delete_exactly(Secret::KIND, &secret.meta));
-    let results = host.batch().extend(writes).run();
-    let failures = secrets
-        .iter()
-        .zip(results)
-        .filter_map(|(secret, result)| match result {
-            Err(error) if !error.is_not_found() && !error.is_conflict() => Some(
-                Err::<(), _>(error)
-                    .doing(|| format!("deleting the secret {}", secret.meta.key()))
-                    .unwrap_err(),
-            ),
-            _ => None,
-        });
+        .map(|secret| (secret, Write::delete_exactly(Secret::KIND, &secret.meta)));
+    let results = host.tagged_batch().extend(writes).run().into_iter();
+    let failures = results.filter_map(|(secret, result)| match result {
+        Err(error) if !error.is_not_found() && !error.is_conflict() => Some(
+            Err::<(), _>(error)
+                .doing(|| format!("deleting the secret {}", secret.meta.key()))
+                .unwrap_err(),
+        ),
+        _ => None,
+    });
     Error::join(failures).map_or(Ok(()), Err)
 }
 

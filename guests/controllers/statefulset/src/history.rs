@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use flyball_pods::PodTemplate;
 use flyball_revisions::{
     ControllerRevision, NewRevision, create, data, latest_equal, next_number, set_number, surplus,
     template,
 };
-use flyball_sdk::pod::PodTemplate;
 use flyball_sdk::prelude::*;
 
 use crate::equivalence;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::pod::has_ended;
+use flyball_pods::has_ended;
 use flyball_sdk::prelude::*;
 
 use crate::claims::Claims;

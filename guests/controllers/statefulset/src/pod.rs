@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/statefulset/stateful_set_utils.go: newStatefulSetPod, newVersionedStatefulSetPod,
 //! initIdentity, updateStorage.
 
-use flyball_sdk::pod::{PodTemplate, PodTemplateMeta};
+use flyball_pods::{PodTemplate, PodTemplateMeta};
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
 

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use flyball_sdk::disruption::{Disruption, Target};
-use flyball_sdk::imports::ObjectReference;
+use flyball_pods::disruption::{Disruption, Target};
+use flyball_sdk::ObjectReference;
 use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 
@@ -45,7 +45,7 @@ pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Erro
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     for pods in pods.chunks(BATCH) {
         let begun = host.now();
-        for ((pod, late), result) in pods.iter().zip(delete_batch(host, pods)) {
+        for ((pod, late), result) in delete_batch(host, pods) {
             let result = result
                 .found()
                 .doing(|| format!("deleting pod {}", pod.meta.key()));
@@ -90,13 +90,19 @@ fn emit(host: &Host, pod: &Key, message: &str) {
     host.emit(Event::normal(&about, REASON, message));
 }
 
-/// Returns one result for each pod.
-fn delete_batch(host: &Host, pods: &[(Pod, Duration)]) -> Vec<Result<Answer, ApiError>> {
-    let targets = pods.iter().map(|(pod, _)| Target {
-        pod: &pod.meta,
-        before: pod.disruption.as_ref(),
-        observed_generation: Some(pod.meta.generation),
+/// Returns each pod with its result.
+fn delete_batch<'p>(
+    host: &Host,
+    pods: &'p [(Pod, Duration)],
+) -> Vec<(&'p (Pod, Duration), Result<Answer, ApiError>)> {
+    let targets = pods.iter().map(|due| {
+        let (pod, _) = due;
+        let target = Target {
+            pod: &pod.meta,
+            before: pod.disruption.as_ref(),
+            observed_generation: Some(pod.meta.generation),
+        };
+        (due, target)
     });
-    let targets: Vec<Target> = targets.collect();
-    DISRUPTION.delete(host, &targets)
+    DISRUPTION.delete(host, targets)
 }

@@ -26,10 +26,10 @@ mod tests;
 
 use std::time::Duration;
 
+use flyball_pods::disruption::LATENESS;
 use flyball_sdk::describe::{MetricType, Queue, queue};
-use flyball_sdk::disruption::LATENESS;
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{COMPARISON_OPERATORS, NO_EXECUTE};
+use flyball_taints::{COMPARISON_OPERATORS, NO_EXECUTE};
 
 use plan::{Plan, Taints, plan};
 use timers::Timer;

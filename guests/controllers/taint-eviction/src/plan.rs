@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flyball_sdk::Key;
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::Taint;
+use flyball_taints::Taint;
 
 use crate::evict::is_evicted;
 use crate::timers::Timer;
@@ -29,7 +29,7 @@ pub struct Plan {
 }
 
 /// Returns the plan for the pods of a node. `compares` is the value of
-/// [`COMPARISON_OPERATORS`](flyball_sdk::taint::COMPARISON_OPERATORS).
+/// [`COMPARISON_OPERATORS`](flyball_taints::COMPARISON_OPERATORS).
 ///
 /// A pending eviction keeps its time if the taints or the tolerations change, as in kube-controller-manager, unless the
 /// pod tolerates all taints for ever, or one of them not at all.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::taint::{Taint, Toleration};
+use flyball_taints::{Taint, Toleration};
 
 /// How long a pod may stay on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Tolerance {
 
 /// Returns how long tolerations tolerate taints. Of each taint the first toleration that matches it counts, and of
 /// those the shortest. `compares` is the value of
-/// [`COMPARISON_OPERATORS`](flyball_sdk::taint::COMPARISON_OPERATORS).
+/// [`COMPARISON_OPERATORS`](flyball_taints::COMPARISON_OPERATORS).
 pub fn tolerance(taints: &[Taint], tolerations: &[Toleration], compares: bool) -> Tolerance {
     let mut shortest: Option<i64> = None;
     for taint in taints {
@@ -40,7 +40,7 @@ pub fn tolerance(taints: &[Taint], tolerations: &[Toleration], compares: bool) -
 
 #[cfg(test)]
 mod tests {
-    use flyball_sdk::taint::NO_EXECUTE;
+    use flyball_taints::NO_EXECUTE;
 
     use super::*;
 

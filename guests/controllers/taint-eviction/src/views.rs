@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/tainteviction/taint_eviction.go: getNoExecuteTaints.
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::taint::{Taint, Toleration};
+use flyball_taints::{Taint, Toleration};
 
 /// The index of pods by the names of their nodes.
 pub const BY_NODE: &str = "node";

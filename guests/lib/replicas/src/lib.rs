@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use flyball_sdk::pod::created_name;
+use flyball_pods::created_name;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{debug, error};
 

@@ -22,8 +22,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};
 
+use flyball_pods::is_sidecar;
 use flyball_sdk::Time;
-use flyball_sdk::pod::is_sidecar;
 
 use crate::views::{Candidate, RelatedPod};
 

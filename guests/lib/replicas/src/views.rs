@@ -3,8 +3,8 @@
 //!
 //! Upstream: pkg/controller/controller_utils.go: IsPodActive, IsPodTerminating.
 
+use flyball_pods::{InitContainer, PodTemplate, has_ended};
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::pod::{InitContainer, PodTemplate, has_ended};
 use flyball_sdk::{LabelSet, Meta, Raw, Time, View};
 use serde::{Deserialize, Serialize};
 

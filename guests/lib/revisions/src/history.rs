@@ -59,17 +59,17 @@ pub fn adopt(
     }
     recheck().doing(|| "can't adopt ControllerRevisions".into())?;
     let reference = owner.controller_reference(kind);
-    let adoptions = orphans.iter().map(|orphan| {
-        adoption(
+    let adoptions = orphans.into_iter().map(|orphan| {
+        let adoption = adoption(
             ControllerRevision::KIND,
             &owner.namespace,
-            &**orphan,
+            &*orphan,
             &reference,
-        )
-        .returning(&["metadata.resourceVersion"])
+        );
+        (orphan, adoption.returning(&["metadata.resourceVersion"]))
     });
-    let results = host.batch().extend(adoptions).stop_on_error().run();
-    for (orphan, result) in orphans.into_iter().zip(results) {
+    let batch = host.tagged_batch().extend(adoptions).stop_on_error();
+    for (orphan, result) in batch.run() {
         let answered = result
             .map_err(Error::from)
             .and_then(|answer| answer.parse::<Answered>())

@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/history/controller_history.go: ControllerRevisionName, HashControllerRevision.
 //! Upstream: pkg/util/hash/hash.go: DeepHashObject.
 
-use flyball_sdk::hash::safe_suffix;
+use flyball_hash::safe_suffix;
 use flyball_sdk::prelude::*;
 
 /// The label with the hash that a revision was first named by.

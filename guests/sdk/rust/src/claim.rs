@@ -7,9 +7,9 @@ use flyball_types::{ApiError, LabelSelector, Labels};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::controller::Key;
 use crate::error::{Context as _, Error};
 use crate::host::Host;
+use crate::key::Key;
 use crate::meta::{Meta, OwnerReference};
 use crate::write::{Answer, PatchType, Write};
 

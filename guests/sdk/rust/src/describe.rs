@@ -46,13 +46,15 @@ pub use flyball_types::description::{
     Change, ConfigKey, DeltaType, Index, Metric, MetricType, Owners, Permission, Queue, Ticker,
 };
 use flyball_types::description::{Description as Document, FORMAT};
-use flyball_types::{Kind, KindPattern};
 use serde::Serialize;
 
-use crate::host::millis;
+use crate::time::millis;
 
+mod kinds;
 mod mapping;
 mod watch;
+
+use kinds::{kind, pattern};
 
 pub use mapping::Mapping;
 pub use watch::{Discovered, Watch, watch, watch_discovered, watch_kind};
@@ -261,16 +263,4 @@ impl Description {
 /// The configuration key that holds the value of a feature gate.
 pub(crate) fn feature_gate_key(name: &str) -> String {
     format!("feature-gates.{name}")
-}
-
-/// # Panics
-/// If the name does not have the form `apps/v1/ReplicaSet`.
-fn kind(name: &str) -> Kind {
-    name.parse().unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// # Panics
-/// If the text is neither a kind nor `*`.
-fn pattern(text: &str) -> KindPattern {
-    text.parse().unwrap_or_else(|error| panic!("{error}"))
 }

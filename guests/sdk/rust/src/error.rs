@@ -4,7 +4,7 @@ use std::fmt;
 
 use flyball_types::ApiError;
 
-use crate::imports::ObjectReference;
+use crate::reference::ObjectReference;
 
 /// The error of a reconcile or of a step of it.
 #[derive(Debug)]

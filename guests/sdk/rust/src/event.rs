@@ -2,7 +2,7 @@
 
 use flyball_types::{EventOptions, EventReference};
 
-use crate::imports::ObjectReference;
+use crate::reference::ObjectReference;
 
 /// An event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,25 +1,27 @@
 //! The host's functions for a controller: typed reads, writes, events, the clock and the other imports.
 
-use std::time::Duration;
-
 use flyball_types::{ApiError, Query, Reference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::batch::{BatchBuilder, TaggedBatch};
 use crate::certificate::CertificateTemplate;
-use crate::controller::Key;
 use crate::describe::feature_gate_key;
 use crate::error::{Context, Error};
 use crate::event::Event;
-use crate::imports::{Imports, ObjectReference};
+use crate::imports::Imports;
+use crate::key::Key;
 use crate::list::List;
-use crate::malformed;
+use crate::malformed::parse;
+use crate::memo::Memo;
 use crate::meta::Meta;
+use crate::metrics::Metrics;
+use crate::queue::Queue;
 use crate::reader::Reader;
-use crate::services::{Memo, Metrics, Queue};
+use crate::reference::ObjectReference;
 use crate::time::Time;
 use crate::view::View;
-use crate::write::{Answer, BatchBuilder, PatchType, Write};
+use crate::write::{Answer, PatchType, Write};
 
 /// The number of writes in a batch of [`Host::delete_all`].
 const DELETED_AT_ONCE: usize = 100;
@@ -141,6 +143,11 @@ impl<'a> Host<'a> {
         BatchBuilder::new(self.imports)
     }
 
+    /// A batch of writes, each with a tag that is returned with its result.
+    pub fn tagged_batch<T>(&self) -> TaggedBatch<'a, T> {
+        TaggedBatch::new(self.batch())
+    }
+
     /// Runs one write.
     ///
     /// # Errors
@@ -225,9 +232,10 @@ impl<'a> Host<'a> {
     pub fn delete_all(&self, kind: &str, metas: &[Meta]) -> Result<(), Error> {
         let mut failures = Vec::new();
         for some in metas.chunks(DELETED_AT_ONCE) {
-            let writes = some.iter().map(|meta| Write::delete_exactly(kind, meta));
-            let results = self.batch().extend(writes).run();
-            for (meta, result) in some.iter().zip(results) {
+            let writes = some
+                .iter()
+                .map(|meta| (meta, Write::delete_exactly(kind, meta)));
+            for (meta, result) in self.tagged_batch().extend(writes).run() {
                 let result = match result {
                     Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
                     _ => Ok(()),
@@ -317,27 +325,6 @@ impl Host<'_> {
     ) -> Result<Vec<u8>, ApiError> {
         self.imports.signer_sign_certificate(signer, template)
     }
-}
-
-/// Converts to milliseconds, rounded up and capped at `u32::MAX` (49 days).
-pub(crate) fn millis(duration: Duration) -> u32 {
-    let millis = duration
-        .as_secs()
-        .saturating_mul(1000)
-        .saturating_add(duration.subsec_nanos().div_ceil(1_000_000).into());
-    u32::try_from(millis).unwrap_or(u32::MAX)
-}
-
-pub(crate) fn parse<T: DeserializeOwned>(
-    bytes: &[u8],
-    kind: &str,
-    namespace: &str,
-    name: &str,
-) -> Result<T, Error> {
-    flyball_types::read(bytes).map_err(|error| {
-        let key = Key::new(namespace, name);
-        malformed::object(kind, Some(key), bytes, error)
-    })
 }
 
 #[cfg(test)]

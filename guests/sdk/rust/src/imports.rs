@@ -9,6 +9,7 @@ use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 
 use crate::certificate::CertificateTemplate;
 use crate::log::Level;
+use crate::reference::ObjectReference;
 use crate::time::Time;
 use crate::write::Batch;
 
@@ -119,20 +120,6 @@ pub enum Read {
     },
     /// The body of the response to a GET of this path.
     Raw { path: String },
-}
-
-/// A reference to an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectReference {
-    /// As in `v1/Pod`.
-    pub kind: String,
-    /// Empty if it is cluster-scoped.
-    pub namespace: String,
-    pub name: String,
-    /// Empty if unknown.
-    pub uid: String,
-    /// As the object was read; empty if unknown. Only events have it.
-    pub resource_version: String,
 }
 
 /// A function of the interface `metrics`.

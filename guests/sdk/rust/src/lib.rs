@@ -88,6 +88,7 @@
 extern crate self as flyball_sdk;
 
 pub mod base64;
+pub mod batch;
 pub mod certificate;
 pub mod claim;
 pub mod condition;
@@ -97,29 +98,30 @@ pub mod controller;
 pub mod crd;
 pub mod describe;
 pub mod discovery;
-pub mod disruption;
 pub mod error;
 pub mod event;
 pub mod finalizer;
-pub mod go;
-pub mod hash;
 pub mod host;
 pub mod imports;
 mod int_or_percent;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
+mod key;
 pub mod list;
 pub mod log;
 mod malformed;
+mod malformed_events;
+pub mod memo;
 pub mod merge;
 pub mod meta;
-pub mod pod;
+pub mod metrics;
 pub mod quantity;
+pub mod queue;
 mod raw;
 pub mod reader;
-pub mod scale;
-pub mod services;
-pub mod taint;
+mod reconcile;
+mod reference;
+mod route;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;
@@ -130,7 +132,7 @@ pub mod wasm;
 pub mod write;
 
 pub use condition::Condition;
-pub use controller::{Controller, Delta, Key, Outcome, Request, RoutedKey};
+pub use controller::Controller;
 pub use error::{ApiResult, Context, Error, Malformed};
 pub use event::Event;
 pub use flyball_types::{
@@ -138,11 +140,14 @@ pub use flyball_types::{
     Requirement, cidr, duration, ipv4,
 };
 pub use host::Host;
-pub use imports::ObjectReference;
 pub use int_or_percent::IntOrPercent;
+pub use key::Key;
 pub use meta::{LabelSet, Meta, OwnerReference, Selector, StringMap};
 pub use quantity::Quantity;
 pub use raw::Raw;
+pub use reconcile::{Outcome, Request};
+pub use reference::ObjectReference;
+pub use route::{Delta, RoutedKey};
 pub use serde_json;
 pub use time::{MicroTime, Time};
 pub use view::View;

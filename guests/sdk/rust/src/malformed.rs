@@ -1,18 +1,26 @@
-//! Objects that do not fit a view: which one of a list it is, and the event that says so.
+//! Parses objects. The error of one that does not fit its view names it, also if it is one of a list.
 
-use flyball_types::{EventOptions, read};
+use flyball_types::read;
 use serde::de::DeserializeOwned;
 
-use crate::controller::{Controller, Key};
-use crate::describe::Description;
 use crate::error::{Error, Malformed};
-use crate::host::Host;
-use crate::imports::ObjectReference;
+use crate::key::Key;
+use crate::reference::ObjectReference;
 
 mod scan;
 
-/// The reason of the events.
-const REASON: &str = "MalformedObject";
+/// Parses the object with this name.
+pub(crate) fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    kind: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<T, Error> {
+    read(bytes).map_err(|error| {
+        let key = Key::new(namespace, name);
+        object(kind, Some(key), bytes, error)
+    })
+}
 
 /// Returns the error of an object that does not fit. `key` is the object's, if it is known.
 #[cold]
@@ -73,35 +81,6 @@ pub(crate) fn first_of(kind: &str, json: &[u8], misfit: Misfit) -> Option<Error>
         let item = item.as_bytes();
         misfit(item).map(|error| object(kind, None, item, error))
     })
-}
-
-/// Emits an event about each object that did not fit, if the plugin asks for it.
-#[cold]
-pub(crate) fn report<C: Controller>(host: &Host<'_>, error: &Error) {
-    report_for(host, error, C::describe);
-}
-
-#[cold]
-#[inline(never)]
-fn report_for(host: &Host<'_>, error: &Error, describe: fn() -> Description) {
-    error.each_malformed(&mut |about, malformed| {
-        let description = describe();
-        if !description.malformed_events {
-            return;
-        }
-        let message = format!(
-            "{} can't read this object: {}",
-            description.name,
-            malformed.problem()
-        );
-        let options = EventOptions {
-            resource_version: about.resource_version.clone(),
-            once: true,
-            ..EventOptions::default()
-        };
-        let imports = host.imports();
-        imports.events_emit(about, "Warning", REASON, &message, &options);
-    });
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use flyball_types::{Kind, LabelSelector, Labels};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::controller::Key;
-use crate::imports::ObjectReference;
+use crate::key::Key;
+use crate::reference::ObjectReference;
 use crate::time::Time;
 
 /// Labels or annotations.

@@ -5,9 +5,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::host::parse;
 use crate::imports::{Imports, Read};
-use crate::malformed;
+use crate::malformed::{self, parse};
 use crate::view::View;
 
 /// Objects per page of [`Reader::each`]; the same as client-go's page size.

@@ -64,13 +64,16 @@ use flyball_types::{ApiError, Catalogue, Kind, Projection, Query};
 use serde_json::Value;
 
 use crate::certificate::CertificateTemplate;
-use crate::controller::{Controller, Delta, DeltaType, Outcome, Request, RoutedKey};
-use crate::describe::{Description, Permission};
+use crate::controller::Controller;
+use crate::describe::{DeltaType, Description, Permission};
 use crate::error::Error;
 use crate::host::Host;
-use crate::imports::{MetricOperation, ObjectReference, Page};
+use crate::imports::{MetricOperation, Page};
 use crate::log::Level;
-use crate::malformed;
+use crate::malformed_events;
+use crate::reconcile::{Outcome, Request};
+use crate::reference::ObjectReference;
+use crate::route::{Delta, RoutedKey};
 
 use memo::Memo;
 use rate::RateLimit;
@@ -211,7 +214,7 @@ impl Cluster {
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
         self.describe::<C>();
         let host = Host::new(self);
-        C::reconcile(&host, request).inspect_err(|error| malformed::report::<C>(&host, error))
+        C::reconcile(&host, request).inspect_err(|error| malformed_events::emit::<C>(&host, error))
     }
 
     /// Routes deltas, under the plugin's description for the cluster's configuration.
@@ -221,7 +224,7 @@ impl Cluster {
     pub fn route<C: Controller>(&self, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         self.describe::<C>();
         let host = Host::new(self);
-        C::route(&host, deltas).inspect_err(|error| malformed::report::<C>(&host, error))
+        C::route(&host, deltas).inspect_err(|error| malformed_events::emit::<C>(&host, error))
     }
 
     /// Restricts the host to what the controller describes.

@@ -249,6 +249,15 @@ impl<'de> Deserialize<'de> for MicroTime {
     }
 }
 
+/// Converts to milliseconds, rounded up and capped at `u32::MAX` (49 days).
+pub(crate) fn millis(duration: Duration) -> u32 {
+    let millis = duration
+        .as_secs()
+        .saturating_mul(1000)
+        .saturating_add(duration.subsec_nanos().div_ceil(1_000_000).into());
+    u32::try_from(millis).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

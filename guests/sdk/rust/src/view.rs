@@ -514,7 +514,8 @@ mod tests {
                 "spec.deep.names: invalid type: integer `1`, expected a string",
             ),
         ] {
-            let read = crate::host::parse::<Sample>(object.as_bytes(), Sample::KIND, "demo", "web");
+            let read =
+                crate::malformed::parse::<Sample>(object.as_bytes(), Sample::KIND, "demo", "web");
             let expected = format!("example.com/v1/Sample demo/web is malformed: {error}");
             assert_eq!(read.unwrap_err().to_string(), expected);
         }

@@ -5,12 +5,17 @@ use std::rc::Rc;
 use flyball_types::{ApiError, Catalogue, Effect, EventOptions, Projection, Query};
 
 use crate::certificate::{Attribute, CertificateTemplate, SubjectKey};
-use crate::controller::{Controller, Delta, DeltaType, Key, Outcome, Request, RoutedKey};
-use crate::host::{Host, millis};
-use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
+use crate::controller::Controller;
+use crate::describe::DeltaType;
+use crate::host::Host;
+use crate::imports::{Cursor, Imports, MetricOperation, Page, Read};
+use crate::key::Key;
 use crate::log::Level;
-use crate::malformed;
-use crate::time::Time;
+use crate::malformed_events;
+use crate::reconcile::{Outcome, Request};
+use crate::reference::ObjectReference;
+use crate::route::{Delta, RoutedKey};
+use crate::time::{Time, millis};
 use crate::write::{Action, Batch, Write};
 
 use bindings::exports::flyball::controller::guest;
@@ -45,7 +50,7 @@ impl<C: Controller> guest::Guest for Exported<C> {
         };
         let host = Host::new(&Sandbox);
         let result = C::reconcile(&host, &request);
-        match result.inspect_err(|error| malformed::report::<C>(&host, error)) {
+        match result.inspect_err(|error| malformed_events::emit::<C>(&host, error)) {
             Ok(Outcome::Done) => guest::Outcome::Done,
             Ok(Outcome::RequeueAfter(delay)) => guest::Outcome::RequeueAfter(millis(delay)),
             Err(error) if error.is_terminal() => guest::Outcome::Terminal(error.to_string()),
@@ -58,7 +63,7 @@ impl<C: Controller> guest::Guest for Exported<C> {
         let deltas: Vec<Delta> = deltas.into_iter().map(lift_delta).collect();
         let host = Host::new(&Sandbox);
         let routed = C::route(&host, &deltas);
-        let routed = routed.inspect_err(|error| malformed::report::<C>(&host, error));
+        let routed = routed.inspect_err(|error| malformed_events::emit::<C>(&host, error));
         let routed = routed.map_err(|error| error.to_string())?;
         let lower = |one: RoutedKey| guest::RoutedKey {
             queue: one.queue,

@@ -1,12 +1,10 @@
-//! Writes, single or in batches that the host runs concurrently.
+//! Writes as data: a target, an operation and its options. [`batch`](crate::batch) runs them.
 
-use flyball_types::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::imports::Imports;
 use crate::meta::Meta;
 
 /// The most writes that the host runs as one batch.
@@ -272,83 +270,6 @@ pub struct Batch {
     pub stop_on_error: bool,
 }
 
-/// A builder for batches: [`Host::batch`](crate::Host::batch).
-#[must_use = "a batch does nothing until it is run"]
-pub struct BatchBuilder<'a> {
-    imports: &'a dyn Imports,
-    batch: Batch,
-}
-
-impl<'a> BatchBuilder<'a> {
-    pub(crate) fn new(imports: &'a dyn Imports) -> Self {
-        Self {
-            imports,
-            batch: Batch::default(),
-        }
-    }
-
-    pub fn with(mut self, write: Write) -> Self {
-        self.batch.writes.push(write);
-        self
-    }
-
-    pub fn extend(mut self, writes: impl IntoIterator<Item = Write>) -> Self {
-        self.batch.writes.extend(writes);
-        self
-    }
-
-    /// Adds [`Write::create`].
-    pub fn create(self, kind: &str, namespace: &str, object: &impl Serialize) -> Self {
-        self.with(Write::create(kind, namespace, object))
-    }
-
-    /// Adds [`Write::delete_exactly`].
-    pub fn delete(self, kind: &str, meta: &Meta) -> Self {
-        self.with(Write::delete_exactly(kind, meta))
-    }
-
-    /// Starts with this many writes at once, and doubles the number after each round without an error. After a round
-    /// with an error no further round is started; the remaining writes fail with `Skipped`.
-    pub fn slow_start(mut self, initial: u32) -> Self {
-        self.batch.slow_start = Some(initial);
-        self
-    }
-
-    /// Starts no write after one has failed. The remaining writes fail with `Skipped`.
-    pub fn stop_on_error(mut self) -> Self {
-        self.batch.stop_on_error = true;
-        self
-    }
-
-    /// Runs the writes. Returns one result per write, in the order in which they were added. An empty batch makes no
-    /// host call. More than 1,000 writes, the host's limit, are run as several batches, one after the other.
-    pub fn run(self) -> Vec<Result<Answer, ApiError>> {
-        let Self { imports, batch } = self;
-        let ends_on_error = batch.stop_on_error || batch.slow_start.is_some();
-        let mut slow_start = batch.slow_start;
-        let mut writes = batch.writes.into_iter();
-        let mut results = Vec::with_capacity(writes.len());
-        let mut is_over = false;
-        while writes.len() > 0 {
-            let next: Vec<Write> = writes.by_ref().take(MAX_BATCH).collect();
-            if is_over {
-                results.extend(next.iter().map(|_| Err(ApiError::skipped())));
-                continue;
-            }
-            let done = imports.writer_run(Batch {
-                writes: next,
-                slow_start,
-                stop_on_error: batch.stop_on_error,
-            });
-            is_over = ends_on_error && done.iter().any(Result::is_err);
-            // The rounds have reached the size of a batch by now.
-            slow_start = slow_start.map(|_| MAX_BATCH as u32);
-            results.extend(done.into_iter().map(|result| result.map(Answer)));
-        }
-        results
-    }
-}
-
 /// The returned fields of a write's response; empty if none were requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer(pub Vec<u8>);
@@ -373,46 +294,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Cluster, refusal};
-
-    const MAP: &str = "v1/ConfigMap";
-
-    fn maps(count: usize) -> impl Iterator<Item = Write> {
-        (0..count).map(|number| {
-            let object = json!({"metadata": {"name": format!("map-{number:04}")}});
-            Write::create(MAP, "a", &object)
-        })
-    }
-
-    #[test]
-    fn more_writes_than_a_batch_may_have_are_run_as_several_batches() {
-        let cluster = Cluster::new();
-        let results = cluster.host().batch().extend(maps(2500)).run();
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2500);
-        let names: Vec<String> = cluster.writes().into_iter().map(|one| one.name).collect();
-        assert!(names.is_sorted() && names.len() == 2500);
-    }
-
-    #[test]
-    fn an_error_ends_a_slow_start_and_a_batch_that_stops_on_error_but_no_other() {
-        type Set = for<'a> fn(BatchBuilder<'a>) -> BatchBuilder<'a>;
-        let cases: [(Set, usize); 3] = [
-            (|batch| batch.slow_start(1), 1000),
-            (|batch| batch.stop_on_error(), 600),
-            (|batch| batch, 2500),
-        ];
-        for (set, written) in cases {
-            let cluster = Cluster::new();
-            cluster.fail_nth("create", MAP, 600, refusal(500, "InternalError"));
-            let results = set(cluster.host().batch().extend(maps(2500))).run();
-            assert_eq!(cluster.writes().len(), written);
-            let is_skipped = |result: &Result<Answer, ApiError>| {
-                result.as_ref().is_err_and(ApiError::is_skipped)
-            };
-            let skipped = results.iter().filter(|result| is_skipped(result)).count();
-            assert_eq!((results.len(), skipped), (2500, 2500 - written));
-        }
-    }
+    use crate::testing::Cluster;
 
     #[test]
     fn an_eviction_is_created_on_its_pod() {

@@ -1,6 +1,6 @@
 //! A budget, `budget`, in the namespace `team`, which selects pods with the label `app=web`.
 
-use flyball_sdk::imports::ObjectReference;
+use flyball_sdk::ObjectReference;
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
 

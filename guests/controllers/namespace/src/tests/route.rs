@@ -1,6 +1,6 @@
 //! The changes of namespaces that cause a reconcile, and its delay.
 
-use flyball_sdk::controller::Delta;
+use flyball_sdk::Delta;
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use flyball_types::description::{Having, Mapping as Document, To, Unless};
+use flyball_types::description::{DeltaType, Having, Mapping as Document, Owners, To, Unless};
 
-use super::{DeltaType, Owners, kind};
-use crate::host::millis;
+use super::kinds::kind;
+use crate::time::millis;
 
 /// The keys that a change of a watched object enqueues.
 ///

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use flyball_types::description::{Discovered as DiscoveredDocument, Watch as Document};
+use flyball_types::description::{Change, Discovered as DiscoveredDocument, Watch as Document};
 
-use super::{Change, Mapping, kind};
-use crate::host::millis;
+use super::kinds::kind;
+use super::mapping::Mapping;
+use crate::time::millis;
 use crate::view::View;
 
 /// A kind that a plugin reads. Without a [mapping](Self::enqueue), its changes enqueue nothing.

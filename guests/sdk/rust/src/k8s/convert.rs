@@ -9,12 +9,12 @@ use k8s_openapi::jiff::Timestamp;
 use flyball_types::LabelSelector;
 
 use crate::condition::Condition;
-use crate::controller::Key;
 use crate::error::Error;
-use crate::imports::ObjectReference;
 use crate::int_or_percent::IntOrPercent;
+use crate::key::Key;
 use crate::meta::{Meta, OwnerReference, Selector};
 use crate::quantity::{Quantity, QuantityError};
+use crate::reference::ObjectReference;
 use crate::time::{MicroTime, Time};
 
 fn text(text: &Option<String>) -> String {

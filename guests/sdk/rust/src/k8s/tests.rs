@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use super::*;
-use crate::controller::Key;
 use crate::int_or_percent::IntOrPercent;
+use crate::key::Key;
 use crate::meta::{OwnerReference, Selector, StringMap};
 use crate::prelude::{Controller, Description, Mapping, Outcome, Request, describe, watch};
 use crate::quantity::Quantity;

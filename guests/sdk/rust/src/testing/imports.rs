@@ -7,8 +7,9 @@ use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 use serde_json::Value;
 
 use crate::certificate::CertificateTemplate;
-use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
+use crate::imports::{Cursor, Imports, MetricOperation, Page, Read};
 use crate::log::Level;
+use crate::reference::ObjectReference;
 use crate::time::Time;
 use crate::write::{Batch, MAX_BATCH};
 

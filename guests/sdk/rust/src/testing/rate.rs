@@ -36,7 +36,7 @@ impl RateLimit {
             let left = (self.start + self.window).from_now(now);
             let message = "too many requests, please try again later";
             return Err(ApiError {
-                retry_after_ms: Some(crate::host::millis(left)),
+                retry_after_ms: Some(crate::time::millis(left)),
                 ..ApiError::of_server(429, "TooManyRequests", message)
             });
         }

@@ -6,8 +6,8 @@ use flyball_types::{
 };
 use serde_json::{Value, json};
 
-use crate::controller::Key;
 use crate::imports::{Cursor, Page, Read};
+use crate::key::Key;
 use crate::meta::Meta;
 
 use super::store::{Id, text};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_types::{ApiError, EventOptions};
 use serde_json::Value;
 
-use crate::imports::ObjectReference;
+use crate::reference::ObjectReference;
 
 /// A write that reached the server.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::rate::RateLimit;
 use super::store::Id;
 use super::{Cluster, Fault, kind_of};
-use crate::imports::{ObjectReference, Page};
+use crate::imports::Page;
+use crate::reference::ObjectReference;
 use crate::time::Time;
 
 impl Cluster {

@@ -308,9 +308,9 @@ fn check_finalizers(id: &Id, old: &Value, new: &Value) -> Result<(), ApiError> {
 /// Returns five characters for a number, as in a generated name. They don't repeat for the next
 /// fourteen million numbers.
 fn suffix(number: u64) -> String {
-    let digits: Vec<u8> = (0..5)
-        .rev()
-        .map(|place| (number / 27_u64.pow(place) % 27) as u8)
-        .collect();
-    crate::hash::safe_letters(&digits)
+    // The alphabet of apimachinery's `rand.String`.
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let digit = |place| (number / 27_u64.pow(place) % 27) as usize;
+    let letter = |place| char::from(LETTERS[digit(place)]);
+    (0..5).rev().map(letter).collect()
 }

@@ -1,8 +1,7 @@
 //! Taints of nodes, and the tolerations of pods.
 
+use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
-
-use crate::meta::null_is_default;
 
 /// The effect of a taint whose pods may stay, but to which no new ones are scheduled.
 pub const NO_SCHEDULE: &str = "NoSchedule";

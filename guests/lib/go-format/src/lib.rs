@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use flyball_sdk::Raw;
+use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
-
-use crate::meta::null_is_default;
-use crate::raw::Raw;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

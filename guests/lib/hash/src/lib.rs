@@ -36,7 +36,7 @@ pub fn fnv32a(bytes: &[u8]) -> u32 {
 }
 
 /// Encodes each byte as a safe character, like apimachinery's `SafeEncodeString`.
-pub(crate) fn safe_letters(bytes: &[u8]) -> String {
+fn safe_letters(bytes: &[u8]) -> String {
     bytes
         .iter()
         .map(|&byte| char::from(SAFE[usize::from(byte) % SAFE.len()]))

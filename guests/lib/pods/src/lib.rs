@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use flyball_sdk::meta::null_is_default;
+use flyball_sdk::{Answer, Error, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::meta::{OwnerReference, StringMap, null_is_default};
-use crate::raw::Raw;
-use crate::write::{Answer, Write};
+mod delete;
+pub mod disruption;
+
+pub use delete::patch_and_delete;
 
 /// A pod template. Its spec is copied into pods verbatim.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -113,10 +115,10 @@ pub fn has_ended(phase: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use flyball_sdk::testing::Cluster;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::Cluster;
 
     #[test]
     fn a_pod_inherits_the_metadata_of_its_template() {

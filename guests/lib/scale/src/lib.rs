@@ -1,13 +1,12 @@
 //! The subresource `scale` of controllers of any kind, which is read live by its path.
 //!
-//! It is updated by [`Write::update`](crate::Write::update) of the kind with the metadata of the Scale, on the subresource
+//! It is updated by [`Write::update`](flyball_sdk::Write::update) of the kind with the metadata of the Scale, on the subresource
 //! `scale`.
 
-use flyball_types::Kind;
+use flyball_sdk::meta::null_is_default;
+use flyball_sdk::reader::push_segment;
+use flyball_sdk::{Kind, Meta};
 use serde::Deserialize;
-
-use crate::meta::{Meta, null_is_default};
-use crate::reader::push_segment;
 
 /// A Scale of `autoscaling/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,14 +1,9 @@
-//! Disruptions of pods: the condition that a controller sets before it deletes a pod, so that controllers such as that of Jobs
-//! distinguish disruptions from other failures.
+//! Disruptions of pods: the condition that a controller sets before it deletes a pod, so that controllers such as the
+//! Job controller distinguish disruptions from other failures.
 
-use flyball_types::ApiError;
-use serde_json::json;
+use flyball_sdk::prelude::*;
 
-use crate::condition::Condition;
-use crate::host::Host;
-use crate::meta::Meta;
-use crate::time::Time;
-use crate::write::{Answer, PatchType, Write};
+use crate::delete::patch_and_delete;
 
 /// The type of the condition.
 const CONDITION: &str = "DisruptionTarget";
@@ -48,30 +43,20 @@ impl Disruption {
         condition.is_some_and(is_own)
     }
 
-    /// Sets the condition of pods that don't have it, and deletes them, all side by side. A pod whose condition can't be set is
-    /// not deleted. Returns one result for each pod.
-    pub fn delete(&self, host: &Host, pods: &[Target]) -> Vec<Result<Answer, ApiError>> {
+    /// Sets the condition of pods that don't have it, and deletes them, as [`patch_and_delete`] does.
+    pub fn delete<'p, T>(
+        &self,
+        host: &Host,
+        pods: impl IntoIterator<Item = (T, Target<'p>)>,
+    ) -> Vec<(T, Result<Answer, ApiError>)> {
         let now = host.now();
-        let unmarked = pods.iter().filter(|one| !self.is_in(one.before));
-        let patches = unmarked.map(|one| self.mark(one, now));
-        let mut marked = host.batch().extend(patches).run().into_iter();
-        let marked: Vec<Option<ApiError>> = pods
-            .iter()
-            .map(|one| match self.is_in(one.before) {
-                true => None,
-                false => marked.next().and_then(Result::err),
-            })
-            .collect();
-        let ready = pods.iter().zip(&marked);
-        let deletions = ready
-            .filter(|(_, error)| error.is_none())
-            .map(|(one, _)| Write::delete_exactly(POD, one.pod));
-        let mut deleted = host.batch().extend(deletions).run().into_iter();
-        let result = |error: Option<ApiError>| match error {
-            Some(error) => Err(error),
-            None => deleted.next().expect("one result for each deletion"),
+        let mark = |(_, pod): &(T, Target)| {
+            let is_marked = self.is_in(pod.before);
+            (!is_marked).then(|| self.mark(pod, now))
         };
-        marked.into_iter().map(result).collect()
+        let delete = |(_, pod): &(T, Target)| Write::delete_exactly(POD, pod.pod);
+        let results = patch_and_delete(host, pods, mark, delete).into_iter();
+        results.map(|((tag, _), result)| (tag, result)).collect()
     }
 
     /// The patch that sets the condition. It fails if the name belongs to another pod.
