@@ -167,8 +167,7 @@ impl<'a> Rollout<'a> {
     /// A write failed; no further write is started.
     pub fn resize(&mut self, resizes: &[Resize]) -> Result<bool, Error> {
         let sizes = revision::sizes(&self.deployment);
-        let mut changed = Vec::new();
-        let mut batch = self.host.batch().stop_on_error();
+        let mut batch = self.host.tagged_batch().stop_on_error();
         for resize in resizes {
             let Some(set) = self.sets.named_mut(&resize.name) else {
                 continue;
@@ -183,16 +182,14 @@ impl<'a> Rollout<'a> {
                 change["spec"]["replicas"] = resize.to.into();
             }
             if change != json!({}) {
-                batch = batch.with(
-                    Write::update(ReplicaSet::KIND, &set.meta, &change).returning(VERSION_FIELDS),
-                );
-                changed.push(resize);
+                let update = Write::update(ReplicaSet::KIND, &set.meta, &change);
+                batch = batch.with(resize, update.returning(VERSION_FIELDS));
             }
         }
 
         let mut scaled = false;
         let mut failure = None;
-        for (resize, answer) in changed.into_iter().zip(batch.run()) {
+        for (resize, answer) in batch.run() {
             let Some(set) = self.sets.named_mut(&resize.name) else {
                 continue;
             };

@@ -66,12 +66,12 @@ pub fn remove_owners(host: &Host, object: &Node, owners: &[String]) -> Result<()
 /// Removes an owner from many objects.
 pub fn orphan_all(host: &Host, objects: &[Node], owner: &str) -> Result<(), Error> {
     let owner = [owner.to_owned()];
-    let first = objects
-        .iter()
-        .map(|object| patch(object, &removal_of_owners(&object.metadata, &owner)));
-    let results = host.batch().extend(first).run();
+    let first = objects.iter().map(|object| {
+        let steps = removal_of_owners(&object.metadata, &owner);
+        (object, patch(object, &steps))
+    });
     let mut errors = Vec::new();
-    for (object, result) in objects.iter().zip(results) {
+    for (object, result) in host.tagged_batch().extend(first).run() {
         let result = match result {
             Err(error) if has_changed(&error) => match current(host, object)? {
                 Some(now) => {

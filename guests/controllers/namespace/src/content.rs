@@ -81,9 +81,11 @@ fn delete_all(
     seconds: u64,
     content: &mut Content,
 ) {
-    let deleted = delete_collections(host, namespace, kinds);
-    let deleted = delete_each(host, namespace, deleted, kinds);
-    for (kind, deleted) in kinds.iter().zip(deleted) {
+    for (kind, deleted) in delete_collections(host, namespace, kinds) {
+        let deleted = deleted.and_then(|is_deleted| match is_deleted {
+            true => Ok(()),
+            false => delete_each(host, namespace, kind),
+        });
         let counted = deleted.and_then(|()| count(host, namespace, kind, seconds, content));
         if let Err(error) = counted {
             content.failures.push(failure_message(&error));
@@ -91,55 +93,42 @@ fn delete_all(
     }
 }
 
-/// Deletes each kind's objects with one request; the kinds concurrently. Returns for each kind
-/// whether the verb was supported.
-fn delete_collections(
+/// Deletes each kind's objects with one request; the kinds concurrently. Returns each kind, and
+/// whether it supports the verb.
+fn delete_collections<'k>(
     host: &Host,
     namespace: &str,
-    kinds: &[&Deletable],
-) -> Vec<Result<bool, Error>> {
-    let at_once = kinds.iter().filter(|kind| kind.has_delete_collection);
-    let writes = at_once.map(|kind| {
-        Write::delete_collection(&kind.kind, namespace, "", "").propagation(Propagation::Background)
+    kinds: &[&'k Deletable],
+) -> Vec<(&'k Deletable, Result<bool, Error>)> {
+    let (supporting, others): (Vec<&Deletable>, Vec<&Deletable>) =
+        kinds.iter().partition(|kind| kind.has_delete_collection);
+    let deletions = supporting.into_iter().map(|kind| {
+        let deletion = Write::delete_collection(&kind.kind, namespace, "", "");
+        (kind, deletion.propagation(Propagation::Background))
     });
-    let mut results = host.batch().extend(writes).run().into_iter();
-    let result = |kind: &&Deletable| {
-        if !kind.has_delete_collection {
-            return Ok(false);
-        }
-        match results.next() {
-            Some(Ok(_)) => Ok(true),
-            Some(Err(error)) if is_not_supported(&error) => Ok(false),
-            Some(Err(error)) => Err(error.into()),
-            None => Err(Error::failed("the host returned no result")),
-        }
-    };
-    kinds.iter().map(result).collect()
+    let results = host.tagged_batch().extend(deletions).run().into_iter();
+    let results = results.map(|(kind, result)| match result {
+        Ok(_) => (kind, Ok(true)),
+        Err(error) if is_not_supported(&error) => (kind, Ok(false)),
+        Err(error) => (kind, Err(error.into())),
+    });
+    let others = others.into_iter().map(|kind| (kind, Ok(false)));
+    results.chain(others).collect()
 }
 
-/// Deletes the objects of the kinds without `deletecollection` one by one.
-fn delete_each(
-    host: &Host,
-    namespace: &str,
-    deleted: Vec<Result<bool, Error>>,
-    kinds: &[&Deletable],
-) -> Vec<Result<(), Error>> {
-    let delete_listed = |(deleted, kind): (Result<bool, Error>, &&Deletable)| {
-        if deleted? {
-            return Ok(());
-        }
-        let Some(items) = list(host, namespace, kind)? else {
-            return Ok(());
-        };
-        let write = |item: &Item| delete_exactly(namespace, kind, &item.metadata);
-        let results = host.batch().extend(items.iter().map(write)).run();
-        let mut failures = results
-            .into_iter()
-            .filter_map(Result::err)
-            .filter(|error| !is_not_supported(error));
-        failures.next().map_or(Ok(()), |error| Err(error.into()))
+/// Deletes the objects of a kind one by one.
+fn delete_each(host: &Host, namespace: &str, kind: &Deletable) -> Result<(), Error> {
+    let Some(items) = list(host, namespace, kind)? else {
+        return Ok(());
     };
-    deleted.into_iter().zip(kinds).map(delete_listed).collect()
+    let deletions = items
+        .iter()
+        .map(|item| delete_exactly(namespace, kind, &item.metadata));
+    let results = host.batch().extend(deletions).run().into_iter();
+    let mut failures = results
+        .filter_map(Result::err)
+        .filter(|error| !is_not_supported(error));
+    failures.next().map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The write that deletes an object, with its UID as a precondition.

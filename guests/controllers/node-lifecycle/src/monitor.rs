@@ -17,7 +17,7 @@ use crate::PODS;
 use crate::disruption::{self, Change, Count, State, ZoneState};
 use crate::limiter::Waiting;
 use crate::memory::Memory;
-use crate::observe::{Observation, digest, millis, observe};
+use crate::observe::{Observation, Observer, digest, millis};
 use crate::settings::Settings;
 use crate::taints::{NOT_READY, UNREACHABLE, evicts, of_status};
 use crate::unknown::{self, unknown};
@@ -64,17 +64,14 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
     let begun = host.now();
     let before = Memory::recall(host);
     let nodes = host.list::<Health>().all()?;
-    if before.outage && !is_reachable(host, &nodes) {
+    if before.outage && nodes.first().is_some_and(|node| !is_reachable(host, node)) {
         return Ok(Outcome::Done);
     }
     let mut pass = Pass {
         host,
         settings,
         begun,
-        seen: observations(host, &before, &nodes, begun, &settings)?,
-        ready: nodes.iter().map(|node| node.ready.clone()).collect(),
-        zones: nodes.iter().map(Zone::of).collect(),
-        nodes: &nodes,
+        nodes: observe(host, &before, &nodes, begun, &settings)?,
         written: Duration::ZERO,
         is_slow: false,
         outage: false,
@@ -102,7 +99,7 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
         false => millis(begun + took),
     };
     memory.was_slow = pass.is_slow;
-    memory.nodes = pass.seen;
+    memory.nodes = pass.nodes.into_iter().map(|one| one.seen).collect();
     memory.store(host)?;
     host.metrics().observe(DURATION, &[], took.as_secs_f64());
     if decided.is_empty() {
@@ -112,26 +109,23 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
     Ok(Outcome::RequeueAfter(Duration::ZERO))
 }
 
-/// Whether the API server answers.
-fn is_reachable(host: &Host, nodes: &[Health]) -> bool {
-    let Some(node) = nodes.first() else {
-        return true;
-    };
+/// Whether the API server answers a read of this node.
+fn is_reachable(host: &Host, node: &Health) -> bool {
     match host.reader().get::<Node>("", &node.name) {
         Ok(_) => true,
         Err(error) => error.api().is_some_and(|error| error.status < 500),
     }
 }
 
-/// Returns the observations of all nodes. After an interruption or an outage all are heard of now. After a slow pass none is
-/// overdue for a short time, in which the caches catch up if the process was suspended.
-fn observations(
+/// Observes all nodes. After an interruption or an outage all are heard of now. After a slow pass none is overdue for a short
+/// time, in which the caches catch up if the process was suspended.
+fn observe<'a>(
     host: &Host,
     before: &Memory,
-    nodes: &[Health],
+    nodes: &'a [Health],
     now: Time,
     settings: &Settings,
-) -> Result<Vec<Observation>, Error> {
+) -> Result<Vec<Observed<'a>>, Error> {
     let leases = host.list::<Lease>().namespace(LEASES).all()?;
     let is_fresh = before.nodes.is_empty();
     let begins_anew = before.outage || before.is_interrupted(now, settings);
@@ -145,15 +139,22 @@ fn observations(
         true => &[][..],
         false => &before.nodes,
     };
-    let mut seen = observe(known, nodes, &leases, now);
-    if before.was_slow {
-        for (seen, node) in seen.iter_mut().zip(nodes) {
+    let observer = Observer::new(known, &leases, now);
+    let observe = |node: &'a Health| {
+        let mut seen = observer.observe(node);
+        if before.was_slow {
             let grace = settings.grace_of(node.ready.is_some());
             let earliest = now - grace.saturating_sub(settings.longest_step());
             seen.heard = seen.heard.max(millis(earliest));
         }
-    }
-    Ok(seen)
+        Observed {
+            node,
+            zone: Zone::of(node),
+            seen,
+            ready: node.ready.clone(),
+        }
+    };
+    Ok(nodes.iter().map(observe).collect())
 }
 
 /// Records nodes that were added and removed since the last pass. Returns the names of the added ones.
@@ -195,16 +196,21 @@ fn reference(name: &str, uid: &str) -> ObjectReference {
     }
 }
 
-/// One pass. The vectors have the order of `nodes`.
+/// A node, and what a pass knows of it.
+struct Observed<'a> {
+    node: &'a Health,
+    zone: Zone,
+    seen: Observation,
+    /// The status of the condition `Ready`, as it is or should be.
+    ready: Option<String>,
+}
+
+/// One pass.
 struct Pass<'a> {
     host: &'a Host<'a>,
     settings: Settings,
     begun: Time,
-    nodes: &'a [Health],
-    zones: Vec<Zone>,
-    seen: Vec<Observation>,
-    /// The status of the condition `Ready`, as it is or should be.
-    ready: Vec<Option<String>>,
+    nodes: Vec<Observed<'a>>,
     /// How long the writes took.
     written: Duration,
     /// Whether a batch of writes took so long that the process may have been suspended. It may also have waited for the rate
@@ -217,89 +223,29 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// Marks the nodes that have been silent for too long.
     fn mark_overdue(&mut self) {
-        let is_overdue = |index: &usize| {
-            let (node, seen) = (&self.nodes[*index], &self.seen[*index]);
-            node.ready.as_deref() != Some(UNKNOWN)
-                && seen.is_overdue(node, &self.settings, self.begun)
+        let (host, settings, begun) = (self.host, self.settings, self.begun);
+        let is_overdue = |one: &&mut Observed| {
+            one.node.ready.as_deref() != Some(UNKNOWN)
+                && one.seen.is_overdue(one.node, &settings, begun)
         };
-        let overdue: Vec<usize> = (0..self.nodes.len()).filter(is_overdue).collect();
+        let mut overdue: Vec<&mut Observed> = self.nodes.iter_mut().filter(is_overdue).collect();
         // All of them count for the states of zones, whether they are written in this pass or not.
-        for index in &overdue {
-            self.ready[*index] = Some(UNKNOWN.into());
+        for one in &mut overdue {
+            one.ready = Some(UNKNOWN.into());
         }
-        let writes = &overdue[..overdue.len().min(WRITES)];
-        for indexes in writes.chunks(BATCH) {
-            let begun = self.host.now();
-            self.mark(indexes);
-            let took = self.host.now().since(begun);
-            for _ in indexes {
-                let each = took.as_secs_f64() / indexes.len() as f64;
-                self.host.metrics().observe(NODE_DURATION, &[], each);
+        overdue.truncate(WRITES);
+        for nodes in overdue.chunks_mut(BATCH) {
+            let begun = host.now();
+            self.outage = mark(host, nodes);
+            let took = host.now().since(begun);
+            for _ in nodes.iter() {
+                let each = took.as_secs_f64() / nodes.len() as f64;
+                host.metrics().observe(NODE_DURATION, &[], each);
             }
-            self.note_batch(took);
+            self.written += took;
+            self.is_slow |= took > settings.longest_step();
             if self.outage || self.is_slow {
                 return;
-            }
-        }
-    }
-
-    /// Notes how long a batch of writes took.
-    fn note_batch(&mut self, took: Duration) {
-        self.written += took;
-        self.is_slow |= took > self.settings.longest_step();
-    }
-
-    /// Marks these nodes.
-    fn mark(&mut self, indexes: &[usize]) {
-        let (host, now) = (self.host, self.host.now());
-        let mut marked = Vec::new();
-        let mut batch = host.batch();
-        for index in indexes {
-            let name = &self.nodes[*index].name;
-            let Ok(Some(node)) = host.get::<Node>("", name) else {
-                continue;
-            };
-            if let Some(conditions) = unknown(&node, now) {
-                batch = batch.with(unknown::patch(&node, &conditions));
-                marked.push((*index, node));
-            }
-        }
-        let mut has_failed = false;
-        for ((index, node), result) in marked.into_iter().zip(batch.run()) {
-            let Err(error) = result else {
-                self.report_marked(index, &node);
-                continue;
-            };
-            let name = &node.meta.name;
-            warning!(host, "can't mark the silent node {name}: {error}");
-            if error.status >= 500 {
-                has_failed = true;
-            } else {
-                // It may have changed because its kubelet has reported.
-                self.ready[index].clone_from(&self.nodes[index].ready);
-            }
-        }
-        self.outage |= has_failed && !is_reachable(host, self.nodes);
-    }
-
-    /// Records that a node was marked.
-    fn report_marked(&mut self, index: usize, node: &Node) {
-        let (host, name) = (self.host, &node.meta.name);
-        match self.nodes[index].ready.as_deref() {
-            Some("True") => {
-                let about = reference(name, &node.meta.uid);
-                let message = format!("Node {name} status is now: NodeNotReady");
-                host.emit(Event::normal(&about, "NodeNotReady", &message));
-                let added = host.queue().add(PODS, &Key::new("", name));
-                if let Err(error) = added {
-                    warning!(host, "can't mark the pods of node {name}: {error}");
-                }
-            }
-            Some(_) => {}
-            // The condition that was written is no sign of life.
-            None => {
-                let created = node.meta.creation_timestamp.map(|time| time.to_string());
-                self.seen[index].heartbeat = digest(created.as_deref());
             }
         }
     }
@@ -308,15 +254,14 @@ impl Pass<'_> {
     fn update_zones(&mut self, memory: &mut Memory) -> bool {
         let (host, settings) = (self.host, &self.settings);
         let mut zones: BTreeMap<Zone, ZoneState> = memory.zones.drain(..).collect();
-        for zone in disruption::add_zones(&mut zones, self.zones.iter(), settings) {
+        let present = self.nodes.iter().map(|one| &one.zone);
+        for zone in disruption::add_zones(&mut zones, present, settings) {
             host.metrics().add(EVICTIONS, &[&zone.label()], 0.0);
         }
         let mut counts: BTreeMap<Zone, Count> = BTreeMap::new();
-        for ((node, ready), zone) in self.nodes.iter().zip(&self.ready).zip(&self.zones) {
-            if !node.is_excluded() {
-                let count = counts.entry(zone.clone()).or_default();
-                count.add(ready.as_deref() == Some("True"));
-            }
+        for one in self.nodes.iter().filter(|one| !one.node.is_excluded()) {
+            let count = counts.entry(one.zone.clone()).or_default();
+            count.add(one.ready.as_deref() == Some("True"));
         }
         for zone in zones.keys() {
             report_zone(host, zone, counts.get(zone));
@@ -327,7 +272,7 @@ impl Pass<'_> {
             Change::Recovery => {
                 info!(host, "some nodes are ready again: evictions may begin");
                 let now = millis(host.now());
-                self.seen.iter_mut().for_each(|seen| seen.heard = now);
+                self.nodes.iter_mut().for_each(|one| one.seen.heard = now);
             }
         }
         let is_dark = |zone: &ZoneState| zone.state == State::Full && zone.rate == 0.0;
@@ -339,13 +284,13 @@ impl Pass<'_> {
     /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed swap
     /// them. If no node is ready, all lose them. Returns the nodes whose taints change.
     fn decide_taints(&self, added: &HashSet<&str>, is_dark: bool) -> Result<Vec<String>, Error> {
-        let decide = |node: &Health, ready: Option<&str>| {
-            let has = |key: &str| evicts(&node.taints, key);
+        let decide = |one: &Observed| {
+            let has = |key: &str| evicts(&one.node.taints, key);
             let has_any = has(NOT_READY) || has(UNREACHABLE);
-            let (must_change, wanted) = match ready {
+            let (must_change, wanted) = match one.ready.as_deref() {
                 _ if is_dark => (has_any, Wanted::Nothing),
                 None => {
-                    let is_added = added.contains(node.name.as_str());
+                    let is_added = added.contains(one.node.name.as_str());
                     (has_any && is_added, Wanted::Nothing)
                 }
                 Some(status) => {
@@ -356,12 +301,12 @@ impl Pass<'_> {
             must_change.then_some(wanted)
         };
         let mut changed = Vec::new();
-        for (node, ready) in self.nodes.iter().zip(&self.ready) {
-            let Some(wanted) = decide(node, ready.as_deref()) else {
+        for one in &self.nodes {
+            let Some(wanted) = decide(one) else {
                 continue;
             };
-            wanted.store(self.host, &node.name, &node.uid)?;
-            changed.push(node.name.clone());
+            wanted.store(self.host, &one.node.name, &one.node.uid)?;
+            changed.push(one.node.name.clone());
             if changed.len() == WRITES {
                 break;
             }
@@ -373,14 +318,14 @@ impl Pass<'_> {
     fn update_waiting(&self, memory: &mut Memory, is_dark: bool) -> Result<Vec<Zone>, Error> {
         let host = self.host;
         let mut waiting: BTreeMap<Zone, Vec<String>> = BTreeMap::new();
-        for ((node, ready), zone) in self.nodes.iter().zip(&self.ready).zip(&self.zones) {
-            let wanted = ready.as_deref().and_then(of_status);
-            let must_wait = |(key, opposite): (&str, &str)| {
-                !evicts(&node.taints, key) && !evicts(&node.taints, opposite)
-            };
+        for one in &self.nodes {
+            let wanted = one.ready.as_deref().and_then(of_status);
+            let taints = &one.node.taints;
+            let must_wait =
+                |(key, opposite): (&str, &str)| !evicts(taints, key) && !evicts(taints, opposite);
             if !is_dark && wanted.is_some_and(must_wait) {
-                let of_zone = waiting.entry(zone.clone()).or_default();
-                of_zone.push(node.name.clone());
+                let of_zone = waiting.entry(one.zone.clone()).or_default();
+                of_zone.push(one.node.name.clone());
             }
         }
         if is_dark {
@@ -417,6 +362,59 @@ impl Pass<'_> {
             }
         }
         Ok(woken)
+    }
+}
+
+/// Marks these nodes. Returns whether the API server can't be reached.
+fn mark(host: &Host, nodes: &mut [&mut Observed]) -> bool {
+    let now = host.now();
+    let mut batch = host.tagged_batch();
+    for one in nodes.iter_mut() {
+        let Ok(Some(node)) = host.get::<Node>("", &one.node.name) else {
+            continue;
+        };
+        if let Some(conditions) = unknown(&node, now) {
+            let patch = unknown::patch(&node, &conditions);
+            batch = batch.with((one, node), patch);
+        }
+    }
+    let mut has_failed = false;
+    for ((one, node), result) in batch.run() {
+        let Err(error) = result else {
+            report_marked(host, one, &node);
+            continue;
+        };
+        let name = &node.meta.name;
+        warning!(host, "can't mark the silent node {name}: {error}");
+        if error.status >= 500 {
+            has_failed = true;
+        } else {
+            // It may have changed because its kubelet has reported.
+            one.ready.clone_from(&one.node.ready);
+        }
+    }
+    has_failed && nodes.first().is_some_and(|one| !is_reachable(host, one.node))
+}
+
+/// Records that a node was marked.
+fn report_marked(host: &Host, one: &mut Observed, node: &Node) {
+    let name = &node.meta.name;
+    match one.node.ready.as_deref() {
+        Some("True") => {
+            let about = reference(name, &node.meta.uid);
+            let message = format!("Node {name} status is now: NodeNotReady");
+            host.emit(Event::normal(&about, "NodeNotReady", &message));
+            let added = host.queue().add(PODS, &Key::new("", name));
+            if let Err(error) = added {
+                warning!(host, "can't mark the pods of node {name}: {error}");
+            }
+        }
+        Some(_) => {}
+        // The condition that was written is no sign of life.
+        None => {
+            let created = node.meta.creation_timestamp.map(|time| time.to_string());
+            one.seen.heartbeat = digest(created.as_deref());
+        }
     }
 }
 

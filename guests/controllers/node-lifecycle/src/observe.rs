@@ -59,34 +59,42 @@ impl Observation {
     }
 }
 
-/// Returns the observations of all nodes, in their order. A node that was not known is heard of now.
-///
-/// Any change counts, even of a lease to an earlier time: kube-controller-manager takes a kubelet whose clock was set back
-/// for silent until its clock has caught up.
-pub fn observe(
-    before: &[Observation],
-    nodes: &[Health],
-    leases: &[Lease],
+/// Compares nodes with what the pass before remembered of them.
+pub struct Observer<'a> {
+    before: HashMap<&'a str, &'a Observation>,
+    /// The digests of the times when the leases were renewed, by the nodes' names.
+    renewed: HashMap<&'a str, u32>,
     now: Time,
-) -> Vec<Observation> {
-    let before: HashMap<&str, &Observation> =
-        before.iter().map(|one| (one.name.as_str(), one)).collect();
-    let renewed: HashMap<&str, u32> = leases
-        .iter()
-        .map(|lease| (lease.name.as_str(), digest(lease.renewed.as_deref())))
-        .collect();
-    let observe = |node: &Health| {
+}
+
+impl<'a> Observer<'a> {
+    pub fn new(before: &'a [Observation], leases: &'a [Lease], now: Time) -> Self {
+        let before = before.iter().map(|one| (one.name.as_str(), one));
+        let renewed = leases
+            .iter()
+            .map(|lease| (lease.name.as_str(), digest(lease.renewed.as_deref())));
+        Self {
+            before: before.collect(),
+            renewed: renewed.collect(),
+            now,
+        }
+    }
+
+    /// Returns the observation of a node. A node that was not known is heard of now.
+    ///
+    /// Any change counts, even of a lease to an earlier time: kube-controller-manager takes a kubelet whose clock was set back
+    /// for silent until its clock has caught up.
+    pub fn observe(&self, node: &Health) -> Observation {
+        let name = node.name.as_str();
         let mut new = Observation {
             name: node.name.clone(),
             uid: node.uid.clone(),
             heartbeat: heartbeat(node),
-            lease: renewed.get(node.name.as_str()).copied().unwrap_or(0),
-            heard: millis(now),
+            lease: self.renewed.get(name).copied().unwrap_or(0),
+            heard: millis(self.now),
         };
-        let same = before
-            .get(node.name.as_str())
-            .filter(|old| old.uid == node.uid);
-        if let Some(old) = same {
+        let old = self.before.get(name).filter(|old| old.uid == node.uid);
+        if let Some(old) = old {
             // The end of a lease is no sign of life.
             let is_renewed = new.lease != 0 && new.lease != old.lease;
             if !is_renewed && new.heartbeat == old.heartbeat {
@@ -94,8 +102,7 @@ pub fn observe(
             }
         }
         new
-    };
-    nodes.iter().map(observe).collect()
+    }
 }
 
 /// The digest of a node's last heartbeat.
@@ -139,6 +146,16 @@ mod tests {
             name: "n".into(),
             renewed: Some(renewed.into()),
         }]
+    }
+
+    fn observe(
+        before: &[Observation],
+        nodes: &[Health],
+        leases: &[Lease],
+        now: Time,
+    ) -> Vec<Observation> {
+        let observer = Observer::new(before, leases, now);
+        nodes.iter().map(|node| observer.observe(node)).collect()
     }
 
     fn at(seconds: i64) -> Time {

@@ -9,6 +9,9 @@
 //! DeleteStatefulPod, UpdatePodClaimForRetentionPolicy, createMissingPersistentVolumeClaims,
 //! createPersistentVolumeClaims.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
 use flyball_sdk::prelude::*;
 
 use crate::claims::{Claims, names};
@@ -35,7 +38,8 @@ struct Task<'a> {
     replica: Replica<'a>,
     name: String,
     need: Need,
-    failure: Option<Failure>,
+    /// The first failure.
+    failure: OnceCell<Failure>,
 }
 
 /// Why a need was not satisfied.
@@ -65,8 +69,13 @@ impl Task<'_> {
         self.need == Need::Creation || repair.claims || repair.owners
     }
 
-    fn fail(&mut self, message: String, verb: Option<Verb>) {
-        self.failure.get_or_insert(Failure { message, verb });
+    fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    /// Notes a failure, unless the task has failed before.
+    fn fail(&self, message: String, verb: Option<Verb>) {
+        self.failure.get_or_init(|| Failure { message, verb });
     }
 }
 
@@ -76,113 +85,103 @@ impl Actor<'_> {
     /// # Errors
     /// A request failed. All writes that don't depend on it were made.
     pub fn round(&self, needs: &[(Replica, Need)]) -> Result<(), Error> {
-        let mut tasks: Vec<Task> = needs
+        let tasks: Vec<Task> = needs
             .iter()
             .filter(|(_, need)| *need != Need::Nothing)
             .map(|&(replica, need)| Task {
                 replica,
                 name: pod_name(&self.set.meta.name, replica.ordinal),
                 need,
-                failure: None,
+                failure: OnceCell::new(),
             })
             .collect();
         if tasks.is_empty() {
             return Ok(());
         }
-        self.create_claims(&mut tasks);
-        self.create_pods(&mut tasks)?;
-        self.set_owners(&mut tasks);
-        self.repair_pods(&mut tasks)?;
+        self.create_claims(&tasks);
+        self.create_pods(&tasks)?;
+        self.set_owners(&tasks);
+        self.repair_pods(&tasks)?;
         for task in &tasks {
             self.report(task);
         }
         let is_deletion = |task: &&Task| task.need == Need::Deletion;
         let ended = tasks.iter().filter(is_deletion);
         let deleted = self.delete(ended.filter_map(|task| task.replica.pod));
-        let failures = tasks.into_iter().filter_map(|task| task.failure);
+        let failures = tasks
+            .into_iter()
+            .filter_map(|task| task.failure.into_inner());
         let failures = failures.map(|failure| Error::failed(failure.message));
         Error::join(failures.chain(deleted.err())).map_or(Ok(()), Err)
     }
 
     /// Creates missing claims. A claim that is being deleted is an error: the pod needs the next claim
     /// of its name.
-    fn create_claims(&self, tasks: &mut [Task]) {
-        let mut problems: Vec<Vec<String>> = vec![Vec::new(); tasks.len()];
-        let (mut creations, mut about) = (Vec::new(), Vec::new());
-        for (at, task) in tasks.iter().enumerate() {
-            if !task.needs_claims() {
-                continue;
-            }
+    fn create_claims(&self, tasks: &[Task]) {
+        let mut batch = self.host.tagged_batch();
+        // By the name of the pod.
+        let mut problems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for task in tasks.iter().filter(|task| task.needs_claims()) {
             let ordinal = task.replica.ordinal;
             let owners = Owners::of(self.set, ordinal, task.replica.uid());
-            for (template, claim) in self
-                .set
-                .claim_templates
-                .iter()
-                .zip(names(self.set, ordinal))
-            {
+            let templates = self.set.claim_templates.iter();
+            for (template, claim) in templates.zip(names(self.set, ordinal)) {
                 match self.claims.get(&claim) {
                     None => {
-                        creations.push(template.creation(self.set, ordinal, &owners));
-                        about.push((at, claim));
+                        let creation = template.creation(self.set, ordinal, &owners);
+                        batch = batch.with((task, claim), creation);
                     }
                     Some(found) if found.meta.deletion_timestamp.is_some() => {
-                        problems[at].push(format!("pvc {claim} is being deleted"));
+                        let problem = format!("pvc {claim} is being deleted");
+                        problems.entry(&task.name).or_default().push(problem);
                     }
                     Some(_) => {}
                 }
             }
         }
-        let results = self.host.batch().extend(creations).run();
-        for ((at, claim), result) in about.into_iter().zip(results) {
+        for ((task, claim), result) in batch.run() {
             let error = result.err();
             if !error.as_ref().is_some_and(ApiError::is_already_exists) {
                 let failure = error.as_ref().map(|error| error.message.as_str());
-                events::of_claim(&self.host, self.set, &tasks[at].name, &claim, failure);
+                events::of_claim(&self.host, self.set, &task.name, &claim, failure);
             }
-            let problem =
-                |error: ApiError| format!("failed to create PVC {claim}: {}", error.message);
-            problems[at].extend(error.map(problem));
+            if let Some(ApiError { message, .. }) = error {
+                let problem = format!("failed to create PVC {claim}: {message}");
+                problems.entry(&task.name).or_default().push(problem);
+            }
         }
-        for (task, problems) in tasks.iter_mut().zip(problems) {
+        for task in tasks {
             // For a pending pod, the events about the claims suffice.
             let verb = match task.need {
                 Need::Creation => Some(Verb::Create),
                 _ => (!task.repair().claims).then_some(Verb::Update),
             };
-            match problems.as_slice() {
-                [] => {}
-                [one] => task.fail(one.clone(), verb),
-                several => task.fail(format!("[{}]", several.join(", ")), verb),
+            match problems.remove(task.name.as_str()).as_deref() {
+                None | Some([]) => {}
+                Some([one]) => task.fail(one.clone(), verb),
+                Some(several) => task.fail(format!("[{}]", several.join(", ")), verb),
             }
         }
     }
 
     /// Creates the pods whose claims exist.
-    fn create_pods(&self, tasks: &mut [Task]) -> Result<(), Error> {
-        let is_new = |task: &&mut Task| task.need == Need::Creation && task.failure.is_none();
-        let new: Vec<&mut Task> = tasks.iter_mut().filter(is_new).collect();
-        let ordinals: Vec<i64> = new.iter().map(|task| task.replica.ordinal).collect();
-        let is_current = |ordinal: i64| pod::is_current(self.set, ordinal);
+    fn create_pods(&self, tasks: &[Task]) -> Result<(), Error> {
+        let is_new = |task: &&Task| task.need == Need::Creation && !task.has_failed();
+        let new: Vec<&Task> = tasks.iter().filter(is_new).collect();
+        let is_current = |task: &Task| pod::is_current(self.set, task.replica.ordinal);
         let revision = |current| {
-            let is_used = ordinals
-                .iter()
-                .any(|&ordinal| is_current(ordinal) == current);
+            let is_used = new.iter().any(|task| is_current(task) == current);
             is_used
                 .then(|| self.history.revision(self.set, current))
                 .transpose()
         };
         let (current, update) = (revision(true)?, revision(false)?);
-        let creations = ordinals.iter().filter_map(|&ordinal| {
-            let revision = if is_current(ordinal) {
-                &current
-            } else {
-                &update
-            };
-            Some(pod::creation(self.set, revision.as_ref()?, ordinal))
+        let creations = new.iter().filter_map(|&task| {
+            let revision = if is_current(task) { &current } else { &update };
+            let creation = pod::creation(self.set, revision.as_ref()?, task.replica.ordinal);
+            Some((task, creation))
         });
-        let results = self.host.batch().extend(creations).run();
-        for (task, result) in new.into_iter().zip(results) {
+        for (task, result) in self.host.tagged_batch().extend(creations).run() {
             if let Err(error) = result {
                 // A pod that somebody else created is not worth an event.
                 let verb = (!error.is_already_exists()).then_some(Verb::Create);
@@ -193,20 +192,15 @@ impl Actor<'_> {
     }
 
     /// Gives claims the owners that the retention policy asks for.
-    fn set_owners(&self, tasks: &mut [Task]) {
-        let (mut updates, mut about) = (Vec::new(), Vec::new());
-        for (at, task) in tasks.iter().enumerate() {
-            if task.needs_owners() && task.failure.is_none() {
-                for (claim, update) in self.owner_updates(&task.replica) {
-                    updates.push(update);
-                    about.push((at, claim));
-                }
-            }
-        }
-        let results = self.host.batch().extend(updates).run();
-        for ((at, claim), result) in about.into_iter().zip(results) {
+    fn set_owners(&self, tasks: &[Task]) {
+        let must_change = |task: &&Task| task.needs_owners() && !task.has_failed();
+        let updates = tasks.iter().filter(must_change).flat_map(|task| {
+            let updates = self.owner_updates(&task.replica).into_iter();
+            updates.map(move |(claim, update)| ((task, claim), update))
+        });
+        for ((task, claim), result) in self.host.tagged_batch().extend(updates).run() {
             if let Err(error) = result {
-                tasks[at].fail(not_updated(claim, &error), Some(Verb::Update));
+                task.fail(not_updated(claim, &error), Some(Verb::Update));
             }
         }
     }
@@ -237,38 +231,30 @@ impl Actor<'_> {
     /// A write failed. All others were made.
     pub fn condemn_claims(&self, condemned: &[Replica]) -> Result<(), Error> {
         let updates = condemned.iter().flat_map(|one| self.owner_updates(one));
-        let (claims, updates): (Vec<&str>, Vec<Write>) = updates.unzip();
-        let results = self.host.batch().extend(updates).run();
-        let failure = |(claim, result): (&str, Result<Answer, ApiError>)| {
-            Some(Error::failed(not_updated(claim, &result.err()?)))
-        };
-        let failures = claims.into_iter().zip(results).filter_map(failure);
+        let results = self.host.tagged_batch().extend(updates).run();
+        let failures = results.into_iter().filter_map(|(claim, result)| {
+            let error = result.err()?;
+            Some(Error::failed(not_updated(claim, &error)))
+        });
         Error::join(failures).map_or(Ok(()), Err)
     }
 
     /// Repairs labels and volumes of pods.
-    fn repair_pods(&self, tasks: &mut [Task]) -> Result<(), Error> {
-        let (mut updates, mut about) = (Vec::new(), Vec::new());
-        for (at, task) in tasks.iter().enumerate() {
-            let (Some(pod), None) = (task.replica.pod, &task.failure) else {
+    fn repair_pods(&self, tasks: &[Task]) -> Result<(), Error> {
+        let mut batch = self.host.tagged_batch();
+        for task in tasks.iter().filter(|task| !task.has_failed()) {
+            let Some(pod) = task.replica.pod else {
                 continue;
             };
-            let update = repair::update(
-                &self.host,
-                self.set,
-                pod,
-                task.replica.ordinal,
-                task.repair(),
-            )?;
+            let ordinal = task.replica.ordinal;
+            let update = repair::update(&self.host, self.set, pod, ordinal, task.repair())?;
             if let Some(update) = update {
-                updates.push(update);
-                about.push(at);
+                batch = batch.with(task, update);
             }
         }
-        let results = self.host.batch().extend(updates).run();
-        for (at, result) in about.into_iter().zip(results) {
+        for (task, result) in batch.run() {
             if let Err(error) = result {
-                tasks[at].fail(error.message, Some(Verb::Update));
+                task.fail(error.message, Some(Verb::Update));
             }
         }
         Ok(())
@@ -282,15 +268,13 @@ impl Actor<'_> {
             owners,
             ..
         } = task.repair();
-        let verb = match (&task.failure, task.need) {
+        let failure = task.failure.get();
+        let verb = match (failure, task.need) {
             (Some(failure), _) => failure.verb,
             (None, Need::Creation) => Some(Verb::Create),
             (None, _) => (identity || storage || owners).then_some(Verb::Update),
         };
-        let message = task
-            .failure
-            .as_ref()
-            .map(|failure| failure.message.as_str());
+        let message = failure.map(|failure| failure.message.as_str());
         if let Some(verb) = verb {
             events::of_pod(&self.host, self.set, verb, &task.name, message);
         }
@@ -301,21 +285,21 @@ impl Actor<'_> {
     /// # Errors
     /// A write failed. All others were made.
     pub fn delete<'p>(&self, pods: impl IntoIterator<Item = &'p Pod>) -> Result<usize, Error> {
-        let pods: Vec<&Pod> = pods.into_iter().collect();
-        let deletion = |pod: &&Pod| {
+        let deletions = pods.into_iter().map(|pod| {
             let namespace = &self.set.meta.namespace;
-            Write::delete(Pod::KIND, namespace, &pod.meta.name).uid(&pod.meta.uid)
-        };
-        let results = self.host.batch().extend(pods.iter().map(deletion)).run();
-        let mut failures = Vec::new();
-        for (pod, result) in pods.iter().zip(results) {
+            let deletion = Write::delete(Pod::KIND, namespace, &pod.meta.name).uid(&pod.meta.uid);
+            (pod, deletion)
+        });
+        let results = self.host.tagged_batch().extend(deletions).run();
+        let (number, mut failures) = (results.len(), Vec::new());
+        for (pod, result) in results {
             // It does not matter who deleted it.
             let failure = result.found().err().map(|error| error.message);
             let name = &pod.meta.name;
             events::of_pod(&self.host, self.set, Verb::Delete, name, failure.as_deref());
             failures.extend(failure.map(Error::failed));
         }
-        Error::join(failures).map_or(Ok(pods.len()), Err)
+        Error::join(failures).map_or(Ok(number), Err)
     }
 }
 

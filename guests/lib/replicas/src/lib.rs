@@ -192,13 +192,12 @@ fn delete<F: Flavored>(
             host.metrics().observe(metric, &[], ratio);
         }
     }
-    let results = host
-        .batch()
-        .extend(to_delete.iter().map(|pod| scale::deletion(pod)))
-        .run();
+    let deletions = to_delete
+        .into_iter()
+        .map(|pod| (pod, scale::deletion(pod)));
+    let results = host.tagged_batch().extend(deletions).run().into_iter();
     Ok(scale::report_deletions(
-        &to_delete,
-        results.into_iter().map(|result| result.map(drop)),
+        results.map(|(pod, result)| (pod, result.map(drop))),
     ))
 }
 

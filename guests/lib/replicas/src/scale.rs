@@ -105,14 +105,12 @@ pub fn deletion(pod: &Candidate) -> Write {
     Write::delete_exactly("v1/Pod", &pod.meta)
 }
 
-/// Interprets the results of deletions, in the order of the pods. A pod that is already deleted is
-/// not a failure.
-pub fn report_deletions(
-    pods: &[&Candidate],
-    results: impl IntoIterator<Item = Result<(), ApiError>>,
+/// Interprets the results of deletions of pods. A pod that is already deleted is not a failure.
+pub fn report_deletions<'p>(
+    results: impl IntoIterator<Item = (&'p Candidate, Result<(), ApiError>)>,
 ) -> Report {
     let mut report = Report::default();
-    for (pod, result) in pods.iter().zip(results) {
+    for (pod, result) in results {
         match result {
             Ok(()) => report.note(
                 false,

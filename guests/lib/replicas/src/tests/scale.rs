@@ -170,14 +170,13 @@ fn a_deletion_has_the_uid_as_a_precondition() {
 #[test]
 fn each_deletion_has_an_event_and_a_deleted_pod_is_no_failure() {
     let to_delete = candidates(&[pod("a"), pod("b"), pod("c")]);
-    let to_delete: Vec<&Candidate> = to_delete.iter().collect();
     let answers = [
         Ok(()),
         Err(refusal(404, "NotFound", "gone")),
         Err(refusal(500, "InternalError", "the disk is full")),
     ];
     assert_eq!(
-        report_deletions(&to_delete, answers),
+        report_deletions(to_delete.iter().zip(answers)),
         Report {
             notes: vec![
                 note(false, "SuccessfulDelete", "Deleted pod: a"),
