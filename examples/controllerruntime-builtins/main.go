@@ -17,9 +17,9 @@ import (
 func init() {
 	plugin.Export(plugin.Options{
 		Name: "controllerruntime-builtins", Version: "0.1.0",
-		Scheme: []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme},
-		SetUp:  setUp,
-		Allow:  []flyball.Permission{{Kind: "apps/v1/ReplicaSet", Verbs: []string{"get", "update"}}},
+		Scheme:      []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme},
+		SetUp:       setUp,
+		Permissions: []flyball.Permission{{Kind: "apps/v1/ReplicaSet", Verbs: []string{"get", "update"}}},
 	})
 }
 

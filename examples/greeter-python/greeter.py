@@ -22,10 +22,10 @@ class Greeter(Controller):
             describe("greeter-python", "0.1.0")
             .watch(watch(GREETING, "metadata", "spec.text", "status").enqueue(Mapping.itself()))
             .watch(watch(CONFIG_MAP, "metadata.ownerReferences", "data.text").enqueue(Mapping.controller(GREETING)))
-            .allow(GREETING, "get", "update")
-            .allow_on(GREETING, "status", "update")
-            .allow_on(GREETING, "finalizers", "update")
-            .allow(CONFIG_MAP, "get", "create", "update", "delete")
+            .permission(GREETING, "get", "update")
+            .permission_on(GREETING, "status", "update")
+            .permission_on(GREETING, "finalizers", "update")
+            .permission(CONFIG_MAP, "get", "create", "update", "delete")
         )
     # ANCHOR_END: describe
 

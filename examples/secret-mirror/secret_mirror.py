@@ -66,7 +66,7 @@ class SecretMirror(Controller):
             .queue("secret-mirror")
             .queue(SOURCES)
             .index("of", Secret, of)
-            .allow(Secret, "get", "create", "update", "delete")
+            .permission(Secret, "get", "create", "update", "delete")
         )
 
     def reconcile(self, host, request):

@@ -96,9 +96,9 @@ fn plugin() -> Plugin {
         .run(reconcile, error_policy, Arc::new(Data { client }));
     Plugin::new("configmapgen-controller", env!("CARGO_PKG_VERSION"))
         .controller(controller)
-        .allow::<ConfigMap>(["create", "patch"])
+        .permission::<ConfigMap>(["create", "patch"])
         // An owner reference that blocks the owner's deletion needs it.
-        .allow_on::<ConfigMapGenerator>("finalizers", ["update"])
+        .permission_on::<ConfigMapGenerator>("finalizers", ["update"])
 }
 
 kube::export!(plugin);

@@ -47,11 +47,11 @@ impl Controller for FakeKubelet {
             .index(BY_ADDRESS, Pod::KIND, "status.podIP")
             .queue(PODS)
             .queue(NODES)
-            .allow("v1/Node", ["create", "patch"])
-            .allow_on("v1/Node", "status", ["patch"])
-            .allow("coordination.k8s.io/v1/Lease", ["create", "patch"])
-            .allow("v1/Pod", ["delete"])
-            .allow_on("v1/Pod", "status", ["patch"])
+            .permission("v1/Node", ["create", "patch"])
+            .permission_on("v1/Node", "status", ["patch"])
+            .permission("coordination.k8s.io/v1/Lease", ["create", "patch"])
+            .permission("v1/Pod", ["delete"])
+            .permission_on("v1/Pod", "status", ["patch"])
             .ticker_with(ticker())
             .concurrency(16);
         settings::declare(description)
@@ -69,7 +69,7 @@ impl Controller for FakeKubelet {
 
 /// Updates a pod's status and requeues it for its next change.
 fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome, Error> {
-    let Some(pod) = host.get_key::<Pod>(key)? else {
+    let Some(pod) = host.get_by_key::<Pod>(key)? else {
         return Ok(Outcome::Done);
     };
     let Some(node) = settings.index_of(&pod.node) else {

@@ -15,10 +15,10 @@ static cJSON *describe(void) {
     fb_enqueue(greetings, fb_itself());
     cJSON *config_maps = fb_watch(description, CONFIG_MAP, "metadata.ownerReferences", "data.text", NULL);
     fb_enqueue(config_maps, fb_controller_of(GREETING));
-    fb_allow(description, GREETING, "", "get", "update", NULL);
-    fb_allow(description, GREETING, "status", "update", NULL);
-    fb_allow(description, GREETING, "finalizers", "update", NULL);
-    fb_allow(description, CONFIG_MAP, "", "get", "create", "update", "delete", NULL);
+    fb_permission(description, GREETING, "", "get", "update", NULL);
+    fb_permission(description, GREETING, "status", "update", NULL);
+    fb_permission(description, GREETING, "finalizers", "update", NULL);
+    fb_permission(description, CONFIG_MAP, "", "get", "create", "update", "delete", NULL);
     return description;
 }
 /* ANCHOR_END: describe */

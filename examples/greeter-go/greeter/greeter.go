@@ -61,10 +61,10 @@ func (Greeter) Describe(*flyball.Host) *flyball.Description {
 	return flyball.Describe(name, "0.1.0").
 		Watch(greetings.Watch().Enqueue(flyball.Itself())).
 		Watch(configMaps.Watch().Enqueue(flyball.ToController(greetings.Name))).
-		Allow(greetings.Name, "get", "update").
-		AllowOn(greetings.Name, "status", "update").
-		AllowOn(greetings.Name, "finalizers", "update").
-		Allow(configMaps.Name, "get", "create", "update", "delete")
+		Permission(greetings.Name, "get", "update").
+		PermissionOn(greetings.Name, "status", "update").
+		PermissionOn(greetings.Name, "finalizers", "update").
+		Permission(configMaps.Name, "get", "create", "update", "delete")
 }
 
 // ANCHOR_END: describe
@@ -73,11 +73,11 @@ func (Greeter) Describe(*flyball.Host) *flyball.Description {
 
 // Reconcile brings the ConfigMap and the status of a Greeting to their desired state.
 func (Greeter) Reconcile(host *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
-	greeting, err := greetings.GetKey(host, request.Key)
+	greeting, err := greetings.GetByKey(host, request.Key)
 	if err != nil || greeting == nil {
 		return flyball.Done, err
 	}
-	configMap, err := configMaps.GetKey(host, request.Key)
+	configMap, err := configMaps.GetByKey(host, request.Key)
 	if err != nil {
 		return flyball.Done, err
 	}

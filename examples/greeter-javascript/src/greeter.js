@@ -19,11 +19,11 @@ export const greeter = {
       .watch(watch(GREETING).fields("metadata", "spec.text", "status").enqueue(Mapping.itself()))
       .watch(watch(CONFIG_MAP).fields("data.text", "metadata.ownerReferences").enqueue(Mapping.controller(GREETING)))
       .queue("greeter-javascript")
-      .allow(GREETING, "get", "update")
-      .allowOn(GREETING, "status", "update")
+      .permission(GREETING, "get", "update")
+      .permissionOn(GREETING, "status", "update")
       // An owner reference that blocks the owner's deletion needs it.
-      .allowOn(GREETING, "finalizers", "update")
-      .allow(CONFIG_MAP, "get", "create", "update", "delete"),
+      .permissionOn(GREETING, "finalizers", "update")
+      .permission(CONFIG_MAP, "get", "create", "update", "delete"),
   // ANCHOR_END: describe
 
   // ANCHOR: reconcile

@@ -29,20 +29,20 @@ impl Controller for Greeter {
             .watch(watch::<Greeting>().enqueue(Mapping::itself()))
             .watch(watch::<ConfigMap>().enqueue(Mapping::controller(Greeting::KIND)))
             .queue(NAME)
-            .allow(Greeting::KIND, ["get", "update"])
-            .allow_on(Greeting::KIND, "status", ["update"])
+            .permission(Greeting::KIND, ["get", "update"])
+            .permission_on(Greeting::KIND, "status", ["update"])
             // An owner reference that blocks the owner's deletion needs it.
-            .allow_on(Greeting::KIND, "finalizers", ["update"])
-            .allow(ConfigMap::KIND, ["get", "create", "update", "delete"])
+            .permission_on(Greeting::KIND, "finalizers", ["update"])
+            .permission(ConfigMap::KIND, ["get", "create", "update", "delete"])
     }
     // ANCHOR_END: describe
 
     // ANCHOR: reconcile
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(greeting) = host.get_key::<Greeting>(&request.key)? else {
+        let Some(greeting) = host.get_by_key::<Greeting>(&request.key)? else {
             return Ok(Outcome::Done);
         };
-        let map = host.get_key::<ConfigMap>(&request.key)?;
+        let map = host.get_by_key::<ConfigMap>(&request.key)?;
         let is_ours = |map: &&ConfigMap| map.meta.is_controlled_by(&greeting.meta.uid);
         if greeting.meta.is_deleting() {
             clean_up(host, &greeting, map.as_ref().filter(is_ours))?;

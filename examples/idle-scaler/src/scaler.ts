@@ -26,7 +26,7 @@ export const idleScaler: Controller = {
     describe("idle-scaler", "0.1.0")
       .watch(watch(DEPLOYMENT).fields("metadata.deletionTimestamp", ...FIELDS).whenAt(...FIELDS).enqueue(Mapping.itself()))
       .queue("idle-scaler")
-      .allow(DEPLOYMENT, "get", "update"),
+      .permission(DEPLOYMENT, "get", "update"),
 
   reconcile(host, { key }) {
     const deployment = host.get(DEPLOYMENT, key);

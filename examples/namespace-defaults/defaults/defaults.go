@@ -71,7 +71,7 @@ func (Controller) Describe(host *flyball.Host) *flyball.Description {
 	for _, kind := range defaults {
 		description.
 			Watch(kind.Watch().WithFields("metadata.name="+name).WhenAt("spec").WhenLabels().Enqueue(flyball.ToNamespace())).
-			Allow(kind.Name, "create", "patch", "delete")
+			Permission(kind.Name, "create", "patch", "delete")
 	}
 	return description
 }
@@ -86,7 +86,7 @@ func profilesKey(host *flyball.Host) flyball.Key {
 
 // Reconcile brings the defaults of a namespace to what its profile says.
 func (Controller) Reconcile(host *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
-	namespace, err := namespaces.GetKey(host, request.Key)
+	namespace, err := namespaces.GetByKey(host, request.Key)
 	if err != nil {
 		return flyball.Done, err
 	}
@@ -109,7 +109,7 @@ func (Controller) Reconcile(host *flyball.Host, request flyball.Request) (flybal
 // help.
 func readProfile(host *flyball.Host, profile string) (Profile, error) {
 	key := profilesKey(host)
-	profiles, err := configMaps.GetKey(host, key)
+	profiles, err := configMaps.GetByKey(host, key)
 	if err != nil {
 		return nil, err
 	}

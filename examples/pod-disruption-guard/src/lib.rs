@@ -89,7 +89,7 @@ impl Controller for Guard {
                 Some("1"),
                 "Pods of a Deployment that may be evicted at once: a number, or a percentage such as 25%",
             )
-            .allow(Budget::KIND, ["create", "patch", "delete"])
+            .permission(Budget::KIND, ["create", "patch", "delete"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

@@ -115,7 +115,7 @@ cJSON *fb_routed(void) {
     return mapping("route", NULL, NULL);
 }
 
-void fb_allow(cJSON *description, const char *kind, const char *subresource, ...) {
+void fb_permission(cJSON *description, const char *kind, const char *subresource, ...) {
     cJSON *permission = add(description, "permissions");
     cJSON_AddStringToObject(permission, "kind", kind);
     if (*fb_or_empty(subresource))

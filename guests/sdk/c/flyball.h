@@ -161,7 +161,7 @@ cJSON *fb_owner_references(const char *which);                /* References to i
 cJSON *fb_routed(void);                                       /* The keys that `route` returns. */
 
 /* Requests verbs, which end with NULL, on a kind or on a subresource of it; `*` means all kinds. */
-void fb_allow(cJSON *description, const char *kind, const char *subresource, ...) FB_SENTINEL;
+void fb_permission(cJSON *description, const char *kind, const char *subresource, ...) FB_SENTINEL;
 /* Requests an import that needs a grant: `discovery`, `signer`, `raw`. */
 void fb_use(cJSON *description, const char *import);
 /* Adds a queue with client-go's defaults. Returns it. */

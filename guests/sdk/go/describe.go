@@ -104,13 +104,13 @@ func (description *Description) Ticker(ticker Ticker) *Description {
 	return description
 }
 
-// Allow asks for verbs on a kind; `*` is all kinds.
-func (description *Description) Allow(kind string, verbs ...string) *Description {
-	return description.AllowOn(kind, "", verbs...)
+// Permission asks for verbs on a kind; `*` is all kinds.
+func (description *Description) Permission(kind string, verbs ...string) *Description {
+	return description.PermissionOn(kind, "", verbs...)
 }
 
-// AllowOn asks for verbs on a subresource of a kind.
-func (description *Description) AllowOn(kind, subresource string, verbs ...string) *Description {
+// PermissionOn asks for verbs on a subresource of a kind.
+func (description *Description) PermissionOn(kind, subresource string, verbs ...string) *Description {
 	description.Permissions = append(description.Permissions, Permission{kind, subresource, verbs})
 	return description
 }

@@ -33,8 +33,8 @@ func (kind Kind[T]) Get(host *Host, namespace, name string) (*T, error) {
 	return get[T](host, kind.Name, namespace, name, kind.Fields)
 }
 
-// GetKey is Get with a key.
-func (kind Kind[T]) GetKey(host *Host, key Key) (*T, error) {
+// GetByKey is Get with a key.
+func (kind Kind[T]) GetByKey(host *Host, key Key) (*T, error) {
 	return kind.Get(host, key.Namespace, key.Name)
 }
 

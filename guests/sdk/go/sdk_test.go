@@ -56,8 +56,8 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 		Watch(flyball.WatchDiscovered(time.Minute, flyball.Discovered{Verbs: []string{"delete"}}).OnlyMetadata().Enqueue(flyball.Itself())).
 		Index("by-node", "v1/Pod", "spec.nodeName").
 		Tick(flyball.Key{Name: "all"}, 1500*time.Microsecond).
-		Allow("v1/Pod", "get", "delete").
-		AllowOn("v1/Pod", "status", "update").
+		Permission("v1/Pod", "get", "delete").
+		PermissionOn("v1/Pod", "status", "update").
 		Import("discovery").
 		Setting("period", "10s", "How often.").
 		OptionalSetting("name", "Whose.").

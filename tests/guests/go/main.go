@@ -23,7 +23,7 @@ var counted int
 type faulty struct{ greeter.Greeter }
 
 func (faulty faulty) Reconcile(host *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
-	greeting, err := greetings.GetKey(host, request.Key)
+	greeting, err := greetings.GetByKey(host, request.Key)
 	if err != nil || greeting == nil {
 		return flyball.Done, err
 	}

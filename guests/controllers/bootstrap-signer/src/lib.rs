@@ -54,12 +54,12 @@ impl Controller for BootstrapSigner {
             .watch(cluster_info)
             .watch(tokens)
             .queue("bootstrap_signer_queue")
-            .allow(ClusterInfo::KIND, ["update"])
+            .permission(ClusterInfo::KIND, ["update"])
             .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(info) = host.get_key::<ClusterInfo>(&request.key)? else {
+        let Some(info) = host.get_by_key::<ClusterInfo>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         let Some(content) = info.data.get(SIGNED) else {

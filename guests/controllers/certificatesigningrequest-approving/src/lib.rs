@@ -54,13 +54,13 @@ impl Controller for Approver {
             base_delay_ms: BASE_DELAY_MS,
             ..queue("certificate")
         })
-        .allow(REVIEW, ["create"])
-        .allow_on(Csr::KIND, "approval", ["update"])
+        .permission(REVIEW, ["create"])
+        .permission_on(Csr::KIND, "approval", ["update"])
         .concurrency(5)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(csr) = host.get_key::<Csr>(&request.key)? else {
+        let Some(csr) = host.get_by_key::<Csr>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         if csr.is_decided() {

@@ -31,7 +31,7 @@ impl Controller for Cleaner {
         .watch(watch::<Csr>())
         .queue("certificatesigningrequest_cleaner")
         .ticker(KEY, INTERVAL)
-        .allow(Csr::KIND, ["delete"])
+        .permission(Csr::KIND, ["delete"])
         .concurrency(1)
     }
 

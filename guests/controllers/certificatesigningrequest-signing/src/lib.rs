@@ -82,7 +82,7 @@ impl Controller for Signing {
             base_delay_ms: BASE_DELAY_MS,
             ..queue("certificate")
         })
-        .allow_on(SigningRequest::KIND, "status", ["update"])
+        .permission_on(SigningRequest::KIND, "status", ["update"])
         .import("signer")
         .config(
             DURATION,
@@ -93,7 +93,7 @@ impl Controller for Signing {
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        if let Some(csr) = host.get_key::<SigningRequest>(&request.key)?
+        if let Some(csr) = host.get_by_key::<SigningRequest>(&request.key)?
             && csr.is_due()
         {
             handle(host, &csr)?;

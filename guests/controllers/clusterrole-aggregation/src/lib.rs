@@ -103,7 +103,7 @@ impl Controller for RoleAggregation {
                 .enqueue(Mapping::route()),
         )
         .queue("ClusterRoleAggregator")
-        .allow(Role::KIND, ["patch"])
+        .permission(Role::KIND, ["patch"])
         .concurrency(5)
     }
 

@@ -27,10 +27,10 @@ pub fn describe() -> Description {
         .watch(watch::<Job>().enqueue(Mapping::controller(CronJob::KIND)))
         .index(BY_OWNER, Job::KIND, "metadata.ownerReferences[*].name")
         .queue("cronjob")
-        .allow(CronJob::KIND, ["get"])
-        .allow_on(CronJob::KIND, "status", ["update"])
-        .allow_on(CronJob::KIND, "finalizers", ["update"])
-        .allow(Job::KIND, ["get", "create", "delete"])
+        .permission(CronJob::KIND, ["get"])
+        .permission_on(CronJob::KIND, "status", ["update"])
+        .permission_on(CronJob::KIND, "finalizers", ["update"])
+        .permission(Job::KIND, ["get", "create", "delete"])
         .metric(
             MetricType::Histogram((0..10).map(|power| f64::from(1 << power)).collect()),
             CREATION_SKEW,

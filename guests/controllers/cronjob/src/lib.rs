@@ -50,7 +50,7 @@ impl Controller for CronJobController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let settings = Settings::read(host)?;
-        let Some(cached) = host.get_key::<CronJob>(&request.key)? else {
+        let Some(cached) = host.get_by_key::<CronJob>(&request.key)? else {
             // It was deleted. The garbage collector deletes its Jobs.
             return Ok(Outcome::Done);
         };

@@ -33,14 +33,14 @@ pub fn describe() -> Description {
         .index(BY_NODE, Pod::KIND, "spec.nodeName")
         .queue(QUEUE)
         .queue(NODE_QUEUE)
-        .allow(
+        .permission(
             ControllerRevision::KIND,
             ["get", "create", "delete", "patch", "update"],
         )
-        .allow(Pod::KIND, ["create", "delete", "patch"])
-        .allow(DaemonSet::KIND, ["get"])
-        .allow_on(DaemonSet::KIND, "status", ["update"])
-        .allow_on(DaemonSet::KIND, "finalizers", ["update"])
+        .permission(Pod::KIND, ["create", "delete", "patch"])
+        .permission(DaemonSet::KIND, ["get"])
+        .permission_on(DaemonSet::KIND, "status", ["update"])
+        .permission_on(DaemonSet::KIND, "finalizers", ["update"])
         .feature_gate(COMPARISON_OPERATORS, false)
         .concurrency(2)
         .event_source("daemonset-controller");

@@ -66,7 +66,7 @@ impl Controller for DaemonSetController {
         if request.queue == describe::NODE_QUEUE {
             return nodes::reconcile(host, &request.key.name);
         }
-        let Some(set) = host.get_key::<DaemonSet>(&request.key)? else {
+        let Some(set) = host.get_by_key::<DaemonSet>(&request.key)? else {
             // The DaemonSet was deleted. The garbage collector deletes its pods.
             return Ok(Outcome::Done);
         };

@@ -82,17 +82,17 @@ impl Controller for DeploymentController {
                         .on([DeltaType::Deleted]),
                 ),
             )
-            .allow(Deployment::KIND, ["get", "update"])
-            .allow_on(Deployment::KIND, "status", ["update"])
-            .allow_on(Deployment::KIND, "finalizers", ["update"])
-            .allow(
+            .permission(Deployment::KIND, ["get", "update"])
+            .permission_on(Deployment::KIND, "status", ["update"])
+            .permission_on(Deployment::KIND, "finalizers", ["update"])
+            .permission(
                 ReplicaSet::KIND,
                 ["create", "delete", "get", "patch", "update"],
             )
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(deployment) = host.get_key::<Deployment>(&request.key)? else {
+        let Some(deployment) = host.get_by_key::<Deployment>(&request.key)? else {
             // The Deployment was deleted. The garbage collector deletes its ReplicaSets.
             return Ok(Outcome::Done);
         };

@@ -55,7 +55,7 @@ fn of_pod(pod: &Meta) -> String {
 /// # Errors
 /// A read or a write failed.
 pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
-    let Some(pod) = host.get_key::<Pod>(key)? else {
+    let Some(pod) = host.get_by_key::<Pod>(key)? else {
         return Ok(Outcome::Done);
     };
     let before = state(host, &pod.meta);

@@ -66,7 +66,7 @@ impl Controller for DeviceTaintEviction {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let key = &request.key;
         match request.queue.as_str() {
-            CLAIMS => match host.get_key::<Claim>(key)? {
+            CLAIMS => match host.get_by_key::<Claim>(key)? {
                 Some(claim) => wake(host, &[claim])?,
                 None => wake_pods(host, key, false)?,
             },
@@ -112,8 +112,8 @@ fn description(with_rules: bool) -> Description {
         .queue(CLAIMS)
         .queue(POOLS)
         .queue(EVICTED)
-        .allow(LivePod::KIND, ["get", "delete"])
-        .allow_on(Pod::KIND, "status", ["patch"])
+        .permission(LivePod::KIND, ["get", "delete"])
+        .permission_on(Pod::KIND, "status", ["patch"])
         .feature_gate(RULES, false)
         .feature_gate(GROUPS, false)
         .metric(
@@ -139,7 +139,7 @@ fn description(with_rules: bool) -> Description {
                 .when_at(&["spec.deviceSelector", "spec.taint"])
                 .enqueue(Mapping::itself()),
         )
-        .allow_on(Rule::KIND, "status", ["patch"])
+        .permission_on(Rule::KIND, "status", ["patch"])
 }
 
 /// Pods enqueue their claims.

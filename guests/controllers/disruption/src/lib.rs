@@ -66,7 +66,7 @@ impl Controller for Disruption {
 /// Updates the status of the budget with this key. A budget whose status can't be computed allows no disruption, and is
 /// not retried until something changes.
 fn reconcile_budget(host: &Host, key: &Key, settings: &Settings) -> Result<Outcome, Error> {
-    let Some(budget) = host.get_key::<Budget>(key)? else {
+    let Some(budget) = host.get_by_key::<Budget>(key)? else {
         return Ok(Outcome::Done);
     };
     match update(host, &budget, settings) {

@@ -19,7 +19,7 @@ const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// # Errors
 /// The pod can't be read or written.
 pub fn reconcile(host: &Host, key: &Key, timeout: Duration) -> Result<Outcome, Error> {
-    let Some(pod) = host.get_key::<DisruptedPod>(key)? else {
+    let Some(pod) = host.get_by_key::<DisruptedPod>(key)? else {
         return Ok(Outcome::Done);
     };
     let now = host.now();

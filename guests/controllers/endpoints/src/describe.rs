@@ -26,7 +26,7 @@ pub fn describe(batch_period: Duration) -> Description {
             max_retries: Some(15),
             ..queue(QUEUE)
         })
-        .allow(Endpoints::KIND, ["create", "delete", "update"])
+        .permission(Endpoints::KIND, ["create", "delete", "update"])
         .config(
             BATCH_PERIOD,
             Some("0s"),

@@ -47,7 +47,7 @@ impl Controller for EndpointsController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         settings::check(host)?;
-        match host.get_key::<Service>(&request.key)? {
+        match host.get_by_key::<Service>(&request.key)? {
             None => delete(host, &request.key)?,
             Some(service) if service.has_endpoints() => sync(host, &service)?,
             // Others maintain its Endpoints.
@@ -63,7 +63,7 @@ impl Controller for EndpointsController {
 
 /// Deletes the Endpoints of a Service that does not exist.
 fn delete(host: &Host, key: &Key) -> Result<(), Error> {
-    if let Some(endpoints) = host.get_key::<Endpoints>(key)? {
+    if let Some(endpoints) = host.get_by_key::<Endpoints>(key)? {
         host.delete(Endpoints::KIND, &endpoints.meta)
             .found()
             .doing(|| format!("deleting Endpoints {key}"))?;
@@ -82,7 +82,7 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     let changed_at = times.last_change(host, service);
     let mut subsets = addresses.into_subsets();
     let is_truncated = truncate::truncate(&mut subsets);
-    let current = host.get_key::<Endpoints>(&service.meta.key())?;
+    let current = host.get_by_key::<Endpoints>(&service.meta.key())?;
     let desired = object::Desired {
         service,
         subsets,

@@ -52,7 +52,7 @@ pub fn describe(batch_period: Duration) -> Description {
         max_retries: Some(15),
         ..queue(QUEUE)
     })
-    .allow(Slice::KIND, ["create", "delete", "update"])
+    .permission(Slice::KIND, ["create", "delete", "update"])
     .config(
         BATCH_PERIOD,
         Some("0s"),

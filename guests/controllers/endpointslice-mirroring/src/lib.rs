@@ -62,7 +62,7 @@ impl Controller for EndpointSliceMirroringController {
 fn reconcile(host: &Host, key: &Key) -> Result<(), Error> {
     let slices = slice::of_service(host, &key.namespace, &key.name, MANAGER)?;
     let endpoints = match source::is_mirrored(host, key)? {
-        true => host.get_key::<Endpoints>(key)?,
+        true => host.get_by_key::<Endpoints>(key)?,
         false => None,
     };
     match endpoints {

@@ -34,12 +34,12 @@ pub struct Service {
 /// # Errors
 /// An object is malformed.
 pub fn is_mirrored(host: &Host, key: &Key) -> Result<bool, Error> {
-    let Some(source) = host.get_key::<Source>(key)? else {
+    let Some(source) = host.get_by_key::<Source>(key)? else {
         return Ok(false);
     };
     if source.meta.label(SKIP_MIRROR) == Some("true") || source.meta.annotation(LEADER).is_some() {
         return Ok(false);
     }
-    let service = host.get_key::<Service>(key)?;
+    let service = host.get_by_key::<Service>(key)?;
     Ok(service.is_some_and(|service| service.selector.is_empty()))
 }

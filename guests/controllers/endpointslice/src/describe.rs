@@ -75,7 +75,7 @@ pub fn describe(batch_period: Duration) -> Description {
                 ..queue(QUEUE)
             })
             .queue(NODE_QUEUE)
-            .allow(Slice::KIND, ["create", "delete", "update"])
+            .permission(Slice::KIND, ["create", "delete", "update"])
             .config(
                 BATCH_PERIOD,
                 Some("0s"),

@@ -68,7 +68,7 @@ impl Controller for EndpointSliceController {
         if request.queue == describe::NODE_QUEUE {
             return overload::reconcile(host);
         }
-        let Some(service) = host.get_key::<Service>(&request.key)? else {
+        let Some(service) = host.get_by_key::<Service>(&request.key)? else {
             // The Service was deleted. The garbage collector deletes its slices.
             show(host, Size::default(), None);
             return Ok(Outcome::Done);

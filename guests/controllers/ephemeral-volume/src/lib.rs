@@ -91,9 +91,9 @@ impl Controller for EphemeralVolumes {
             .watch(pods)
             .watch(watch::<Claim>().enqueue(Mapping::route().on([DeltaType::Deleted])))
             .queue("ephemeral_volume")
-            .allow(Claim::KIND, ["create"])
+            .permission(Claim::KIND, ["create"])
             // For the admission plugin OwnerReferencesPermissionEnforcement, because the pods' deletion is blocked.
-            .allow_on(Pod::KIND, "finalizers", ["update"])
+            .permission_on(Pod::KIND, "finalizers", ["update"])
             .metric(
                 MetricType::Counter,
                 CREATED,
@@ -112,7 +112,7 @@ impl Controller for EphemeralVolumes {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let Some(pod) = host
-            .get_key::<Pod>(&request.key)?
+            .get_by_key::<Pod>(&request.key)?
             .filter(|pod| !pod.meta.is_deleting())
         else {
             return Ok(Outcome::Done);

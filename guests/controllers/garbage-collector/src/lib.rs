@@ -91,7 +91,7 @@ impl Controller for GarbageCollector {
             .watch(graph)
             .queue(TO_DELETE)
             .queue(TO_ORPHAN)
-            .allow("*", ["delete", "get", "patch"])
+            .permission("*", ["delete", "get", "patch"])
             .import("discovery")
             .config(
                 SYNC_PERIOD,

@@ -63,7 +63,7 @@ impl Controller for HorizontalPodAutoscaler {
         let settings = Settings::read(host)?;
         let start = host.now();
         monitor::count(host)?;
-        let Some(autoscaler) = host.get_key::<Autoscaler>(&request.key)? else {
+        let Some(autoscaler) = host.get_by_key::<Autoscaler>(&request.key)? else {
             memory::forget(host, &request.key);
             rivals::forget(host, &request.key);
             return Ok(Outcome::Done);

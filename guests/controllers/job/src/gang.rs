@@ -73,8 +73,8 @@ pub fn describe(description: Description) -> Description {
             PodGroup::KIND,
             "spec.podGroupTemplateRef.workload.workloadName",
         )
-        .allow(Workload::KIND, ["create"])
-        .allow(PodGroup::KIND, ["create"])
+        .permission(Workload::KIND, ["create"])
+        .permission(PodGroup::KIND, ["create"])
 }
 
 /// Returns the name of the PodGroup for the job's next pods; `None` if they are scheduled one by one. Creates

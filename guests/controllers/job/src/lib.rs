@@ -72,7 +72,7 @@ impl Controller for JobController {
         if request.queue == orphans::QUEUE {
             return orphans::reconcile(host, &request.key);
         }
-        let Some(job) = host.get_key::<Job>(&request.key)? else {
+        let Some(job) = host.get_by_key::<Job>(&request.key)? else {
             // The job was deleted. The garbage collector deletes its pods.
             return Ok(Outcome::Done);
         };

@@ -24,7 +24,7 @@ pub const QUEUE: &str = "job_orphan_pod";
 /// A read or the write failed.
 pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
     let Some(pod) = host
-        .get_key::<HeldPod>(key)?
+        .get_by_key::<HeldPod>(key)?
         .filter(|pod| has_finalizer(&pod.meta.finalizers))
     else {
         return Ok(Outcome::Done);

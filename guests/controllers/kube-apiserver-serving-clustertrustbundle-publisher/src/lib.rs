@@ -59,7 +59,7 @@ impl Controller for Publisher {
         )
         .queue("ca_cert_publisher_cluster_trust_bundles")
         .ticker(KEY, INTERVAL)
-        .allow(TrustBundle::KIND, ["create", "update", "delete"])
+        .permission(TrustBundle::KIND, ["create", "update", "delete"])
         .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
         .metric(
             MetricType::Counter,

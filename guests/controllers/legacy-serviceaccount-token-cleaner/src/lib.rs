@@ -76,8 +76,8 @@ impl Controller for LegacyTokens {
                 ..queue("legacy_serviceaccount_token_cleaner")
             })
             .ticker(KEY, INTERVAL)
-            .allow(Tracking::KIND, ["get"])
-            .allow(Secret::KIND, ["patch", "delete"])
+            .permission(Tracking::KIND, ["get"])
+            .permission(Secret::KIND, ["patch", "delete"])
             .config(
                 CLEAN_UP_PERIOD,
                 Some("8760h0m0s"),

@@ -56,10 +56,10 @@ impl Controller for NamespaceController {
                 ..queue("namespace")
             })
             .import("discovery")
-            .allow("*", ["delete", "deletecollection", "list"])
-            .allow(Namespace::KIND, ["get"])
-            .allow_on(Namespace::KIND, "finalize", ["update"])
-            .allow_on(Namespace::KIND, "status", ["update"])
+            .permission("*", ["delete", "deletecollection", "list"])
+            .permission(Namespace::KIND, ["get"])
+            .permission_on(Namespace::KIND, "finalize", ["update"])
+            .permission_on(Namespace::KIND, "status", ["update"])
             .config(
                 GRACE_PERIOD,
                 Some("5s"),

@@ -61,7 +61,7 @@ impl Controller for NodeIpam {
             .watch(nodes)
             .queue(NODES)
             .queue(COUNTS)
-            .allow(Node::KIND, ["list", "patch"])
+            .permission(Node::KIND, ["list", "patch"])
             .event_source("cidrAllocator")
             .memo_schema(1)
             .concurrency(30);
@@ -76,7 +76,7 @@ impl Controller for NodeIpam {
         if request.queue == COUNTS {
             return usage::count(host, &settings).map(|()| Outcome::Done);
         }
-        let node = host.get_key::<Node>(&request.key)?;
+        let node = host.get_by_key::<Node>(&request.key)?;
         let Some(node) = node.filter(|node| !node.meta.is_deleting()) else {
             return Ok(Outcome::Done);
         };

@@ -74,9 +74,9 @@ impl Controller for NodeLifecycle {
                 period_ms: Settings::default().period.as_millis() as u32,
                 config: PERIOD.into(),
             })
-            .allow(Node::KIND, ["get", "patch"])
-            .allow_on(Node::KIND, "status", ["patch"])
-            .allow_on(Pod::KIND, "status", ["patch"])
+            .permission(Node::KIND, ["get", "patch"])
+            .permission_on(Node::KIND, "status", ["patch"])
+            .permission_on(Pod::KIND, "status", ["patch"])
             .event_source("node-controller")
             .memo_schema(1)
             .concurrency(8);

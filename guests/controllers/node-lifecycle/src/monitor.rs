@@ -393,7 +393,10 @@ fn mark(host: &Host, nodes: &mut [&mut Observed]) -> bool {
             one.ready.clone_from(&one.node.ready);
         }
     }
-    has_failed && nodes.first().is_some_and(|one| !is_reachable(host, one.node))
+    has_failed
+        && nodes
+            .first()
+            .is_some_and(|one| !is_reachable(host, one.node))
 }
 
 /// Records that a node was marked.

@@ -44,12 +44,12 @@ impl Controller for VolumeProtection {
                 .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
         )
         .queue("pvprotection")
-        .allow(Volume::KIND, ["get", "update"])
+        .permission(Volume::KIND, ["get", "update"])
         .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let volume = host.get_key::<Volume>(&request.key)?;
+        let volume = host.get_by_key::<Volume>(&request.key)?;
         if let Some(update) = volume.and_then(|volume| due_update(&volume)) {
             host.write(update).found()?;
         }

@@ -60,13 +60,13 @@ impl Controller for ClaimProtection {
             |_| request.key.clone(),
             |claim| Key::new(&claim.namespace, &claim.name),
         );
-        let Some(mut claim) = host.get_key::<Claim>(&key)? else {
+        let Some(mut claim) = host.get_by_key::<Claim>(&key)? else {
             return Ok(Outcome::Done);
         };
         if host.feature_enabled(UNUSED_SINCE) && !claim.meta.is_deleting() {
             unused::report(host, &claim)?;
             // Its version has changed.
-            let Some(reported) = host.get_key(&key)? else {
+            let Some(reported) = host.get_by_key(&key)? else {
                 return Ok(Outcome::Done);
             };
             claim = reported;
@@ -100,9 +100,9 @@ fn describe_with(reports_unused: bool) -> Description {
     .watch(pods(reports_unused))
     .index(INDEX, Pod::KIND, CLAIM_NAMES)
     .queue("pvcprotection")
-    .allow(Claim::KIND, ["get", "update"])
-    .allow_on(Claim::KIND, "status", ["update"])
-    .allow(Pod::KIND, ["list"])
+    .permission(Claim::KIND, ["get", "update"])
+    .permission_on(Claim::KIND, "status", ["update"])
+    .permission(Pod::KIND, ["list"])
     .feature_gate(UNUSED_SINCE, false)
     .concurrency(1)
 }

@@ -68,7 +68,7 @@ pub fn out_of_service(host: &Host) -> Result<(), Error> {
 /// A read or the deletion failed.
 pub fn unscheduled(host: &Host, key: &Key, period: Duration) -> Result<Outcome, Error> {
     let find = || -> Result<Option<Pod>, Error> {
-        let pod = host.get_key::<Pod>(key)?;
+        let pod = host.get_by_key::<Pod>(key)?;
         Ok(pod.filter(|pod| pod.meta.is_deleting() && pod.node.is_empty()))
     };
     let Some(pod) = find()? else {

@@ -115,9 +115,9 @@ fn describe_with(settings: &Settings) -> Description {
         period_ms: millis(settings.period),
         config: PERIOD.into(),
     })
-    .allow(Pod::KIND, ["delete"])
-    .allow_on(Pod::KIND, "status", ["patch"])
-    .allow(Node::KIND, ["get"])
+    .permission(Pod::KIND, ["delete"])
+    .permission_on(Pod::KIND, "status", ["patch"])
+    .permission(Node::KIND, ["get"])
     .metric(
         MetricType::Counter,
         delete::DELETED,

@@ -18,7 +18,7 @@ use crate::views::{BY_NODE, Node, Pod};
 /// # Errors
 /// A read failed.
 pub fn check(host: &Host, node: &Key, quarantine: Duration) -> Result<Outcome, Error> {
-    if host.get_key::<Node>(node)?.is_none() && has_pods(host, node)? {
+    if host.get_by_key::<Node>(node)?.is_none() && has_pods(host, node)? {
         host.queue().add_after(QUARANTINE, node, quarantine)?;
     }
     Ok(Outcome::Done)
@@ -30,7 +30,7 @@ pub fn check(host: &Host, node: &Key, quarantine: Duration) -> Result<Outcome, E
 /// # Errors
 /// A read or a deletion failed. All other pods were deleted.
 pub fn collect(host: &Host, node: &Key, retry_period: Duration) -> Result<Outcome, Error> {
-    if host.get_key::<Node>(node)?.is_some() {
+    if host.get_by_key::<Node>(node)?.is_some() {
         return Ok(Outcome::Done);
     }
     let live = host.reader().get::<Node>("", &node.name);

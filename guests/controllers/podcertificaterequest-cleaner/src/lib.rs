@@ -44,7 +44,7 @@ impl Controller for Cleaner {
         .watch(watch::<PodRequest>())
         .queue("podcertificaterequest_cleaner")
         .ticker(KEY, INTERVAL)
-        .allow(PodRequest::KIND, ["delete"])
+        .permission(PodRequest::KIND, ["delete"])
         .concurrency(1)
     }
 

@@ -60,12 +60,12 @@ impl Controller for GroupProtection {
             .watch(pods)
             .index(MEMBERS, Pod::KIND, GROUP_NAME)
             .queue("podgroupprotection")
-            .allow(PodGroup::KIND, ["get", "update"])
+            .permission(PodGroup::KIND, ["get", "update"])
             .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let group = host.get_key::<PodGroup>(&request.key)?;
+        let group = host.get_by_key::<PodGroup>(&request.key)?;
         if let Some(PodGroup { meta }) = group
             && finalizer::is_held(&meta, FINALIZER)
             && !is_used(host, &meta)?

@@ -87,14 +87,14 @@ fn indexes(described: Description, kind: &str) -> Description {
 
 fn permissions(described: Description) -> Description {
     described
-        .allow(Claim::KIND, ["create", "delete", "get", "update"])
-        .allow_on(Claim::KIND, "status", ["update"])
+        .permission(Claim::KIND, ["create", "delete", "get", "update"])
+        .permission_on(Claim::KIND, "status", ["update"])
         // The API server asks for it where `status.reservedFor` or `status.allocation` changes.
-        .allow_on(Claim::KIND, "binding", ["update"])
-        .allow(Pod::KIND, ["get"])
-        .allow_on(Pod::KIND, "status", ["patch"])
+        .permission_on(Claim::KIND, "binding", ["update"])
+        .permission(Pod::KIND, ["get"])
+        .permission_on(Pod::KIND, "status", ["patch"])
         // For the admission plugin OwnerReferencesPermissionEnforcement.
-        .allow_on(Pod::KIND, "finalizers", ["update"])
+        .permission_on(Pod::KIND, "finalizers", ["update"])
 }
 
 fn metrics(described: Description) -> Description {
@@ -120,7 +120,7 @@ fn pod_groups(described: Description) -> Description {
     let described = described
         .watch(watch::<PodGroup>().enqueue(Mapping::route()))
         .index(MEMBERS, Pod::KIND, "spec.schedulingGroup.podGroupName")
-        .allow(PodGroup::KIND, ["get"])
-        .allow_on(PodGroup::KIND, "status", ["patch"]);
+        .permission(PodGroup::KIND, ["get"])
+        .permission_on(PodGroup::KIND, "status", ["patch"]);
     indexes(described, PodGroup::KIND)
 }

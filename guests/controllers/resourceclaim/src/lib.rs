@@ -51,17 +51,17 @@ impl Controller for ResourceClaims {
         let gates = Gates::read(host);
         match Item::parse(&request.key)? {
             Item::Claim(key) => {
-                if let Some(claim) = host.get_key::<Claim>(&key)? {
+                if let Some(claim) = host.get_by_key::<Claim>(&key)? {
                     consumers::release(host, gates, claim)?;
                 }
             }
             Item::Pod(key) => {
-                if let Some(pod) = host.get_key::<Pod>(&key)? {
+                if let Some(pod) = host.get_by_key::<Pod>(&key)? {
                     sync_pod(host, gates, &pod)?;
                 }
             }
             Item::PodGroup(key) => {
-                if let Some(group) = host.get_key::<PodGroup>(&key)? {
+                if let Some(group) = host.get_by_key::<PodGroup>(&key)? {
                     sync_group(host, gates, &group)?;
                 }
             }

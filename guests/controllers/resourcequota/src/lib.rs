@@ -67,7 +67,7 @@ impl Controller for ResourceQuotaController {
         if request.key == Key::parse(ALL) {
             return enqueue_all(host);
         }
-        let Some(quota) = host.get_key::<Quota>(&request.key)? else {
+        let Some(quota) = host.get_by_key::<Quota>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         let measured = measure::measure(host, &quota, &settings);
@@ -114,7 +114,7 @@ fn describe_with(settings: &Settings) -> Description {
         .queue(PRIMARY)
         .queue(PRIORITY)
         .import("discovery")
-        .allow_on(Quota::KIND, "status", ["update"])
+        .permission_on(Quota::KIND, "status", ["update"])
         .config(
             SYNC_PERIOD,
             Some("5m"),

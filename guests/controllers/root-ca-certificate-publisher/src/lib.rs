@@ -73,7 +73,7 @@ impl Controller for RootCa {
                 .enqueue(Mapping::namespace().on([DeltaType::Modified, DeltaType::Deleted])),
         )
         .queue("root_ca_cert_publisher")
-        .allow(ConfigMap::KIND, ["create", "update"])
+        .permission(ConfigMap::KIND, ["create", "update"])
         .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
         .metric(
             MetricType::Counter,

@@ -56,13 +56,13 @@ impl Controller for ServiceCidrs {
                 max_retries: Some(MAX_RETRIES),
                 ..queue("ipaddresses")
             })
-            .allow(ServiceCidr::KIND, ["patch"])
-            .allow_on(ServiceCidr::KIND, "status", ["patch"])
+            .permission(ServiceCidr::KIND, ["patch"])
+            .permission_on(ServiceCidr::KIND, "status", ["patch"])
             .concurrency(5)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(range) = host.get_key::<ServiceCidr>(&request.key)? else {
+        let Some(range) = host.get_by_key::<ServiceCidr>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         if !range.meta.is_deleting() {

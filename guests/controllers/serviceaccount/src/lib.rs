@@ -40,7 +40,7 @@ impl Controller for ServiceAccounts {
             )
             .watch(watch::<ServiceAccount>().enqueue(Mapping::namespace().on([DeltaType::Deleted])))
             .queue("serviceaccount")
-            .allow(ServiceAccount::KIND, ["create"])
+            .permission(ServiceAccount::KIND, ["create"])
             .concurrency(1)
     }
 

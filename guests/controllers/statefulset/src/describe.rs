@@ -30,13 +30,13 @@ pub fn describe() -> Description {
         .watch(claims())
         .watch(describe::watch::<ControllerRevision>())
         .queue("statefulset")
-        .allow(StatefulSet::KIND, ["get"])
-        .allow_on(StatefulSet::KIND, "status", ["update"])
-        .allow_on(StatefulSet::KIND, "finalizers", ["update"])
-        .allow(Pod::KIND, ["create", "delete", "get", "patch", "update"])
-        .allow_on(Pod::KIND, "finalizers", ["update"])
-        .allow(Claim::KIND, ["create", "get", "update"])
-        .allow(
+        .permission(StatefulSet::KIND, ["get"])
+        .permission_on(StatefulSet::KIND, "status", ["update"])
+        .permission_on(StatefulSet::KIND, "finalizers", ["update"])
+        .permission(Pod::KIND, ["create", "delete", "get", "patch", "update"])
+        .permission_on(Pod::KIND, "finalizers", ["update"])
+        .permission(Claim::KIND, ["create", "get", "update"])
+        .permission(
             ControllerRevision::KIND,
             ["create", "delete", "get", "patch", "update"],
         )

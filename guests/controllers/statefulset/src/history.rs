@@ -157,7 +157,7 @@ fn new_revision(
     revision: i64,
 ) -> Result<NewRevision, Error> {
     let template: Option<PodTemplate> = set.template.parse()?;
-    let annotated = host.get_key::<Annotated>(&set.meta.key())?;
+    let annotated = host.get_by_key::<Annotated>(&set.meta.key())?;
     Ok(NewRevision {
         labels: template.unwrap_or_default().metadata.labels,
         annotations: annotated.unwrap_or_default().meta.annotations,

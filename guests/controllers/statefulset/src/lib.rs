@@ -55,7 +55,7 @@ impl Controller for StatefulSetController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let key = &request.key;
-        let Some(set) = host.get_key::<StatefulSet>(key)? else {
+        let Some(set) = host.get_by_key::<StatefulSet>(key)? else {
             // The set was deleted. The garbage collector deletes its pods and revisions.
             return Ok(Outcome::Done);
         };

@@ -70,9 +70,9 @@ impl Controller for StorageVersions {
         .watch(versions)
         .queue(LEASES)
         .queue(VERSIONS)
-        .allow(Lease::KIND, ["get"])
-        .allow(StorageVersion::KIND, ["delete", "get", "list"])
-        .allow_on(StorageVersion::KIND, "status", ["update"])
+        .permission(Lease::KIND, ["get"])
+        .permission(StorageVersion::KIND, ["delete", "get", "list"])
+        .permission_on(StorageVersion::KIND, "status", ["update"])
         .concurrency(1)
     }
 

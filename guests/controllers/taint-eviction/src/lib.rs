@@ -61,9 +61,9 @@ impl Controller for TaintEviction {
                 max_delay_ms: max,
                 ..queue(QUEUE)
             })
-            .allow(Node::KIND, ["get"])
-            .allow(Pod::KIND, ["delete"])
-            .allow_on(Pod::KIND, "status", ["patch"])
+            .permission(Node::KIND, ["get"])
+            .permission(Pod::KIND, ["delete"])
+            .permission_on(Pod::KIND, "status", ["patch"])
             .feature_gate(COMPARISON_OPERATORS, false)
             .metric(
                 MetricType::Counter,

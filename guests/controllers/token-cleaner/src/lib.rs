@@ -32,12 +32,12 @@ impl Controller for TokenCleaner {
         describe("token-cleaner-controller", env!("CARGO_PKG_VERSION"))
             .watch(tokens)
             .queue("token_cleaner")
-            .allow(Token::KIND, ["delete"])
+            .permission(Token::KIND, ["delete"])
             .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let token = host.get_key::<Token>(&request.key)?;
+        let token = host.get_by_key::<Token>(&request.key)?;
         let Some(token) = token.filter(|token| !token.meta.is_deleting()) else {
             return Ok(Outcome::Done);
         };

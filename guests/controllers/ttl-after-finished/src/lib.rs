@@ -73,7 +73,7 @@ impl Controller for TtlAfterFinished {
         describe("ttl-after-finished-controller", env!("CARGO_PKG_VERSION"))
             .watch(jobs)
             .queue("ttl_jobs_to_delete")
-            .allow(Job::KIND, ["delete", "get"])
+            .permission(Job::KIND, ["delete", "get"])
             .metric(
                 MetricType::Histogram((0..14).map(|power| 0.1 * f64::from(1 << power)).collect()),
                 DURATION,
@@ -84,7 +84,7 @@ impl Controller for TtlAfterFinished {
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(cached) = host.get_key::<Job>(&request.key)? else {
+        let Some(cached) = host.get_by_key::<Job>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         match expiry(host, &cached)? {

@@ -51,7 +51,7 @@ impl Controller for Ttl {
             .watch(nodes)
             .queue(NODES)
             .queue(COUNTS)
-            .allow(Node::KIND, ["patch"])
+            .permission(Node::KIND, ["patch"])
             .memo_schema(1)
             .concurrency(5)
     }
@@ -60,7 +60,7 @@ impl Controller for Ttl {
         if request.queue == COUNTS {
             return count(host).map(|_| Outcome::Done);
         }
-        let Some(node) = host.get_key::<Node>(&request.key)? else {
+        let Some(node) = host.get_by_key::<Node>(&request.key)? else {
             return Ok(Outcome::Done);
         };
         // The stored step can be behind: the key that counts may have to wait. No other change may follow for long.

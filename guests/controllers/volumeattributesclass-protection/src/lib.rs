@@ -68,13 +68,13 @@ impl Controller for ClassProtection {
                 .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
         )
         .queue("vacprotection")
-        .allow(Class::KIND, ["get", "update"])
+        .permission(Class::KIND, ["get", "update"])
         .concurrency(1);
         with_references_of::<Claim>(with_references_of::<Volume>(description))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Some(Class { meta }) = host.get_key(&request.key)? else {
+        let Some(Class { meta }) = host.get_by_key(&request.key)? else {
             return Ok(Outcome::Done);
         };
         if finalizer::is_missing(&meta, FINALIZER) {

@@ -63,7 +63,7 @@ impl<F: Flavored> Controller for Replicas<F> {
 /// # Errors
 /// A read or a write failed. All other writes were carried out.
 pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> {
-    let Some(Of { view: set, .. }) = host.get_key::<Of<F, Set>>(key)? else {
+    let Some(Of { view: set, .. }) = host.get_by_key::<Of<F, Set>>(key)? else {
         // The set was deleted. The garbage collector deletes its pods.
         return Ok(Outcome::Done);
     };
@@ -192,9 +192,7 @@ fn delete<F: Flavored>(
             host.metrics().observe(metric, &[], ratio);
         }
     }
-    let deletions = to_delete
-        .into_iter()
-        .map(|pod| (pod, scale::deletion(pod)));
+    let deletions = to_delete.into_iter().map(|pod| (pod, scale::deletion(pod)));
     let results = host.tagged_batch().extend(deletions).run().into_iter();
     Ok(scale::report_deletions(
         results.map(|(pod, result)| (pod, result.map(drop))),

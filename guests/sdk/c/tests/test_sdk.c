@@ -14,8 +14,8 @@ static cJSON *describe(void) {
     cJSON *description = fb_describe("strict", "1.0.0");
     cJSON *mapping = fb_enqueue(fb_watch(description, CONFIG_MAP, "data", NULL), fb_selecting("v1/Service", "spec.selector"));
     fb_set_text(mapping, "queue", "slow");
-    fb_allow(description, CONFIG_MAP, "", "create", NULL);
-    fb_allow(description, CONFIG_MAP, "status", "update", "patch", NULL);
+    fb_permission(description, CONFIG_MAP, "", "create", NULL);
+    fb_permission(description, CONFIG_MAP, "status", "update", "patch", NULL);
     fb_add_index(description, "by-x", CONFIG_MAP, "data.x");
     fb_add_ticker(description, "all", 60000);
     fb_add_config(description, "size", "7", "How many.");

@@ -141,7 +141,7 @@ func (reader reader) Reconcile(host *flyball.Host, _ flyball.Request) (flyball.O
 
 func TestTheDescriptionIsEnforced(t *testing.T) {
 	cluster := flyballtest.New(object("x", flyball.Object{"data": flyball.Object{"a": "1", "b": "2"}}))
-	description := flyball.Describe("reader", "1").Watch(flyball.WatchKind(configMap, "data.a")).Allow(configMap, "update")
+	description := flyball.Describe("reader", "1").Watch(flyball.WatchKind(configMap, "data.a")).Permission(configMap, "update")
 	run := func(run func(host *flyball.Host) error) error {
 		_, err := cluster.Reconcile(reader{description, run}, "x")
 		return err

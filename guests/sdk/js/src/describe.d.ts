@@ -83,9 +83,9 @@ export class Description {
   /** Adds an index of a watched kind by the value of a field. */
   index(name: string, kind: string, path: string): this;
   /** Requests verbs on a kind; `*` means all kinds. */
-  allow(kind: string, ...verbs: Verb[]): this;
+  permission(kind: string, ...verbs: Verb[]): this;
   /** Requests verbs on a subresource of a kind. */
-  allowOn(kind: string, subresource: string, ...verbs: Verb[]): this;
+  permissionOn(kind: string, subresource: string, ...verbs: Verb[]): this;
   /** Requests imports that need a grant. */
   import(...names: Import[]): this;
   /** Declares a configuration key. */

@@ -47,12 +47,12 @@ export class Description {
     return this;
   }
 
-  allow(kind, ...verbs) {
+  permission(kind, ...verbs) {
     this.#document.permissions.push({ kind, verbs: [...new Set(verbs)] });
     return this;
   }
 
-  allowOn(kind, subresource, ...verbs) {
+  permissionOn(kind, subresource, ...verbs) {
     this.#document.permissions.push({ kind, subresource, verbs: [...new Set(verbs)] });
     return this;
   }

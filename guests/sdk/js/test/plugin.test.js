@@ -16,7 +16,7 @@ const controllerOf = (reconcile, more = {}) => ({
     .watch(watch(MAP).fields("data.x", "metadata.labels").labelSelector("mine").enqueue(Mapping.itself()))
     .index("x", MAP, "data.x")
     .queue("test")
-    .allow(MAP, "get", "update"),
+    .permission(MAP, "get", "update"),
   reconcile,
   ...more,
 });

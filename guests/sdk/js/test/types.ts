@@ -29,7 +29,7 @@ const controller: Controller = {
     describe("widgets", host.config("version") ?? "1.0.0")
       .watch(watch(WIDGET).fields("metadata", "spec").enqueue(Mapping.itself().on("added", "modified")))
       .queue("widgets", { maxRetries: 3 })
-      .allow(WIDGET, "get", "update"),
+      .permission(WIDGET, "get", "update"),
   reconcile(host, request) {
     const widget = host.get(WIDGET, request.key);
     if (widget === undefined) return;

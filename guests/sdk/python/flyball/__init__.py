@@ -7,7 +7,7 @@
             return (
                 describe("marker")
                 .watch(watch("v1/Namespace", "metadata.labels").enqueue(Mapping.itself()))
-                .allow("v1/Namespace", "get", "update")
+                .permission("v1/Namespace", "get", "update")
             )
 
         def reconcile(self, host, request):

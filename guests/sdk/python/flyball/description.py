@@ -5,7 +5,7 @@ A description has watches; a watch has mappings, which turn a change of an objec
     describe("replicas", "1.0.0")
         .watch(watch("apps/v1/ReplicaSet", "spec.replicas").enqueue(Mapping.itself()))
         .watch(watch("v1/Pod", "metadata.ownerReferences").enqueue(Mapping.controller("apps/v1/ReplicaSet")))
-        .allow("v1/Pod", "create", "delete")
+        .permission("v1/Pod", "create", "delete")
 """
 
 from __future__ import annotations
@@ -265,11 +265,11 @@ class Description:
             ticker["config"] = config
         return self._add("tickers", ticker)
 
-    def allow(self, kind: str | type[View], *verbs: str) -> Description:
+    def permission(self, kind: str | type[View], *verbs: str) -> Description:
         """Requests verbs on a kind; `*` means all kinds."""
-        return self.allow_on(kind, "", *verbs)
+        return self.permission_on(kind, "", *verbs)
 
-    def allow_on(self, kind: str | type[View], subresource: str, *verbs: str) -> Description:
+    def permission_on(self, kind: str | type[View], subresource: str, *verbs: str) -> Description:
         """Requests verbs on a subresource of a kind."""
         name = kind_of(kind)
         if not _PATTERN.fullmatch(name):

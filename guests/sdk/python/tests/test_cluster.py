@@ -48,7 +48,7 @@ class Strict(Controller):
         return (
             describe("strict")
             .watch(watch(Data, "metadata.labels").label_selector("app").enqueue(Mapping.itself()))
-            .allow(CONFIG_MAP, "create")
+            .permission(CONFIG_MAP, "create")
             .index("by-text", CONFIG_MAP, "data.text")
             .config("size", "7")
             .counter("done_total", "Reconciles.", "how")

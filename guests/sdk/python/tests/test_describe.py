@@ -24,8 +24,8 @@ class DescribeTest(unittest.TestCase):
             .queue("fast", base_delay=0.001, max_retries=3, qps=0)
             .index("by-node", "v1/Pod", "spec.nodeName")
             .ticker("all", timedelta(minutes=1), config="tick")
-            .allow("*", "delete", "delete")
-            .allow_on(Deployment, "status", "update")
+            .permission("*", "delete", "delete")
+            .permission_on(Deployment, "status", "update")
             .uses("discovery")
             .config("period", "30s", "Time between two rounds.")
             .counter("failures", "Failures.", "code")
@@ -120,7 +120,7 @@ class DescribeTest(unittest.TestCase):
             Mapping.itself().whose("a", "b")
 
     def test_a_misspelt_kind_is_an_error(self):
-        for wrong in (lambda: watch("Pod"), lambda: Mapping.owners("a/b/c/d"), lambda: describe("a").allow("Pod", "get")):
+        for wrong in (lambda: watch("Pod"), lambda: Mapping.owners("a/b/c/d"), lambda: describe("a").permission("Pod", "get")):
             with self.assertRaisesRegex(ValueError, "kind"):
                 wrong()
 

@@ -53,7 +53,7 @@
 //!         .run(reconcile, error_policy, Arc::new(Data { client }));
 //!     Plugin::new("about", "1.0.0")
 //!         .controller(controller)
-//!         .allow::<ConfigMap>(["create", "patch"])
+//!         .permission::<ConfigMap>(["create", "patch"])
 //! }
 //!
 //! kube::export!(plugin);

@@ -44,21 +44,21 @@ impl Plugin {
     }
 
     /// Asks for verbs on a kind: `get`, `list`, `create`, `update`, `patch`, `delete`. Cached reads need none.
-    pub fn allow<K: Resource<DynamicType: Default>>(
+    pub fn permission<K: Resource<DynamicType: Default>>(
         self,
         verbs: impl IntoIterator<Item = &'static str>,
     ) -> Self {
-        self.allow_on::<K>("", verbs)
+        self.permission_on::<K>("", verbs)
     }
 
     /// Asks for verbs on a subresource of a kind, such as `status`.
-    pub fn allow_on<K: Resource<DynamicType: Default>>(
+    pub fn permission_on<K: Resource<DynamicType: Default>>(
         mut self,
         subresource: &str,
         verbs: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         let kind = kind_of::<K>(&Default::default());
-        self.base = self.base.allow_on(&kind, subresource, verbs);
+        self.base = self.base.permission_on(&kind, subresource, verbs);
         self
     }
 

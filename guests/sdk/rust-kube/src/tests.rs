@@ -157,9 +157,9 @@ fn plugin() -> Plugin {
     Plugin::new("sites", "1.0.0")
         .controller(controller)
         .fields::<Secret>(&["metadata.name"])
-        .allow::<Site>(["patch"])
-        .allow_on::<Site>("status", ["patch"])
-        .allow::<ConfigMap>(["create", "patch", "delete"])
+        .permission::<Site>(["patch"])
+        .permission_on::<Site>("status", ["patch"])
+        .permission::<ConfigMap>(["create", "patch", "delete"])
 }
 
 crate::export!(plugin);
@@ -334,7 +334,7 @@ fn in_reconcile<F: Future<Output = ()> + 'static>(
     ];
     let mut plugin = Plugin::new("calls", "1.0.0")
         .controller(runner)
-        .allow::<ConfigMap>(verbs);
+        .permission::<ConfigMap>(verbs);
     if !fields.is_empty() {
         plugin = plugin.fields::<ConfigMap>(fields);
     }

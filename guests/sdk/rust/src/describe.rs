@@ -30,8 +30,8 @@
 //!             .enqueue(Mapping::selecting(ReplicaSet::KIND, "spec.selector").orphans()),
 //!     )
 //!     .queue("replicaset")
-//!     .allow("v1/Pod", ["create", "delete", "patch"])
-//!     .allow_on("apps/v1/ReplicaSet", "status", ["update"])
+//!     .permission("v1/Pod", ["create", "delete", "patch"])
+//!     .permission_on("apps/v1/ReplicaSet", "status", ["update"])
 //!     .concurrency(5);
 //! assert_eq!(description.watches[1].map.len(), 2);
 //! ```
@@ -151,13 +151,13 @@ impl Description {
 
     /// Requests verbs on a kind; `*` means all kinds.
     #[must_use]
-    pub fn allow<'v>(self, kind: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self {
-        self.allow_on(kind, "", verbs)
+    pub fn permission<'v>(self, kind: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self {
+        self.permission_on(kind, "", verbs)
     }
 
     /// Requests verbs on a subresource of a kind; `*` means all kinds.
     #[must_use]
-    pub fn allow_on<'v>(
+    pub fn permission_on<'v>(
         mut self,
         kind_name: &str,
         subresource: &str,

@@ -64,7 +64,7 @@ impl<'a> Host<'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn get_key<T: View>(&self, key: &Key) -> Result<Option<T>, Error> {
+    pub fn get_by_key<T: View>(&self, key: &Key) -> Result<Option<T>, Error> {
         self.get(&key.namespace, &key.name)
     }
 

@@ -23,11 +23,11 @@
 //!             .watch(k8s::watch_fields::<Deployment>(&["spec.replicas"]).enqueue(Mapping::itself()))
 //!             .watch(watch::<ConfigMap>().enqueue(Mapping::controller(Deployment::KIND)))
 //!             .queue("notes")
-//!             .allow(ConfigMap::KIND, ["create", "patch"])
+//!             .permission(ConfigMap::KIND, ["create", "patch"])
 //!     }
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-//!         let Some(deployment) = host.get_key::<Deployment>(&request.key)? else {
+//!         let Some(deployment) = host.get_by_key::<Deployment>(&request.key)? else {
 //!             return Ok(Outcome::Done);
 //!         };
 //!         let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);

@@ -48,7 +48,7 @@
 //!                     .enqueue(Mapping::namespace()),
 //!             )
 //!             .queue("quotas")
-//!             .allow(Quota::KIND, ["get", "create", "update"])
+//!             .permission(Quota::KIND, ["get", "create", "update"])
 //!     }
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

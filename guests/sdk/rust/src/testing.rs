@@ -18,11 +18,11 @@
 //!         describe("marker", "1.0.0")
 //!             .watch(watch::<Namespace>().enqueue(Mapping::itself()))
 //!             .queue("marker")
-//!             .allow("v1/Namespace", ["get", "update"])
+//!             .permission("v1/Namespace", ["get", "update"])
 //!     }
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-//!         if let Some(namespace) = host.get_key::<Namespace>(&request.key)? {
+//!         if let Some(namespace) = host.get_by_key::<Namespace>(&request.key)? {
 //!             host.update(Namespace::KIND, &namespace.meta, &json!({"metadata": {"labels": {"marked": "yes"}}}))?;
 //!         }
 //!         Ok(Outcome::Done)

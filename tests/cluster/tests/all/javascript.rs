@@ -100,7 +100,7 @@ export const controller = {
     describe("quotas", "0.1.0")
       .watch(watch("v1/Namespace").enqueue(Mapping.itself()))
       .queue("quotas", { maxRetries: 1 })
-      .allow("v1/ConfigMap", "create"),
+      .permission("v1/ConfigMap", "create"),
 
   reconcile(host: any, { key }: any) {
     console.warn("reconciling %s", key.name, { nested: ["ü"] });

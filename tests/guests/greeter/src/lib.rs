@@ -42,7 +42,7 @@ impl Controller for Greeter {
                     .enqueue(Mapping::namespace()),
             )
             .queue("greeter")
-            .allow(ConfigMap::KIND, ["get", "create", "update", "delete"])
+            .permission(ConfigMap::KIND, ["get", "create", "update", "delete"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

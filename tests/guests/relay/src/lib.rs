@@ -32,7 +32,7 @@ impl Controller for Relay {
             )
             .queue("relay")
             .concurrency(4)
-            .allow(ConfigMap::KIND, ["get", "create", "update"])
+            .permission(ConfigMap::KIND, ["get", "create", "update"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

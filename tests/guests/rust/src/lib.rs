@@ -27,7 +27,7 @@ impl Controller for Faulty {
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let greeting = host.get_key::<Greeting>(&request.key)?;
+        let greeting = host.get_by_key::<Greeting>(&request.key)?;
         let text = greeting.as_ref().map(|greeting| &*greeting.spec.text);
         match (text, &greeting) {
             (Some("fault: raise"), _) => Err(Error::failed(text_of(None))),

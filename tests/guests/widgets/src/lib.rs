@@ -31,7 +31,7 @@ impl Controller for Widgets {
         describe(std::hint::black_box(NAME), env!("CARGO_PKG_VERSION"))
             .watch(watch::<Widget>().enqueue(Mapping::itself()))
             .queue("widgets")
-            .allow("v1/ConfigMap", ["create"])
+            .permission("v1/ConfigMap", ["create"])
             .malformed_events()
     }
 

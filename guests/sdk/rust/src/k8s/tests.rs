@@ -71,7 +71,7 @@ fn a_watch_has_all_fields_or_some() {
                 .queue("whole")
         }
         fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-            let web = host.get_key::<Deployment>(&request.key)?.unwrap();
+            let web = host.get_by_key::<Deployment>(&request.key)?.unwrap();
             Err(Error::terminal(format!("{:?}", web.spec.unwrap().replicas)))
         }
     }
@@ -84,7 +84,7 @@ fn a_watch_has_all_fields_or_some() {
                 .queue("narrow")
         }
         fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-            let web = host.get_key::<Deployment>(&request.key)?.unwrap();
+            let web = host.get_by_key::<Deployment>(&request.key)?.unwrap();
             let listed = host.list::<Deployment>().all()?;
             assert_eq!(listed, std::slice::from_ref(&web));
             assert_eq!(web.metadata.name.as_deref(), Some("web"));

@@ -121,7 +121,7 @@ impl<const EVENTS: bool> Controller for Reads<EVENTS> {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let errors = [
-            host.get_key::<Whole>(key).map(drop).err(),
+            host.get_by_key::<Whole>(key).map(drop).err(),
             host.list::<Whole>().all().map(drop).err(),
             Some(Error::terminal("and another")),
         ];

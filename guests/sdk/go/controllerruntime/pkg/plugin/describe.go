@@ -38,7 +38,7 @@ func (plugin *Plugin) describe(host *flyball.Host) (*flyball.Description, error)
 	if err != nil {
 		return nil, err
 	}
-	description.Permissions = append(permissions, plugin.options.Allow...)
+	description.Permissions = append(permissions, plugin.options.Permissions...)
 	return description, nil
 }
 

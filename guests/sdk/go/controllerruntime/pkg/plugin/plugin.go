@@ -38,8 +38,8 @@ type Options struct {
 	SetUp func(manager.Manager) error
 	// Role is the YAML of roles that the plugin asks for: what controller-gen writes into config/rbac/role.yaml.
 	Role []byte
-	// Allow is further permissions to ask for.
-	Allow []flyball.Permission
+	// Permissions are further permissions to ask for.
+	Permissions []flyball.Permission
 	// Reads are empty objects of kinds that are read from the cache and not watched by a controller. Without it, they are
 	// read from the API server at each read.
 	Reads []client.Object

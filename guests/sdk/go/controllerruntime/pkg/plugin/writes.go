@@ -126,7 +126,7 @@ func (to *hostClient) mayGet(of kind) bool {
 	if err != nil {
 		return false
 	}
-	for _, permission := range append(permissions, to.plugin.options.Allow...) {
+	for _, permission := range append(permissions, to.plugin.options.Permissions...) {
 		if permission.Kind == of.text && permission.Subresource == "" && slices.Contains(permission.Verbs, "get") {
 			return true
 		}
