@@ -14,9 +14,9 @@ use crate::settings::Settings;
 use crate::template::creations;
 use crate::views::{DaemonSet, Pod};
 
-/// What was done.
+/// The result of carrying out a plan.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct Progress {
     /// Whether pods were created.
     pub created: bool,
     pub failure: Option<Error>,
@@ -24,7 +24,7 @@ pub struct Done {
 
 /// Carries out a plan, up to the maximum number of pods. The changes of these pods cause the next
 /// reconcile. Deletions are carried out even if creations fail.
-pub fn take(host: &Host, observed: &Observed, plan: &Plan, settings: &Settings) -> Done {
+pub fn carry_out(host: &Host, observed: &Observed, plan: &Plan, settings: &Settings) -> Progress {
     let about = observed.set.meta.reference(DaemonSet::KIND);
     plan.notes.iter().for_each(|note| note.emit(host, &about));
     if !plan.is_empty() {
@@ -43,7 +43,7 @@ pub fn take(host: &Host, observed: &Observed, plan: &Plan, settings: &Settings) 
         }
     }
     delete(host, &about, surplus, &mut errors);
-    Done {
+    Progress {
         created,
         failure: Error::join(errors),
     }

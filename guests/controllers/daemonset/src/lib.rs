@@ -45,7 +45,7 @@ use std::time::Duration;
 use flyball_sdk::error;
 use flyball_sdk::prelude::*;
 
-use act::Done;
+use act::Progress;
 use backoff::Backoffs;
 use history::History;
 use observed::{ByNode, Observed, by_node};
@@ -151,7 +151,7 @@ fn update(
     if backoffs != known {
         backoffs.remember(host, set, settings);
     }
-    let mut done = act::take(host, observed, &managed, settings);
+    let mut done = act::carry_out(host, observed, &managed, settings);
     if managed.is_empty() && set.is_rolling() {
         done = roll(host, observed, &by_node, settings);
     }
@@ -168,10 +168,10 @@ fn update(
 }
 
 /// Replaces pods of old revisions.
-fn roll(host: &Host, observed: &Observed, by_node: &ByNode, settings: &Settings) -> Done {
+fn roll(host: &Host, observed: &Observed, by_node: &ByNode, settings: &Settings) -> Progress {
     match rollout::plan(observed, by_node) {
-        Ok(plan) => act::take(host, observed, &plan, settings),
-        Err(failure) => Done {
+        Ok(plan) => act::carry_out(host, observed, &plan, settings),
+        Err(failure) => Progress {
             created: false,
             failure: Some(failure),
         },

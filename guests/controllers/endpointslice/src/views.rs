@@ -33,8 +33,8 @@ pub struct NodeCapacity {
 }
 
 impl NodeCapacity {
-    /// Whether it counts: nodes of the control plane and nodes that are not ready don't.
-    pub fn counts(&self) -> bool {
+    /// Whether the CPUs of the node count for its zone: it is ready, and not a node of the control plane.
+    pub fn is_eligible(&self) -> bool {
         self.control_plane.is_none() && self.master.is_none() && self.ready == "True"
     }
 }

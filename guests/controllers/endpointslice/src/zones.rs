@@ -35,7 +35,7 @@ struct Allocation {
 /// Returns the ratios; `None` if a node has no zone or no CPUs, or if there are fewer than two zones.
 pub fn ratios(nodes: &[NodeCapacity]) -> Option<Ratios> {
     let mut millis: BTreeMap<&str, i64> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| node.counts()) {
+    for node in nodes.iter().filter(|node| node.is_eligible()) {
         if node.zone.is_empty() || node.cpu.is_zero() {
             return None;
         }

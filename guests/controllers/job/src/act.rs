@@ -3,8 +3,6 @@
 //! Upstream: pkg/controller/job/job_controller.go: manageJob, deleteActivePods, deleteJobPods.
 //! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
-use std::time::Duration;
-
 use flyball_pods::created_name;
 use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;
@@ -14,39 +12,18 @@ use crate::claim;
 use crate::metrics::{self, Replaces};
 use crate::observed::Observed;
 use crate::plan::Step;
-use crate::tally::Tally;
+use crate::progress::Progress;
 use crate::template;
 use crate::views::{Job, Pod};
 
-/// The result of a step.
-#[derive(Debug, Default)]
-pub struct Done {
-    /// Number of pods created.
-    pub created: usize,
-    /// Number of pods deleted, or found already deleted.
-    pub removed: usize,
-    /// Number of removed pods that were ready.
-    pub removed_ready: usize,
-    /// When to reconcile again even if nothing changes.
-    pub requeue_after: Option<Duration>,
-    /// The first error.
-    pub failure: Option<Error>,
-}
-
-impl Done {
-    /// Number of pods that are active after this step.
-    pub fn active_after(&self, tally: &Tally) -> usize {
-        tally.active.len() + self.created - self.removed
-    }
-}
-
-pub fn take(host: &Host, observed: &Observed, step: Step) -> Done {
+/// Carries out a step. The result says what succeeded, whatever else failed.
+pub fn carry_out(host: &Host, observed: &Observed, step: Step) -> Progress {
     let job = observed.job;
     match step {
-        Step::Leave | Step::Stay => Done::default(),
-        Step::Wait(wait) => Done {
+        Step::Leave | Step::Stay => Progress::default(),
+        Step::Wait(wait) => Progress {
             requeue_after: Some(wait),
-            ..Done::default()
+            ..Progress::default()
         },
         Step::End(pods) => delete(host, job, &pods),
         Step::Delete(pods) => release_and_delete(host, job, &pods),
@@ -56,7 +33,7 @@ pub fn take(host: &Host, observed: &Observed, step: Step) -> Done {
 
 /// Deletes pods that the job no longer wants. The finalizer is removed first, so that they are not
 /// counted as failures.
-fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
+fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Progress {
     let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.has_finalizer());
     let releases = held
         .into_iter()
@@ -74,21 +51,21 @@ fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
             }
         }
     }
-    let mut done = delete(host, job, &to_delete);
-    done.removed += deleted.len();
-    done.removed_ready += deleted.iter().filter(|pod| pod.is_ready()).count();
-    done.failure = failure.or(done.failure);
-    done
+    let mut progress = delete(host, job, &to_delete);
+    progress.removed += deleted.len();
+    progress.removed_ready += deleted.iter().filter(|pod| pod.is_ready()).count();
+    progress.failure = failure.or(progress.failure);
+    progress
 }
 
 /// Deletes pods. A pod with the finalizer disappears once it is counted and the finalizer is
 /// removed.
-fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
+fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Progress {
     let about = job.meta.reference(Job::KIND);
     let deletions = pods
         .iter()
         .map(|pod| (pod, Write::delete_exactly(Pod::KIND, &pod.meta)));
-    let mut done = Done::default();
+    let mut progress = Progress::default();
     for (pod, result) in host.tagged_batch().extend(deletions).run() {
         match result.found() {
             Ok(result) => {
@@ -99,8 +76,8 @@ fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
                         &format!("Deleted pod: {}", pod.meta.name),
                     ));
                 }
-                done.removed += 1;
-                done.removed_ready += usize::from(pod.is_ready());
+                progress.removed += 1;
+                progress.removed_ready += usize::from(pod.is_ready());
             }
             Err(error) => {
                 host.emit(Event::warning(
@@ -108,32 +85,32 @@ fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
                     "FailedDelete",
                     &format!("Error deleting: {}", error.message),
                 ));
-                done.failure.get_or_insert(Error::Doing(
+                progress.failure.get_or_insert(Error::Doing(
                     "unable to delete pods".into(),
                     Box::new(error.into()),
                 ));
             }
         }
     }
-    done
+    progress
 }
 
 /// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a
 /// namespace that is being deleted, creations fail and are not reported as errors.
-fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
+fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Progress {
     let Observed { job, tally, .. } = observed;
     debug!(host, "too few pods, creating {}", numbers.len());
     let about = job.meta.reference(Job::KIND);
     let creations = match template::creations(observed, numbers) {
         Ok(creations) => creations,
         Err(failure) => {
-            return Done {
+            return Progress {
                 failure: Some(failure),
-                ..Done::default()
+                ..Progress::default()
             };
         }
     };
-    let mut done = Done::default();
+    let mut progress = Progress::default();
     let mut failed = 0;
     for result in host.batch().extend(creations).slow_start(1).run() {
         match result {
@@ -144,7 +121,7 @@ fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
                     "SuccessfulCreate",
                     &format!("Created pod: {name}"),
                 ));
-                done.created += 1;
+                progress.created += 1;
             }
             Err(error) if error.is_skipped() || is_namespace_terminating(&error) => {}
             Err(error) => {
@@ -154,7 +131,7 @@ fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
                     &format!("Error creating: {}", error.message),
                 ));
                 failed += 1;
-                done.failure.get_or_insert(error.into());
+                progress.failure.get_or_insert(error.into());
             }
         }
     }
@@ -162,6 +139,6 @@ fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
         failed: tally.failed > 0,
         terminating: tally.terminating > 0,
     };
-    metrics::count_creations(host, job, replaces, done.created, failed);
-    done
+    metrics::count_creations(host, job, replaces, progress.created, failed);
+    progress
 }

@@ -13,9 +13,8 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{Operator, Requirement};
 use serde::Serialize;
 
-use crate::describe::{BY_FINALIZER, BY_PHASE};
 use crate::pods::FINALIZER;
-use crate::views::{Job, Pod, Presence};
+use crate::views::{BY_FINALIZER, BY_PHASE, Job, Pod, Presence};
 
 /// The phases of pods that have not ended, in the order in which pods pass through them: a pod that
 /// changes while they are read is found at least once.

@@ -8,17 +8,11 @@ use flyball_sdk::prelude::*;
 
 use crate::pods::FINALIZER;
 use crate::settings::{KEYS, Settings};
-use crate::views::{HeldPod, Job, Pod, Presence};
+use crate::views::{BY_FINALIZER, BY_PHASE, HeldPod, Job, Pod, Presence};
 use crate::{gang, metrics, orphans};
 
 /// The primary queue.
 pub const QUEUE: &str = "job";
-
-/// The index of pods by finalizer. With [`BY_PHASE`], it finds the pods that still matter among those that are counted:
-/// the cost of a reconcile does not grow with the completions that a job has reached.
-pub const BY_FINALIZER: &str = "finalizer";
-/// The index of pods by phase.
-pub const BY_PHASE: &str = "phase";
 
 /// The feature gate of changes of a suspended job's pod template.
 pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJobs";

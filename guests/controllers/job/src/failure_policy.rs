@@ -48,7 +48,7 @@ pub fn action(policy: Option<&FailurePolicy>, pod: &Pod) -> Option<Action> {
 }
 
 /// Whether the failure of a pod is counted.
-pub fn counts(policy: Option<&FailurePolicy>, pod: &Pod) -> bool {
+pub fn is_counted(policy: Option<&FailurePolicy>, pod: &Pod) -> bool {
     action(policy, pod) != Some(Action::Ignore)
 }
 

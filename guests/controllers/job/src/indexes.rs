@@ -87,7 +87,7 @@ impl<'p> Indexes<'p> {
             return (0, 0);
         };
         let (failures, ignored) = (pod.earlier_failures(), pod.earlier_ignored_failures());
-        match failure_policy::counts(job.pod_failure_policy.as_ref(), pod) {
+        match failure_policy::is_counted(job.pod_failure_policy.as_ref(), pod) {
             true => (failures.saturating_add(1), ignored),
             false => (failures, ignored.saturating_add(1)),
         }

@@ -30,6 +30,7 @@ pub mod observed;
 pub mod orphans;
 pub mod plan;
 pub mod pods;
+pub mod progress;
 pub mod rank;
 pub mod settings;
 pub mod success_policy;
@@ -46,9 +47,9 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey, debug};
 
-use act::Done;
 use backoff::Record;
 use observed::Observed;
+use progress::Progress;
 use settings::Settings;
 use verdict::{Verdict, stamped};
 use views::{Job, Pod, Status};
@@ -166,17 +167,17 @@ fn sync(host: &Host, mut job: Job, prepared: &Prepared) -> (&'static str, Result
     let is_ending = verdict.is_some();
     let step = plan::step(&observed, verdict.as_ref());
     let action = step.action();
-    let done = act::take(host, &observed, step);
+    let progress = act::carry_out(host, &observed, step);
 
-    let verdict = verdict::after(&observed, verdict, &done);
-    let mut status = counted(&observed, &done);
+    let verdict = verdict::after(&observed, verdict, &progress);
+    let mut status = counted(&observed, &progress);
     if !is_ending && verdict.is_none() && !job.meta.is_deleting() {
         update_suspended(host, &job, &mut status, now);
     }
-    let requeue_after = requeue_after(&observed, verdict.as_ref(), &done);
+    let requeue_after = requeue_after(&observed, verdict.as_ref(), &progress);
     let tracked = track::track(host, &observed, verdict.as_ref(), status, stored)
         .doing(|| "tracking status".into());
-    let result = tracked.and(done.failure.map_or(Ok(()), Err));
+    let result = tracked.and(progress.failure.map_or(Ok(()), Err));
     let key = job.meta.key();
     let queue = host.queue();
     (
@@ -187,22 +188,29 @@ fn sync(host: &Host, mut job: Job, prepared: &Prepared) -> (&'static str, Result
 
 /// Returns the status with the numbers of active, ready and terminating pods after this reconcile's
 /// writes.
-fn counted(observed: &Observed, done: &Done) -> Status {
+fn counted(observed: &Observed, progress: &Progress) -> Status {
     let tally = &observed.tally;
     Status {
-        active: done.active_after(tally) as i32,
-        ready: Some((tally.ready() - done.removed_ready) as i32),
-        terminating: Some((tally.terminating + done.removed) as i32),
+        active: progress.active_after(tally) as i32,
+        ready: Some((tally.ready() - progress.removed_ready) as i32),
+        terminating: Some((tally.terminating + progress.removed) as i32),
         ..observed.job.status.clone()
     }
 }
 
 /// Returns when the job is due again even if nothing changes. A deadline that has passed while the
 /// verdict can't be written yet needs no requeue: the failed deletion is retried anyway.
-fn requeue_after(observed: &Observed, verdict: Option<&Verdict>, done: &Done) -> Option<Duration> {
+fn requeue_after(
+    observed: &Observed,
+    verdict: Option<&Verdict>,
+    progress: &Progress,
+) -> Option<Duration> {
     let deadline = verdict::until_deadline(observed.job, observed.now)
         .filter(|left| verdict.is_none() && !left.is_zero());
-    [done.requeue_after, deadline].into_iter().flatten().min()
+    [progress.requeue_after, deadline]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 /// Updates the `Suspended` condition. Resuming resets the start time: suspended time does not count

@@ -10,10 +10,9 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};
 
 use crate::claim;
-use crate::describe::BY_FINALIZER;
 use crate::metrics;
 use crate::pods::{FINALIZER, has_finalizer};
-use crate::views::{HeldPod, Job, Presence};
+use crate::views::{BY_FINALIZER, HeldPod, Job, Presence};
 
 /// The queue for these pods.
 pub const QUEUE: &str = "job_orphan_pod";

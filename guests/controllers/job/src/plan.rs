@@ -1,10 +1,11 @@
 //! Chooses the next step for the pods of a Job.
 //!
-//! Upstream: pkg/controller/job/job_controller.go: manageJob, getPodCreationInfoForIndependentIndexes.
+//! Upstream: pkg/controller/job/job_controller.go: manageJob, activePodsForRemoval, getPodCreationInfoForIndependentIndexes.
 
 use std::time::Duration;
 
 use crate::backoff;
+use crate::indexes;
 use crate::observed::Observed;
 use crate::rank;
 use crate::verdict::Verdict;
@@ -58,10 +59,10 @@ pub fn step<'p>(observed: &Observed<'p>, verdict: Option<&Verdict>) -> Step<'p> 
     }
     let active = tally.active.len();
     if job.suspend {
-        return Step::Delete(rank::to_delete(job, &tally.active, active));
+        return Step::Delete(to_delete(job, &tally.active, active));
     }
     let wanted = wanted(job, observed.succeeded(), active);
-    let mut to_delete = rank::to_delete(job, &tally.active, active.saturating_sub(wanted));
+    let mut to_delete = to_delete(job, &tally.active, active.saturating_sub(wanted));
     if !to_delete.is_empty() {
         to_delete.truncate(settings.max_pod_create_delete_per_sync);
         return Step::Delete(to_delete);
@@ -119,4 +120,19 @@ fn create<'p>(observed: &Observed<'p>, missing: usize) -> Step<'p> {
         Some(wait) if ready.is_empty() => Step::Wait(wait.max(settings.sync_batch_period)),
         _ => Step::Create(ready.into_iter().map(Some).collect()),
     }
+}
+
+/// Returns the active pods to delete. For an Indexed Job these are the pods without a valid index
+/// and all but the best pod of each index; then as many more as needed to reach `at_least`.
+pub fn to_delete<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod> {
+    let (mut to_delete, mut left) = match job.is_indexed() {
+        true => indexes::misplaced(job, active),
+        false => (Vec::new(), active.to_vec()),
+    };
+    if to_delete.len() < at_least {
+        rank::sort(&mut left);
+        let more = at_least - to_delete.len();
+        to_delete.extend(left.into_iter().take(more));
+    }
+    to_delete
 }

@@ -1,30 +1,12 @@
-//! Chooses the pods to delete when there are too many. Pods that have made the least progress go
-//! first.
+//! The order in which surplus pods are deleted: first those that have made the least progress.
 //!
-//! Upstream: pkg/controller/job/job_controller.go: activePodsForRemoval.
 //! Upstream: pkg/controller/controller_utils.go: ActivePods.Less.
 
 use std::cmp::Reverse;
 
 use flyball_sdk::Time;
 
-use crate::indexes;
-use crate::views::{Container, Job, Pod};
-
-/// Returns the active pods to delete. For an Indexed Job these are the pods without a valid index
-/// and all but the best pod of each index; then as many more as needed to reach `at_least`.
-pub fn to_delete<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod> {
-    let (mut to_delete, mut left) = match job.is_indexed() {
-        true => indexes::misplaced(job, active),
-        false => (Vec::new(), active.to_vec()),
-    };
-    if to_delete.len() < at_least {
-        sort(&mut left);
-        let more = at_least - to_delete.len();
-        to_delete.extend(left.into_iter().take(more));
-    }
-    to_delete
-}
+use crate::views::{Container, Pod};
 
 /// Sorts pods in the order of deletion. Each criterion only breaks ties of the previous ones; first
 /// comes:

@@ -46,7 +46,7 @@ impl<'p> Tally<'p> {
         let policy = job.pod_failure_policy.as_ref();
         let failures = new_failed
             .iter()
-            .filter(|pod| failure_policy::counts(policy, pod))
+            .filter(|pod| failure_policy::is_counted(policy, pod))
             .count();
         Self {
             active: pods.iter().filter(|pod| pod.is_active()).collect(),

@@ -14,10 +14,10 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Time, condition};
 
-use crate::act::Done;
 use crate::failure_policy::{self, Action};
 use crate::indexes::Indexes;
 use crate::observed::Observed;
+use crate::progress::Progress;
 use crate::success_policy;
 use crate::tally::Tally;
 use crate::views::{Job, Pod, Status};
@@ -108,8 +108,8 @@ pub fn judge(observed: &Observed) -> Option<Verdict> {
 
 /// Returns the verdict that can be written after the step's writes: `before` only if all active
 /// pods are deleted, because a remaining pod could still change the counters.
-pub fn after(observed: &Observed, before: Option<Verdict>, done: &Done) -> Option<Verdict> {
-    let active = done.active_after(&observed.tally);
+pub fn after(observed: &Observed, before: Option<Verdict>, progress: &Progress) -> Option<Verdict> {
+    let active = progress.active_after(&observed.tally);
     match before {
         Some(verdict) => (active == 0).then_some(verdict),
         None => is_complete(observed.job, observed.succeeded(), active).then(Verdict::completed),

@@ -11,6 +11,12 @@ use flyball_sdk::prelude::*;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+/// The index of pods by finalizer. With [`BY_PHASE`], it finds the pods that still matter among those that are counted:
+/// the cost of a reconcile does not grow with the completions that a job has reached.
+pub const BY_FINALIZER: &str = "finalizer";
+/// The index of pods by phase.
+pub const BY_PHASE: &str = "phase";
+
 /// The value of `spec.managedBy` that names this controller (KEP-4368).
 const OURS: &str = "kubernetes.io/job-controller";
 

@@ -3,7 +3,7 @@
 use flyball_sdk::prelude::*;
 
 use super::world::*;
-use crate::rank;
+use crate::{plan, rank};
 
 /// The names in the order of deletion. The objects must be given in another order.
 fn order<const N: usize>(mut objects: [Object; N]) -> Vec<String> {
@@ -72,7 +72,7 @@ fn pods_without_a_valid_index_count_towards_the_number_to_delete() {
         pod("c").ready(9),
     ]);
     let active: Vec<_> = all.iter().collect();
-    let to_delete = |at_least| names(rank::to_delete(&job(1, 1).job(), &active, at_least));
+    let to_delete = |at_least| names(plan::to_delete(&job(1, 1).job(), &active, at_least));
     assert_eq!(
         (to_delete(0), to_delete(2), to_delete(3)),
         (vec![], vec!["b", "c"], vec!["b", "c", "a"])
@@ -84,7 +84,7 @@ fn pods_without_a_valid_index_count_towards_the_number_to_delete() {
         pod_of("c", 7).ready(900),
     ]);
     let active: Vec<_> = all.iter().collect();
-    let to_delete = |at_least| names(rank::to_delete(&indexed(3, 3).job(), &active, at_least));
+    let to_delete = |at_least| names(plan::to_delete(&indexed(3, 3).job(), &active, at_least));
     assert_eq!(
         (to_delete(0), to_delete(1), to_delete(2)),
         (vec!["c"], vec!["c"], vec!["c", "b"])
