@@ -37,7 +37,7 @@ pub mod flyball {
                 None,
                 /// Nothing has changed: the API server refused the request (4xx).
                 Refused,
-                /// A request was sent, and it is not known whether it took effect: no answer came, or the server failed (5xx).
+                /// Unknown: a request was sent, but no response came, or the server failed (5xx).
                 Unknown,
             }
             impl ::core::fmt::Debug for Effect {
@@ -66,10 +66,10 @@ pub mod flyball {
                     }
                 }
             }
-            /// Why a call failed: the API server's answer, or the host's.
+            /// Why a call failed: an error of the API server or of the host.
             #[derive(Clone)]
             pub struct Error {
-                /// The HTTP status of the API server's answer, or the status that fits a reason of the host's own. Never 0.
+                /// The HTTP status of the API server's response, or the status that fits the host's reason. Never 0.
                 pub status: u16,
                 /// The API's reason, an open set: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, …; and
                 /// `NamespaceTerminating` where the server refuses a write because its namespace is being deleted (the server's
@@ -88,14 +88,14 @@ pub mod flyball {
                 /// - `Skipped` (424): not started, because an earlier write of the batch failed.
                 /// - `Fenced` (503): not started, because this process does not hold the lease.
                 /// - `Unreachable` (503): the server could not be reached.
-                /// - `Timeout` (504): no complete answer came.
+                /// - `Timeout` (504): no complete response came.
                 /// - `InternalError` (500): a fault of the host or of the server.
                 pub reason: _rt::String,
                 /// A sentence for people.
                 pub message: _rt::String,
                 /// Whether the call may have changed anything.
                 pub effect: Effect,
-                /// How long the server asks to wait before the next try.
+                /// How long to wait before a retry, if the server says so.
                 pub retry_after_ms: Option<u32>,
             }
             impl ::core::fmt::Debug for Error {
@@ -145,7 +145,7 @@ pub mod flyball {
                         .finish()
                 }
             }
-            /// A point in time: seconds and nanoseconds since 1970-01-01T00:00:00Z. Good until the year 2106.
+            /// A point in time: seconds and nanoseconds since 1970-01-01T00:00:00Z. Sufficient until the year 2106.
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct Time {
@@ -256,7 +256,7 @@ pub mod flyball {
                     }
                 }
             }
-            /// The rest of a query's snapshot. It is good until the call of the guest ends.
+            /// The rest of a query's snapshot. Valid until the guest's call ends.
             #[derive(Debug)]
             #[repr(transparent)]
             pub struct Cursor {
@@ -315,8 +315,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The object of that name; none if the cache holds none. `fields` narrows the result; an empty list means all
-            /// fields that the plugin declared for the kind.
+            /// Returns the object of that name; none if the cache holds none. `fields` narrows the result; an empty list means
+            /// all fields that the plugin declared for the kind.
             #[allow(async_fn_in_trait)]
             pub fn get(
                 kind: &str,
@@ -506,8 +506,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The objects that match, as of one moment. At most `limit` objects are returned (0: as many as the plugin's limit
-            /// on the size of a result allows).
+            /// Returns the objects that match, as of one moment: at most `limit` (0: as many as the plugin's limit on the size
+            /// of a result allows).
             #[allow(async_fn_in_trait)]
             pub fn list(
                 query: &Query,
@@ -784,7 +784,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The next page of a list. It uses up the cursor, also if it fails.
+            /// Returns the next page of a list. The cursor can't be used again, even after a failure.
             #[allow(async_fn_in_trait)]
             pub fn next(rest: Cursor, limit: u32) -> Result<Page, Error> {
                 unsafe {
@@ -917,7 +917,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// How many objects match.
+            /// Returns the number of objects that match.
             #[allow(async_fn_in_trait)]
             pub fn count(query: &Query) -> Result<u32, Error> {
                 unsafe {
@@ -1092,7 +1092,7 @@ pub mod flyball {
             #[allow(unused_unsafe, clippy::all)]
             /// Whether the host observed the deletion of this object, of this kind and UID. True is certain; false means
             /// unknown: the object may exist, may have been deleted long ago, or may never have existed. The host remembers
-            /// objects on whose deletion the mapping `dependents` found any.
+            /// only objects that had dependents, found by the mapping `dependents`, when they were deleted.
             #[allow(async_fn_in_trait)]
             pub fn deletion_observed(object: &ObjectReference) -> bool {
                 unsafe {
@@ -1246,7 +1246,7 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// The object as it is now. An object that does not exist is `NotFound`. `fields` narrows the result; an empty
+                /// Reads the current object. An object that does not exist is `NotFound`. `fields` narrows the result; an empty
                 /// list means the whole object.
                 #[allow(async_fn_in_trait)]
                 pub fn get(
@@ -1335,7 +1335,7 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// The API's list object. `fields` are paths in each item.
+                /// Reads the API's list object. `fields` are paths in each item.
                 #[allow(async_fn_in_trait)]
                 pub fn list(
                     &self,
@@ -1453,7 +1453,7 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// The body of the server's answer to a GET of this path, such as
+                /// Reads the body of the server's response to a GET of this path, such as
                 /// `/apis/metrics.k8s.io/v1beta1/pods?limit=500`. Granted by the import `raw`; the path of an object or of a
                 /// list of objects needs the grant of `get` or `list` as well. A path that the server doesn't list as a kind,
                 /// such as one of custom metrics, needs that grant for all kinds of its group (`GROUP/*`), and is `UnknownKind`
@@ -1677,7 +1677,7 @@ pub mod flyball {
             pub struct Failure {
                 /// For example `metrics.k8s.io/v1beta1`.
                 pub group_version: _rt::String,
-                /// Why, for people.
+                /// The reason, as text for people.
                 pub message: _rt::String,
             }
             impl ::core::fmt::Debug for Failure {
@@ -2026,7 +2026,8 @@ pub mod flyball {
         }
         /// Writes to the API server. Every write is checked against the plugin's grants.
         ///
-        /// Async: `run` becomes an async function. A batch stays useful, because slow start and stop-on-error are the host's.
+        /// Async: `run` becomes an async function. A batch stays useful, because the host implements slow start and
+        /// stop-on-error.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod writer {
             #[used]
@@ -2041,7 +2042,7 @@ pub mod flyball {
                 pub kind: _rt::String,
                 /// Empty if it is cluster-scoped.
                 pub namespace: _rt::String,
-                /// Empty where an object is created under the name in its body.
+                /// Empty if an object is created under the name in its body.
                 pub name: _rt::String,
                 /// Empty, or one of the kind's: `status`, `scale`, `eviction`, `finalize`, `approval`, `binding`, `token`, …
                 pub subresource: _rt::String,
@@ -2066,10 +2067,11 @@ pub mod flyball {
             /// - `options` is the API's own options object as a document (CreateOptions, UpdateOptions, PatchOptions,
             ///   DeleteOptions: `fieldManager`, `force`, `dryRun`, `preconditions`, `propagationPolicy`, `gracePeriodSeconds`,
             ///   …);
-            /// - `returns` are the field paths wanted of the server's answer: an empty list for none, `metadata`, or `.` for
-            ///   all; fields that the plugin may not read are `Denied`, and the write is not made.
+            /// - `returns` are the field paths of the server's response that `run` returns: an empty list for none, `metadata`,
+            ///   or `.` for all. If the plugin may not read one of them, the write is `Denied` and not made.
             ///
-            /// A body has at most 3 MiB, as the API server's, options 16 KiB, and a batch 1,000 writes; what is more is `Full`.
+            /// A body is limited to 3 MiB, as by the API server, options to 16 KiB, and a batch to 1,000 writes. Beyond these
+            /// limits, writes are `Full`.
             #[derive(Debug)]
             #[repr(transparent)]
             pub struct Batch {
@@ -2932,9 +2934,9 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Starts with this many writes at once and doubles after each round without an error; from the first error on,
-                /// no round is started and the rest are `Skipped`. Without it, all writes are run, as many at once as the host
-                /// allows.
+                /// Starts with this many writes at once, and doubles the number after each round without an error. After the
+                /// first error, no round is started and the other writes are `Skipped`. Without slow start, all writes are run,
+                /// as many at once as the host allows.
                 #[allow(async_fn_in_trait)]
                 pub fn slow_start(&self, initial: u32) -> () {
                     unsafe {
@@ -2954,7 +2956,7 @@ pub mod flyball {
             }
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Runs the writes one after another and starts none after one has failed: the rest are `Skipped`.
+                /// Runs the writes one after another, and starts none after a failed one: the others are `Skipped`.
                 #[allow(async_fn_in_trait)]
                 pub fn stop_on_error(&self) -> () {
                     unsafe {
@@ -2975,7 +2977,7 @@ pub mod flyball {
             impl Batch {
                 #[allow(unused_unsafe, clippy::all)]
                 /// Makes the calls and empties the batch. Returns one result for each write, in the order in which they were
-                /// added: the fields asked for (empty if none), or why it failed.
+                /// added: the requested fields (empty if none), or an error.
                 #[allow(async_fn_in_trait)]
                 pub fn run(&self) -> _rt::Vec<Result<_rt::Vec<u8>, Error>> {
                     unsafe {
@@ -3954,7 +3956,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Whether lines of this level are kept. Saves a guest the work of formatting one that is not.
+            /// Whether lines of this level are kept. A guest need not format lines that aren't.
             #[allow(async_fn_in_trait)]
             pub fn enabled(level: Level) -> bool {
                 unsafe {
@@ -4170,7 +4172,7 @@ pub mod flyball {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
-            /// The operator's value, else the default that `describe` declares, else none.
+            /// Returns the operator's value, else the default that `describe` declares, else none.
             #[allow(async_fn_in_trait)]
             pub fn get(key: &str) -> Option<_rt::String> {
                 unsafe {
@@ -4255,7 +4257,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The entry of a key; none if there is none.
+            /// Returns the entry of a key, if there is one.
             #[allow(async_fn_in_trait)]
             pub fn get(key: &str) -> Option<Entry> {
                 unsafe {
@@ -4508,7 +4510,7 @@ pub mod flyball {
             pub enum SubjectKey {
                 /// A `SubjectPublicKeyInfo` in DER. The caller has checked that the subject holds the private key.
                 PublicKey(_rt::Vec<u8>),
-                /// A PKCS#10 request in DER. The host checks its signature, and takes nothing from it but the public key.
+                /// A PKCS#10 request in DER. The host checks its signature, and uses only its public key.
                 Request(_rt::Vec<u8>),
             }
             impl ::core::fmt::Debug for SubjectKey {
@@ -4555,7 +4557,7 @@ pub mod flyball {
                 DECIPHER_ONLY = 1 << 8; }
             }
             /// The content of a certificate. The host adds a random serial number, the issuer with its key's identifier, and
-            /// the constraint that the subject is no authority.
+            /// the constraint that the subject isn't an authority.
             #[derive(Clone)]
             pub struct CertificateTemplate {
                 pub key: SubjectKey,
@@ -4594,7 +4596,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// A JSON Web Token with these claims (a JSON object), in compact form. The key's algorithm and id make its header.
+            /// Returns a JSON Web Token with these claims (a JSON object), in compact form. The key's algorithm and id make its
+            /// header.
             #[allow(async_fn_in_trait)]
             pub fn sign_jwt(key: &str, claims: &[u8]) -> Result<_rt::String, Error> {
                 unsafe {
@@ -4728,8 +4731,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The claims of a token that was signed by that key, else `Unauthorized`. The guest checks whether they still hold
-            /// (`exp`, `nbf`, `aud`).
+            /// Returns the claims of a token if it was signed by that key, else `Unauthorized`. The guest checks whether they
+            /// still hold (`exp`, `nbf`, `aud`).
             #[allow(async_fn_in_trait)]
             pub fn verify_jwt(key: &str, token: &str) -> Result<_rt::Vec<u8>, Error> {
                 unsafe {
@@ -4860,8 +4863,8 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The certificates of a signer's authority in DER; the first one is of the key that signs. `NotFound` if the host
-            /// holds no authority for the signer, which is a name such as `example.com/server`.
+            /// Returns the certificates of a signer's authority in DER. The first one belongs to the key that signs. `NotFound`
+            /// if the host holds no authority for the signer, which is a name such as `example.com/server`.
             #[allow(async_fn_in_trait)]
             pub fn certificate_authority(
                 signer: &str,
@@ -4999,7 +5002,7 @@ pub mod flyball {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// A certificate in DER, signed by a signer's authority. `Denied` if the policy does not allow its subject;
+            /// Returns a certificate in DER, signed by a signer's authority. `Denied` if the policy does not allow its subject;
             /// `Invalid` for a malformed template, or a request that its key did not sign; `Full` for a template of more than
             /// 256 KiB.
             #[allow(async_fn_in_trait)]
@@ -5396,16 +5399,17 @@ pub mod exports {
                 #[doc(hidden)]
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
-                /// How a reconcile ended.
+                /// The result of a reconcile.
                 #[derive(Clone)]
                 pub enum Outcome {
-                    /// The object is as it should be: the key's backoff ends.
+                    /// The object is in the desired state. The key's backoff ends.
                     Done,
                     /// Like `done`, but the key is reconciled again after this many milliseconds.
                     RequeueAfter(u32),
-                    /// It failed, with a sentence for people; the key is retried with backoff.
+                    /// The reconcile failed, for a reason given as a sentence for people. The key is retried with backoff.
                     Failed(_rt::String),
-                    /// It failed, and no retry can help: reported, and not retried until something changes.
+                    /// The reconcile failed, and no retry can help. The failure is reported, and the key is not retried until
+                    /// something changes.
                     Terminal(_rt::String),
                 }
                 impl ::core::fmt::Debug for Outcome {
@@ -5427,7 +5431,7 @@ pub mod exports {
                         }
                     }
                 }
-                /// How an object changed.
+                /// The type of a change.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
                 pub enum DeltaType {
@@ -5470,15 +5474,15 @@ pub mod exports {
                 /// A change of an object, reduced to the fields that the watch declares.
                 #[derive(Clone)]
                 pub struct Delta {
-                    /// The watch's kind, as in `v1/Pod`; of a discovery watch, the object's own kind.
+                    /// The watch's kind, as in `v1/Pod`; for a discovery watch, the object's own kind.
                     pub watch: _rt::String,
                     pub delta_type: DeltaType,
-                    /// The last version before the change; of an object that was added and deleted since the last call, its last
+                    /// The last version before the change. If the object was added and deleted since the last call, its last
                     /// version. None for an object that was added.
                     pub old: Option<_rt::Vec<u8>>,
                     /// None for an object that was deleted.
                     pub new: Option<_rt::Vec<u8>>,
-                    /// Whether the object was there when the watch began, so that the addition is no news.
+                    /// Whether the object existed when the watch began, so that the addition isn't a change.
                     pub initial: bool,
                 }
                 impl ::core::fmt::Debug for Delta {
