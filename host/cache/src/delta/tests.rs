@@ -125,3 +125,31 @@ fn a_subscriber_that_is_too_far_behind_begins_again() {
     deltas.pending.push([delta(Some(&now), None)]);
     assert!(!deltas.try_next(10).unwrap().restarted);
 }
+
+/// Follows the example at the top of `delta.rs`.
+#[test]
+fn changes_of_a_pod_are_merged_as_in_the_example() {
+    let mut deltas = Deltas {
+        pending: Arc::default(),
+    };
+    let [five, six, seven, last] = [5, 6, 7, 8].map(|version| object("web-1", version, 0));
+    let deleted = Delta {
+        between: vec![last],
+        ..delta(Some(&seven), None)
+    };
+    for change in [
+        delta(Some(&five), Some(&six)),
+        delta(Some(&six), Some(&seven)),
+        deleted,
+        delta(None, Some(&object("web-1 again", 9, 0))),
+    ] {
+        assert!(deltas.pending.push([change]));
+    }
+    let versions = |delta: &Delta| -> Vec<u64> {
+        delta.versions().map(|own| own.resource_version()).collect()
+    };
+    let batch = deltas.try_next(10).unwrap();
+    let found: Vec<_> = batch.deltas.iter().map(versions).collect();
+    assert_eq!(found, [vec![5, 6, 7, 8], vec![9]]);
+    assert!(batch.deltas[0].new.is_none());
+}

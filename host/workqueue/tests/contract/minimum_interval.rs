@@ -153,3 +153,41 @@ async fn ended_intervals_and_due_keys_are_queued_in_the_order_of_their_times() {
         assert_eq!(serve(&queue), order, "due after {delay} ms");
     }
 }
+
+/// Follows the example at the top of `state.rs`.
+#[tokio::test(start_paused = true)]
+async fn a_key_goes_through_the_states_of_the_example() {
+    let queue = Queue::new(Config {
+        minimum_interval: ms(25),
+        ..Config::default()
+    });
+    let begun = Instant::now();
+    let until = |time| advance(begun + ms(time) - Instant::now());
+    queue.add("a", Priority::Normal, 0);
+    until(1).await;
+    let item = ready(&queue).expect("it is ready");
+    until(3).await;
+    queue.add("a", Priority::Normal, 3);
+    assert!(ready(&queue).is_none(), "it is processed");
+    until(5).await;
+    drop(item);
+    until(9).await;
+    queue.add("a", Priority::Normal, 9);
+    until(25).await;
+    assert!(ready(&queue).is_none(), "it is in its interval");
+    until(27).await;
+    let item = ready(&queue).expect("its interval has ended");
+    assert_eq!(item.queued(), ms(24));
+    until(29).await;
+    queue.add_urgent("a", Priority::Normal, 29);
+    until(30).await;
+    drop(item);
+    until(31).await;
+    let item = ready(&queue).expect("the interval yields");
+    until(91).await;
+    drop(item);
+    until(150).await;
+    assert_eq!(queue.held().keys, 1, "it is in its interval");
+    until(151).await;
+    assert_eq!(queue.held().keys, 0, "nothing was added");
+}
