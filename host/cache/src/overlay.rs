@@ -16,7 +16,7 @@
 //! | the creation is acknowledged, as version 105 | 100 | `Written`, 105 | has `web-1`, from the overlay |
 //! | another pod's event arrives, of version 103 | 103 | `Written`, 105 | has `web-1`, from the overlay |
 //! | ADDED arrives, of version 105 | 105 | obsolete | has `web-1`, from the cache |
-//! | the deletion is acknowledged, as version 109 | 105 | `Deleted`, after 109 | lacks `web-1`: the cached pod is hidden |
+//! | its deletion is acknowledged, as 109 | 105 | `Deleted`, after 109 | lacks `web-1`: the cached pod is hidden |
 //! | DELETED arrives, of version 109 | 109 | obsolete | lacks `web-1`, as the cache does |
 //!
 //! Other plugins read only the cache: they see the pod between ADDED and DELETED. If ADDED arrives

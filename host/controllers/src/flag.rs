@@ -197,8 +197,8 @@ pub fn list(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The items of a map from text to text. If there is only one `=`, all before it is the key and all behind it the value,
-/// with their commas.
+/// The items of a map from text to text. If there is only one `=`, all before it is the key and all behind it the
+/// value, with their commas.
 pub fn map(text: &str) -> Result<BTreeMap<String, String>, String> {
     match text.matches('=').count() {
         0 if text.is_empty() => Ok(BTreeMap::new()),

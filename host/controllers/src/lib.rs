@@ -1,8 +1,8 @@
 //! The table of Kubernetes' controllers: their names, feature gates, flags and policies.
 //!
-//! It is generated at build time from the manifests in `guests/controllers`: `controller.toml` and `policy.toml` in the folder of
-//! each built-in controller, and `absent.toml` for controllers of Kubernetes that Flyball does not have. The host, the builds
-//! and the test suites read this table, so adding a controller is adding a folder.
+//! It is generated at build time from the manifests in `guests/controllers`: `controller.toml` and `policy.toml` in the
+//! folder of each built-in controller, and `absent.toml` for controllers of Kubernetes that Flyball does not have. The
+//! host, the builds and the test suites read this table, so adding a controller is adding a folder.
 
 pub mod flag;
 
@@ -24,7 +24,7 @@ pub struct Controller {
     pub enabled_by: Option<&'static str>,
     /// Flags that concern only this controller, sorted by name.
     pub flags: &'static [ControllerFlag],
-    /// What the guest needs of the host, besides the world.
+    /// The host's features that the guest needs besides the world.
     pub needs: &'static [Need],
     /// Whether `--min-resync-period` applies.
     pub resyncs: bool,

@@ -47,8 +47,8 @@ impl Assets {
         Ok(Some(assets))
     }
 
-    /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or in the
-    /// folders of `PATH`. Builds nothing.
+    /// The installed binaries: those in `folder` if one is given, or in the folder that `KUBEBUILDER_ASSETS` names, or
+    /// in the folders of `PATH`. Builds nothing.
     pub fn installed(folder: Option<&Path>) -> anyhow::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
         if let Some(folder) = folder.map(Path::to_owned).or_else(named_folder) {

@@ -1,7 +1,8 @@
-//! Binaries that are built from Go modules in this crate: one of etcd, kube-apiserver and kube-scheduler, and, where it is
-//! needed, one of kube-controller-manager; also the stock clients.
+//! Binaries that are built from Go modules in this crate: one of etcd, kube-apiserver and kube-scheduler, and, where it
+//! is needed, one of kube-controller-manager; also the stock clients.
 //!
-//! The first build takes minutes. The binaries are kept in the workspace's target folder, with a digest of their sources.
+//! The first build takes minutes. The binaries are kept in the workspace's target folder, with a digest of their
+//! sources.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ use sha2::{Digest, Sha256};
 /// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// Returns the binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set. Otherwise returns the project's own
-/// binary, which is built if it is missing or its sources have changed. The build needs Go, takes minutes and prints its
-/// progress to standard error.
+/// Returns the binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set. Otherwise returns the project's
+/// own binary, which is built if it is missing or its sources have changed. The build needs Go, takes minutes and
+/// prints its progress to standard error.
 ///
 /// This blocks: in async code, call it through `spawn_blocking`.
 ///

@@ -1,10 +1,10 @@
 //! A Kubernetes control plane on loopback for tests, the demo and benchmarks, and what they use beside it.
 //!
-//! [`start`] starts etcd, kube-apiserver and kube-scheduler, which [`find_or_build`] builds from their Go modules. The control
-//! plane itself is that of `flyball dev`: see [`flyball_devcluster`].
+//! [`start`] starts etcd, kube-apiserver and kube-scheduler, which [`find_or_build`] builds from their Go modules. The
+//! control plane itself is that of `flyball dev`: see [`flyball_devcluster`].
 //!
-//! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins. [`kubectl`](kubectl()) and
-//! [`helm`](helm()) are the stock clients. [`skip`] records tests that can't run.
+//! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins.
+//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records tests that can't run.
 
 pub mod api;
 mod go_binary;
@@ -28,7 +28,8 @@ pub const FULL: &str = "FLYBALL_TESTS_FULL";
 /// Starts a control plane. The first call on a machine builds its binaries, which takes minutes: see [`find_or_build`].
 ///
 /// # Errors
-/// Fails if there are no binaries, or if a part does not become ready. The error names the part, and quotes the end of its log.
+/// Fails if there are no binaries, or if a part does not become ready. The error names the part, and quotes the end of
+/// its log.
 pub async fn start(options: Options) -> anyhow::Result<ControlPlane> {
     let assets = tokio::task::spawn_blocking(find_or_build)
         .await

@@ -1,5 +1,5 @@
-//! The tables of controllers in the docs, which are generated from the manifests: `BLESS=1 cargo test --workspace --test
-//! controllers_page` writes them.
+//! The tables of controllers in the docs, which are generated from the manifests: `BLESS=1 cargo test --workspace
+//! --test controllers_page` writes them.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

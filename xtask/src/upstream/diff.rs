@@ -13,7 +13,7 @@ use super::release::Release;
 /// The name under which the declarations of a file are compared that are not functions.
 const DECLARATIONS: &str = "declarations";
 
-/// What changed for a controller or library.
+/// The upstream changes that concern a controller or library.
 pub(super) struct Comparison {
     name: String,
     files: Vec<FileChange>,

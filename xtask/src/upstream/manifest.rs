@@ -1,4 +1,4 @@
-//! What manifests and modules say about their upstream sources.
+//! Reads the upstream sources that manifests and modules name.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ struct Document {
 /// A Rust module.
 pub(super) struct Module {
     pub(super) path: PathBuf,
-    /// What its header names.
+    /// The upstream functions that its header names.
     pub(super) references: Vec<Reference>,
 }
 
