@@ -1,4 +1,6 @@
 //! The text of values in events and conditions where kube-controller-manager prints an API type as Go does.
+//!
+//! Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/generated.pb.go: String.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,6 @@
 //! Hashes, and encodings that are safe in names.
+//!
+//! Upstream: staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go: SafeEncodeString.
 
 /// The characters of generated names in Kubernetes: no vowels and no look-alikes, so that no words
 /// are formed.

@@ -1,4 +1,6 @@
 //! Deletes pods that need a patch first.
+//!
+//! Upstream: pkg/controller/podgc/gc_controller.go: markFailedAndDeletePodWithCondition.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,10 @@
 //! Disruptions of pods: the condition that a controller sets before it deletes a pod, so that controllers such as the
-//! Job controller distinguish disruptions from other failures.
+//! Job controller distinguish disruptions from other failures (KEP-3329).
+//!
+//! Upstream: pkg/controller/tainteviction/taint_eviction.go: addConditionAndDeletePod.
+//! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: addConditionAndDeletePod.
+//! Upstream: pkg/controller/podgc/gc_controller.go: markFailedAndDeletePodWithCondition.
+//! Upstream: pkg/api/v1/pod/util.go: UpdatePodCondition, GetPodCondition.
 
 use flyball_sdk::prelude::*;
 

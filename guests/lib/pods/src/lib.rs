@@ -1,4 +1,6 @@
 //! Pods and pod templates, for workload controllers.
+//!
+//! Upstream: pkg/controller/controller_utils.go: createPods, GetPodFromTemplate.
 
 use std::collections::BTreeMap;
 

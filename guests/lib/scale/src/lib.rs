@@ -2,6 +2,8 @@
 //!
 //! It is updated by [`Write::update`](flyball_sdk::Write::update) of the kind with the metadata of the Scale, on the subresource
 //! `scale`.
+//!
+//! Upstream: staging/src/k8s.io/client-go/scale/client.go: Get, apiPathFor, pathAndVersionFor.
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::reader::push_segment;

@@ -1,4 +1,6 @@
 //! Taints of nodes, and the tolerations of pods.
+//!
+//! Upstream: staging/src/k8s.io/api/core/v1/toleration.go: ToleratesTaint, compareNumericValues.
 
 use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
