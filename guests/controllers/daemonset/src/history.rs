@@ -12,8 +12,8 @@ use flyball_revisions::{exact_data, hash, name, next_number, set_number, sort, s
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
-use crate::claim;
 use crate::observed::HASH_LABEL;
+use crate::ownership;
 use crate::views::{DaemonSet, Pod, Presence};
 
 /// The revisions of a DaemonSet.
@@ -37,7 +37,7 @@ pub fn history(
     selector: &LabelSelector,
 ) -> Result<History, Error> {
     let data = exact_data(&set.template);
-    let mut all = claim::revisions(host, set, selector)?;
+    let mut all = ownership::revisions(host, set, selector)?;
     for revision in &mut all {
         label(host, revision)?;
     }
@@ -120,7 +120,7 @@ fn unite(
     newest: &ControllerRevision,
     others: &[ControllerRevision],
 ) -> Result<(), Error> {
-    let pods = claim::pods(host, set, selector)?;
+    let pods = ownership::pods(host, set, selector)?;
     let hash = hash_of(newest);
     let labels = json!({"metadata": {"labels": {HASH_LABEL: hash}}});
     let patches = pods

@@ -4,7 +4,7 @@
 //!
 //! 1. [`history`] finds or creates the revision of the current template.
 //! 2. [`placement`] judges all nodes, by their labels ([`affinity`]) and [`taints`].
-//! 3. [`claim`] lists the pods, adopts orphans and releases pods that no longer match. [`observed`]
+//! 3. [`ownership`] lists the pods, adopts orphans and releases pods that no longer match. [`observed`]
 //!    holds all that the decisions depend on.
 //! 4. [`manage`] chooses the pods to create and delete so that each node has those that it should have,
 //!    with [`backoff`]. If nothing is to do, [`rollout`] chooses the pods that a rolling update
@@ -23,12 +23,12 @@
 pub mod act;
 pub mod affinity;
 pub mod backoff;
-pub mod claim;
 pub mod describe;
 pub mod history;
 pub mod manage;
 pub mod nodes;
 pub mod observed;
+pub mod ownership;
 pub mod placement;
 pub mod plan;
 pub mod rollout;
@@ -95,7 +95,7 @@ fn sync(host: &Host, set: &DaemonSet) -> Result<Outcome, Error> {
         .doing(|| "failed to construct revisions of DaemonSet".into())?;
     let compares = host.feature_enabled(COMPARISON_OPERATORS);
     let fits = judge_all(host, &Requirements::of(&template.spec, compares))?;
-    let mut pods = claim::pods(host, set, &selector)?;
+    let mut pods = ownership::pods(host, set, &selector)?;
     let observed = Observed {
         set,
         fits: &fits,
@@ -105,7 +105,7 @@ fn sync(host: &Host, set: &DaemonSet) -> Result<Outcome, Error> {
 
     let updated = update(host, &observed, &history, &pods, &settings);
     if updated.created {
-        pods = claim::listed_pods(host, set, &selector)?;
+        pods = ownership::listed_pods(host, set, &selector)?;
     }
     let by_node = by_node(&pods);
     let written = status::write(host, set, &status::status(&observed, &by_node))

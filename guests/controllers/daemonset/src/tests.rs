@@ -1,6 +1,5 @@
 //! Whole reconciles against an API server in memory, and the rules behind them on plain values.
 
-mod claim;
 mod corners;
 mod describe;
 mod duplicates;
@@ -10,6 +9,7 @@ mod in_place;
 mod launch;
 mod limits;
 mod nodes;
+mod ownership;
 mod placement;
 mod status;
 mod surge;

@@ -14,11 +14,11 @@
 //! Upstream: pkg/controller/deployment/recreate.go: rolloutRecreate.
 
 pub mod bounds;
-pub mod claim;
 pub mod condition;
 pub mod create;
 pub mod difference;
 pub mod history;
+pub mod ownership;
 pub mod progress;
 pub mod recreate;
 pub mod revision;
@@ -99,7 +99,7 @@ impl Controller for DeploymentController {
         if deployment.selects_everything() {
             return refuse_to_select_everything(host, deployment);
         }
-        let owned = claim::claim(host, &deployment)?;
+        let owned = ownership::replica_sets(host, &deployment)?;
         let mut rollout = Rollout::new(*host, deployment, owned);
         match step(&mut rollout) {
             Ok(outcome) => Ok(outcome),

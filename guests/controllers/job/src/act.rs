@@ -8,9 +8,9 @@ use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
 
-use crate::claim;
 use crate::metrics::{self, Replaces};
 use crate::observed::Observed;
+use crate::ownership;
 use crate::plan::Step;
 use crate::progress::Progress;
 use crate::template;
@@ -37,7 +37,7 @@ fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Progress {
     let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.has_finalizer());
     let releases = held
         .into_iter()
-        .map(|pod| (pod, claim::remove_finalizer(&pod.meta)));
+        .map(|pod| (pod, ownership::remove_finalizer(&pod.meta)));
     let (mut deleted, mut failure, mut to_delete) = (Vec::new(), None, free);
     for (pod, result) in host.tagged_batch().extend(releases).run() {
         match result.found() {

@@ -2,7 +2,7 @@
 //!
 //! `reconcile` names the steps, and the decision of each step is a pure function:
 //!
-//! 1. [`claim`] lists the job's pods, adopts orphans and releases pods that no longer match.
+//! 1. [`ownership`] lists the job's pods, adopts orphans and releases pods that no longer match.
 //! 2. [`gang`] creates the Workload and the PodGroup of pods that are scheduled together.
 //! 3. [`tally`] and [`indexes`] count them; [`observed`] holds all that the decisions depend on.
 //! 4. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`].
@@ -19,7 +19,6 @@
 pub mod account;
 pub mod act;
 pub mod backoff;
-pub mod claim;
 pub mod describe;
 pub mod failure_policy;
 pub mod gang;
@@ -28,6 +27,7 @@ pub mod intervals;
 pub mod metrics;
 pub mod observed;
 pub mod orphans;
+pub mod ownership;
 pub mod plan;
 pub mod pods;
 pub mod progress;
@@ -136,7 +136,7 @@ struct Prepared {
 /// Reads the settings, claims the job's pods, and creates the PodGroup that its next pods will name.
 fn prepare(host: &Host, job: &Job) -> Result<Prepared, Error> {
     let settings = Settings::read(host)?;
-    let pods = claim::claim(host, job)?;
+    let pods = ownership::pods(host, job)?;
     let group = gang::ensure(host, job, &pods)?;
     Ok(Prepared {
         settings,

@@ -9,8 +9,8 @@ use flyball_sdk::list::List;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};
 
-use crate::claim;
 use crate::metrics;
+use crate::ownership;
 use crate::pods::{FINALIZER, has_finalizer};
 use crate::views::{BY_FINALIZER, HeldPod, Job, Presence};
 
@@ -29,7 +29,7 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
         return Ok(Outcome::Done);
     };
     if is_orphan(host, &pod)? {
-        host.write(claim::remove_finalizer(&pod.meta))
+        host.write(ownership::remove_finalizer(&pod.meta))
             .found()
             .doing(|| format!("removing the finalizer of pod {key}"))?;
     }
@@ -45,7 +45,10 @@ pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
     let held = held_pods_of(host, &job.meta).all()?;
     let results = host
         .batch()
-        .extend(held.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
+        .extend(
+            held.iter()
+                .map(|pod| ownership::remove_finalizer(&pod.meta)),
+        )
         .run();
     let errors = results
         .into_iter()

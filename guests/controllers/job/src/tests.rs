@@ -2,7 +2,6 @@
 
 mod accounting;
 mod backoff;
-mod claim;
 mod describe;
 mod ending;
 mod failure_policy;
@@ -13,6 +12,7 @@ mod indexed;
 mod large;
 mod metrics;
 mod orphans;
+mod ownership;
 mod rank;
 mod replacement;
 mod scale;

@@ -11,9 +11,9 @@ use flyball_sdk::warning;
 use serde::Deserialize;
 
 use crate::account;
-use crate::claim;
 use crate::metrics;
 use crate::observed::Observed;
+use crate::ownership;
 use crate::pods::has_finalizer;
 use crate::verdict::Verdict;
 use crate::views::{Job, Pod, Status};
@@ -87,7 +87,7 @@ pub fn track(
 fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
     let removals = pods
         .iter()
-        .map(|&pod| (pod, claim::remove_finalizer(&pod.meta)));
+        .map(|&pod| (pod, ownership::remove_finalizer(&pod.meta)));
     let (mut freed, mut failure) = (Vec::new(), None);
     for (pod, result) in host.tagged_batch().extend(removals).run() {
         match result.found() {

@@ -14,7 +14,6 @@
 //! Upstream: pkg/controller/statefulset/stateful_set_status_updater.go: UpdateStatefulSetStatus.
 
 pub mod act;
-pub mod claim;
 pub mod claims;
 pub mod describe;
 pub mod equivalence;
@@ -23,6 +22,7 @@ pub mod history;
 pub mod identity;
 pub mod members;
 pub mod metrics;
+pub mod ownership;
 pub mod plan;
 pub mod pod;
 pub mod repair;
@@ -67,9 +67,9 @@ impl Controller for StatefulSetController {
             }
         };
         let mut revisions = flyball_revisions::list(host, &set.meta, &selector)?;
-        let recheck = || claim::recheck(host, &set);
+        let recheck = || ownership::recheck(host, &set);
         flyball_revisions::adopt(host, &set.meta, StatefulSet::KIND, &mut revisions, recheck)?;
-        let pods = claim::claim(host, &set, &selector)?;
+        let pods = ownership::pods(host, &set, &selector)?;
         let history = History::resolve(host, &set, revisions)?;
 
         let now = host.now();

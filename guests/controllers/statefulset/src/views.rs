@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::claim::{Claimed, Facts};
+use flyball_ownership::{Adoptable, Facts};
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
@@ -310,7 +310,7 @@ impl Pod {
     }
 }
 
-impl Claimed for Pod {
+impl Adoptable for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
         // `is_free` is only used for orphans, and the list of orphans contains no pod with a
         // controller.

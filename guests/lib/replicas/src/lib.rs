@@ -1,7 +1,7 @@
 //! The shared implementation of replicaset-controller and replicationcontroller-controller: they
 //! keep the desired number of pods.
 //!
-//! [`reconcile`] names the steps; each step is a pure function in [`claim`], [`scale`], [`rank`] or
+//! [`reconcile`] names the steps; each step is a pure function in [`ownership`], [`scale`], [`rank`] or
 //! [`status`]. [`flavor`] contains the differences between the kinds. Each controller has its own
 //! guest crate that exports it, because a component exports only one.
 //!
@@ -12,9 +12,9 @@
 //! getIndirectlyRelatedPods, getPodsToDelete.
 //! Upstream: pkg/controller/replicaset/replica_set_utils.go: updateReplicaSetStatus.
 
-pub mod claim;
 mod describe;
 pub mod flavor;
+pub mod ownership;
 pub mod rank;
 pub mod scale;
 pub mod status;
@@ -87,8 +87,8 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         .labels(&selector)
         .all()?;
     let counts_terminating = host.feature_enabled(describe::TERMINATING_REPLICAS);
-    let terminating = counts_terminating.then(|| claim::count_terminating(&selector, &own));
-    let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
+    let terminating = counts_terminating.then(|| ownership::count_terminating(&selector, &own));
+    let active = ownership::active_pods::<F>(host, &set, &selector, own, orphans)?;
 
     let report = if set.meta.is_deleting() {
         Report::default()

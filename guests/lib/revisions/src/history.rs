@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/history/controller_history.go: ListControllerRevisions, CreateControllerRevision,
 //! UpdateControllerRevision, AdoptControllerRevision.
 
-use flyball_sdk::claim::adoption;
+use flyball_ownership::adoption;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -40,7 +40,7 @@ pub fn list(
 }
 
 /// Makes the owner, of `kind`, the controller of all revisions that have none. `recheck` checks with
-/// a live read whether the owner [`may_adopt`](flyball_sdk::claim::may_adopt); it is called only if
+/// a live read whether the owner [`may_adopt`](flyball_ownership::may_adopt); it is called only if
 /// there is an orphan.
 ///
 /// # Errors

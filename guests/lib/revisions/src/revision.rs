@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use flyball_sdk::claim::{Claimed, Facts};
+use flyball_ownership::{Adoptable, Facts};
 use flyball_sdk::meta::StringMap;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct NewRevision {
     pub revision: i64,
 }
 
-impl Claimed for ControllerRevision {
+impl Adoptable for ControllerRevision {
     fn facts(&self) -> Facts<'_, impl Labels> {
         self.meta.facts()
     }

@@ -90,7 +90,6 @@ extern crate self as flyball_sdk;
 pub mod base64;
 pub mod batch;
 pub mod certificate;
-pub mod claim;
 pub mod condition;
 mod config;
 pub mod controller;

@@ -1,7 +1,7 @@
 //! Tests, and builders for their objects: a ReplicaSet `web` and its pods.
 
-mod claim;
 mod describe;
+mod ownership;
 mod rank;
 mod reconcile;
 mod scale;

@@ -1,21 +1,15 @@
-//! Claims: an owner adopts the orphans that its selector matches, and releases the objects that it
-//! controls and that no longer match.
+//! An owner adopts the orphans that its selector matches, and releases the objects that it controls
+//! and that no longer match: `PodControllerRefManager` and its siblings in kube-controller-manager
+//! (`pkg/controller/controller_ref_manager.go`).
 
 use std::collections::HashSet;
 
-use flyball_types::{ApiError, LabelSelector, Labels};
+use flyball_sdk::prelude::*;
 use serde::Serialize;
-use serde_json::json;
 
-use crate::error::{Context as _, Error};
-use crate::host::Host;
-use crate::key::Key;
-use crate::meta::{Meta, OwnerReference};
-use crate::write::{Answer, PatchType, Write};
-
-/// An object that can be claimed.
-pub trait Claimed {
-    /// The properties of the object that a claim depends on.
+/// An object that can be adopted.
+pub trait Adoptable {
+    /// The properties of the object that its ownership depends on.
     fn facts(&self) -> Facts<'_, impl Labels>;
 
     /// Takes over the fields that its adoption returned; by default none.
@@ -28,7 +22,7 @@ pub trait Claimed {
     }
 }
 
-/// The properties of an object that a claim depends on.
+/// The properties of an object that its ownership depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a, L> {
     /// The name. The namespace is the owner's.
@@ -39,7 +33,7 @@ pub struct Facts<'a, L> {
     pub is_free: bool,
 }
 
-impl Claimed for Meta {
+impl Adoptable for Meta {
     fn facts(&self) -> Facts<'_, impl Labels> {
         let is_free = self.controller().is_none() && !self.is_deleting();
         Facts {
@@ -53,7 +47,7 @@ impl Claimed for Meta {
 
 /// The objects of an owner, by what happens to them.
 #[derive(Clone, Debug)]
-pub struct Claims<T> {
+pub struct Ownership<T> {
     /// Controlled by the owner and matching.
     pub kept: Vec<T>,
     /// Orphans to adopt.
@@ -62,7 +56,7 @@ pub struct Claims<T> {
     pub released: Vec<T>,
 }
 
-impl<T: Claimed> Claims<T> {
+impl<T: Adoptable> Ownership<T> {
     /// Sorts objects: `own` are controlled by the owner, `orphans` have no controller. An owner
     /// that is being deleted adopts and releases nothing. Objects that are being deleted are not
     /// adopted.
@@ -118,10 +112,16 @@ impl<T: Claimed> Claims<T> {
         if not_allowed.is_some() {
             self.adopted.clear();
         }
-        let adoptions = self.adopted.iter().map(adoption);
-        let releases = self.released.iter().map(release);
-        let results = host.batch().extend(adoptions.chain(releases)).run();
-        let settled = self.settle(&owner.namespace, noun, results.into_iter());
+        let adoptions = self.adopted.into_iter().map(|one| {
+            let adoption = adoption(&one);
+            (Change::Adoption(one), adoption)
+        });
+        let releases = self.released.into_iter().map(|one| {
+            let release = release(&one);
+            (Change::Release(one), release)
+        });
+        let batch = host.tagged_batch().extend(adoptions.chain(releases));
+        let settled = settle(self.kept, &owner.namespace, noun, batch.run());
         match (not_allowed, settled) {
             (None, settled) => settled,
             (Some(not_allowed), settled) => {
@@ -130,50 +130,47 @@ impl<T: Claimed> Claims<T> {
             }
         }
     }
+}
 
-    /// Returns what the owner owns now, given the results of its adoptions and then of its
-    /// releases, in order.
-    ///
-    /// # Errors
-    /// Writes that failed, except for objects that no longer exist.
-    pub fn settle(
-        self,
-        namespace: &str,
-        noun: &str,
-        mut results: impl Iterator<Item = Result<Answer, ApiError>>,
-    ) -> Result<Vec<T>, Error> {
-        let Self {
-            mut kept,
-            adopted,
-            released,
-        } = self;
-        let mut errors = Vec::new();
-        let failure = |what: &str, one: &T, error: ApiError| {
-            Error::Doing(
-                format!("{what} {noun} {}", Key::new(namespace, one.facts().name)),
-                Box::new(error.into()),
-            )
-        };
-        for (mut one, result) in adopted.into_iter().zip(results.by_ref()) {
-            match result {
-                Ok(answer) => {
-                    errors.extend(one.set_adopted(&answer).err());
-                    kept.push(one);
-                }
-                Err(error) if error.is_not_found() => {}
-                Err(error) => errors.push(failure("adopting", &one, error)),
+/// A change of the owner of an object.
+#[derive(Clone, Debug)]
+pub enum Change<T> {
+    Adoption(T),
+    Release(T),
+}
+
+/// Returns what the owner owns now, given what it keeps and the results of the changes.
+///
+/// # Errors
+/// Writes that failed, except for objects that no longer exist.
+pub fn settle<T: Adoptable>(
+    mut kept: Vec<T>,
+    namespace: &str,
+    noun: &str,
+    results: impl IntoIterator<Item = (Change<T>, Result<Answer, ApiError>)>,
+) -> Result<Vec<T>, Error> {
+    let mut errors = Vec::new();
+    let failure = |what: &str, one: &T, error: ApiError| {
+        Error::Doing(
+            format!("{what} {noun} {}", Key::new(namespace, one.facts().name)),
+            Box::new(error.into()),
+        )
+    };
+    for (change, result) in results {
+        match (change, result) {
+            (Change::Adoption(mut one), Ok(answer)) => {
+                errors.extend(one.set_adopted(&answer).err());
+                kept.push(one);
             }
+            (Change::Release(_), Ok(_)) => {}
+            (_, Err(error)) if error.is_not_found() => {}
+            (Change::Adoption(one), Err(error)) => errors.push(failure("adopting", &one, error)),
+            // 422: it has no owner any more, or its name now belongs to another object.
+            (Change::Release(_), Err(error)) if error.status == 422 => {}
+            (Change::Release(one), Err(error)) => errors.push(failure("releasing", &one, error)),
         }
-        for (one, result) in released.iter().zip(results) {
-            match result {
-                Ok(_) => {}
-                // 422: it has no owner any more, or its name now belongs to another object.
-                Err(error) if error.is_not_found() || error.status == 422 => {}
-                Err(error) => errors.push(failure("releasing", one, error)),
-            }
-        }
-        Error::join(errors).map_or(Ok(kept), Err)
     }
+    Error::join(errors).map_or(Ok(kept), Err)
 }
 
 /// Whether an owner may adopt: a live read must show that it still exists and is not being deleted.
@@ -199,7 +196,7 @@ pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
 pub fn adoption(
     kind: &str,
     namespace: &str,
-    object: &impl Claimed,
+    object: &impl Adoptable,
     owner: &OwnerReference,
 ) -> Write {
     #[derive(Serialize)]
@@ -227,13 +224,13 @@ pub fn adoption(
 
 /// The patch that removes an owner's reference from an object. It fails if the name belongs to
 /// another object.
-pub fn release(kind: &str, object: &impl Claimed, owner: &Meta) -> Write {
+pub fn release(kind: &str, object: &impl Adoptable, owner: &Meta) -> Write {
     let reference = json!({"$patch": "delete", "uid": owner.uid});
     let released = json!({"metadata": {"uid": object.facts().uid, "ownerReferences": [reference]}});
     patch(kind, &owner.namespace, object, &released)
 }
 
-fn patch(kind: &str, namespace: &str, object: &impl Claimed, patch: &impl Serialize) -> Write {
+fn patch(kind: &str, namespace: &str, object: &impl Adoptable, patch: &impl Serialize) -> Write {
     Write::patch(
         kind,
         namespace,

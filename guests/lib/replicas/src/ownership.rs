@@ -4,13 +4,13 @@
 //! Upstream: pkg/controller/replicaset/replica_set.go: claimPods.
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject, RecheckDeletionTimestamp.
 
-use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
+use flyball_ownership::{Adoptable, Facts, Ownership, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::flavor::{Flavored, Of};
 use crate::views::{Pod, Presence, Set};
 
-impl Claimed for Pod {
+impl Adoptable for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
         // `is_free` is only used for orphans, and the list of orphans contains no pod with a
         // controller.
@@ -27,7 +27,7 @@ impl Claimed for Pod {
 ///
 /// # Errors
 /// A read or a write failed.
-pub fn claim<F: Flavored>(
+pub fn active_pods<F: Flavored>(
     host: &Host,
     set: &Set,
     selector: &LabelSelector,
@@ -44,7 +44,7 @@ pub fn claim<F: Flavored>(
         may_adopt(&set.meta, live.as_ref().map(|live| &live.view.meta))
     };
     let owner = set.meta.controller_reference(F::FLAVOR.kind);
-    Claims::of(&set.meta, selector, is_active(own), is_active(orphans)).carry_out(
+    Ownership::of(&set.meta, selector, is_active(own), is_active(orphans)).carry_out(
         host,
         &set.meta,
         "pod",

@@ -8,7 +8,7 @@
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject, AdoptPod, ReleasePod,
 //! RecheckDeletionTimestamp.
 
-use flyball_sdk::claim::{Claimed, Claims, Facts, may_adopt};
+use flyball_ownership::{Adoptable, Facts, Ownership, may_adopt};
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Operator, Requirement};
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::views::{BY_FINALIZER, BY_PHASE, Job, Pod, Presence};
 /// changes while they are read is found at least once.
 const NOT_ENDED: [&str; 3] = ["Unknown", "Pending", "Running"];
 
-impl Claimed for Pod {
+impl Adoptable for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
         self.meta.facts()
     }
@@ -31,7 +31,7 @@ impl Claimed for Pod {
 ///
 /// # Errors
 /// A read or a write failed.
-pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
+pub fn pods(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     let namespace = &job.meta.namespace;
     let own = own_pods(host, job)?;
     let orphans = host
@@ -40,9 +40,13 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         .orphans()
         .labels(&*job.selector)
         .all()?;
-    let mut claims = Claims::of(&job.meta, &job.selector, own, orphans);
+    let mut ownership = Ownership::of(&job.meta, &job.selector, own, orphans);
     // An adopted pod has the finalizer. Pods whose adoption failed are left out of the result.
-    for pod in claims.adopted.iter_mut().filter(|pod| !pod.has_finalizer()) {
+    for pod in ownership
+        .adopted
+        .iter_mut()
+        .filter(|pod| !pod.has_finalizer())
+    {
         pod.meta.finalizers.push(FINALIZER.into());
     }
     // The cache may not show yet that the Job is being deleted, or that another one has its name: only a live read
@@ -52,7 +56,7 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = job.meta.controller_reference(Job::KIND);
-    claims.carry_out(
+    ownership.carry_out(
         host,
         &job.meta,
         "pod",

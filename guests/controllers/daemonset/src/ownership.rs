@@ -6,13 +6,13 @@
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimControllerRevisions, ClaimObject,
 //! RecheckDeletionTimestamp.
 
+use flyball_ownership::{Adoptable, Facts, Ownership, adoption, may_adopt, release};
 use flyball_revisions::ControllerRevision;
-use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::views::{DaemonSet, Pod, Presence};
 
-impl Claimed for Pod {
+impl Adoptable for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
         // `is_free` is only used for orphans, and the list of orphans contains no pod with a
         // controller.
@@ -30,7 +30,7 @@ impl Claimed for Pod {
 /// # Errors
 /// A read or a write failed. All other writes were carried out.
 pub fn pods(host: &Host, set: &DaemonSet, selector: &LabelSelector) -> Result<Vec<Pod>, Error> {
-    claim::<Pod>(host, set, selector, "pod", |write| write)
+    adopt_and_release::<Pod>(host, set, selector, "pod", |write| write)
 }
 
 /// Returns the DaemonSet's pods without adopting and releasing.
@@ -56,12 +56,12 @@ pub fn revisions(
     set: &DaemonSet,
     selector: &LabelSelector,
 ) -> Result<Vec<ControllerRevision>, Error> {
-    claim::<ControllerRevision>(host, set, selector, "ControllerRevision", |write| {
+    adopt_and_release::<ControllerRevision>(host, set, selector, "ControllerRevision", |write| {
         write.returning(&["metadata.resourceVersion"])
     })
 }
 
-fn claim<T: View + Claimed>(
+fn adopt_and_release<T: View + Adoptable>(
     host: &Host,
     set: &DaemonSet,
     selector: &LabelSelector,
@@ -85,7 +85,7 @@ fn claim<T: View + Claimed>(
         may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = set.meta.controller_reference(DaemonSet::KIND);
-    Claims::of(&set.meta, selector, own::<T>(host, set)?, orphans).carry_out(
+    Ownership::of(&set.meta, selector, own::<T>(host, set)?, orphans).carry_out(
         host,
         &set.meta,
         noun,

@@ -4,7 +4,7 @@
 //! Upstream: pkg/controller/statefulset/stateful_set.go: getPodsForStatefulSet, canAdoptFunc, adoptOrphanRevisions.
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject.
 
-use flyball_sdk::claim::{Claims, adoption, may_adopt, release};
+use flyball_ownership::{Ownership, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::identity::is_member;
@@ -14,7 +14,7 @@ use crate::views::{Pod, Presence, StatefulSet};
 ///
 /// # Errors
 /// A read or a write failed. All other writes were made.
-pub fn claim(host: &Host, set: &StatefulSet, selector: &LabelSelector) -> Result<Vec<Pod>, Error> {
+pub fn pods(host: &Host, set: &StatefulSet, selector: &LabelSelector) -> Result<Vec<Pod>, Error> {
     let namespace = &set.meta.namespace;
     let list = || host.list::<Pod>().namespace(namespace);
     let controlled = list().controller(&set.meta.uid).all()?;
@@ -23,7 +23,7 @@ pub fn claim(host: &Host, set: &StatefulSet, selector: &LabelSelector) -> Result
         false => list().orphans().labels(selector).all()?,
     };
     let owner = set.meta.controller_reference(StatefulSet::KIND);
-    claims(set, selector, controlled, orphans).carry_out(
+    ownership(set, selector, controlled, orphans).carry_out(
         host,
         &set.meta,
         "pod",
@@ -46,20 +46,20 @@ pub fn recheck(host: &Host, set: &StatefulSet) -> Result<(), Error> {
     may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))
 }
 
-fn claims(
+fn ownership(
     set: &StatefulSet,
     selector: &LabelSelector,
     controlled: Vec<Pod>,
     orphans: Vec<Pod>,
-) -> Claims<Pod> {
+) -> Ownership<Pod> {
     let is_member = |pod: &Pod| is_member(&set.meta.name, &pod.meta.name);
     let (members, strangers): (Vec<Pod>, Vec<Pod>) = controlled.into_iter().partition(is_member);
     let orphans = orphans.into_iter().filter(is_member).collect();
-    let mut claims = Claims::of(&set.meta, selector, members, orphans);
+    let mut ownership = Ownership::of(&set.meta, selector, members, orphans);
     if !set.meta.is_deleting() {
-        claims.released.extend(strangers);
+        ownership.released.extend(strangers);
     }
-    claims
+    ownership
 }
 
 #[cfg(test)]
@@ -94,8 +94,8 @@ mod tests {
             pod("xweb-7", "web", false),
             pod("web-99999999999", "web", false),
         ];
-        let claims = claims(&view(set), &"app=web".parse().unwrap(), controlled, orphans);
-        [claims.kept, claims.adopted, claims.released]
+        let ownership = ownership(&view(set), &"app=web".parse().unwrap(), controlled, orphans);
+        [ownership.kept, ownership.adopted, ownership.released]
             .map(|pods| pods.into_iter().map(|pod| pod.meta.name).collect())
     }
 

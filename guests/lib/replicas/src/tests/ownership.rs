@@ -1,19 +1,19 @@
 //! Claiming pods.
 
-use flyball_sdk::claim::{Claims, adoption, may_adopt, release};
+use flyball_ownership::{Change, Ownership, adoption, may_adopt, release, settle};
 use flyball_sdk::serde_json;
 use flyball_sdk::write::Action;
 
 use super::*;
-use crate::claim::count_terminating;
+use crate::ownership::count_terminating;
 use crate::views::Presence;
 
 fn claim(set: &Object, own: &[Object], orphans: &[Object]) -> [Vec<String>; 3] {
-    let Claims {
+    let Ownership {
         kept,
         adopted,
         released,
-    } = Claims::of(
+    } = Ownership::of(
         &set.set().meta,
         &selector("app=web"),
         pods(own),
@@ -125,19 +125,14 @@ fn a_release_removes_the_owner_reference_and_checks_the_uid() {
 }
 
 fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String> {
-    let claims = Claims {
-        kept: pods(&[pod("kept")]),
-        adopted: pods(&[orphan("a"), orphan("b")]),
-        released: pods(&[pod("c"), pod("d")]),
-    };
-    let answers = [
-        Err(adopted),
-        Ok(Answer::default()),
-        Ok(Answer::default()),
-        Err(released),
+    let [a, b, c, d] = [orphan("a"), orphan("b"), pod("c"), pod("d")].map(|one| one.pod());
+    let results = [
+        (Change::Adoption(a), Err(adopted)),
+        (Change::Adoption(b), Ok(Answer::default())),
+        (Change::Release(c), Ok(Answer::default())),
+        (Change::Release(d), Err(released)),
     ];
-    let own = claims
-        .settle("default", "pod", answers.into_iter())
+    let own = settle(pods(&[pod("kept")]), "default", "pod", results)
         .map_err(|error| error.to_string())?;
     Ok(names(&own).into_iter().map(str::to_owned).collect())
 }

@@ -1,6 +1,6 @@
 //! Adopting and releasing pods.
 
-use flyball_sdk::claim::Claims;
+use flyball_ownership::Ownership;
 use flyball_sdk::prelude::*;
 
 use super::world::*;
@@ -68,7 +68,7 @@ fn nothing_is_adopted_if_a_live_read_finds_the_job_deleted_replaced_or_being_del
 #[test]
 fn a_pod_that_is_in_both_lists_is_claimed_once() {
     let job = job(1, 1).job();
-    let claims = Claims::of(
+    let claims = Ownership::of(
         &job.meta,
         &job.selector,
         pods([pod("a")]),

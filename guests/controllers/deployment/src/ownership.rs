@@ -4,13 +4,13 @@
 //! Upstream: pkg/controller/deployment/deployment_controller.go: getReplicaSetsForDeployment.
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimReplicaSets, ClaimObject, RecheckDeletionTimestamp.
 
-use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
+use flyball_ownership::{Adoptable, Facts, Ownership, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::rollout::{VERSION_FIELDS, set_version};
 use crate::views::{Deployment, Identity, ReplicaSet};
 
-impl Claimed for ReplicaSet {
+impl Adoptable for ReplicaSet {
     fn facts(&self) -> Facts<'_, impl Labels> {
         self.meta.facts()
     }
@@ -24,7 +24,7 @@ impl Claimed for ReplicaSet {
 ///
 /// # Errors
 /// The selector is invalid, or a read or a write failed. All other writes were carried out.
-pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Error> {
+pub fn replica_sets(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Error> {
     let key = deployment.meta.key();
     let selector =
         LabelSelector::of_json(deployment.selector.text().as_bytes()).map_err(|error| {
@@ -47,7 +47,7 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
         may_adopt(&deployment.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = deployment.meta.controller_reference(Deployment::KIND);
-    Claims::of(&deployment.meta, &selector, controlled, orphans).carry_out(
+    Ownership::of(&deployment.meta, &selector, controlled, orphans).carry_out(
         host,
         &deployment.meta,
         "ReplicaSet",
@@ -81,12 +81,12 @@ mod tests {
         }
     }
 
-    fn names(claims: &Claims<ReplicaSet>) -> [Vec<&str>; 3] {
-        [&claims.kept, &claims.adopted, &claims.released]
+    fn names(ownership: &Ownership<ReplicaSet>) -> [Vec<&str>; 3] {
+        [&ownership.kept, &ownership.adopted, &ownership.released]
             .map(|sets| sets.iter().map(|set| set.meta.name.as_str()).collect())
     }
 
-    fn claims(deleting: bool) -> Claims<ReplicaSet> {
+    fn ownership(deleting: bool) -> Ownership<ReplicaSet> {
         let meta = Meta {
             deletion_timestamp: deleting.then(Time::default),
             ..Meta::default()
@@ -102,13 +102,13 @@ mod tests {
             set("stranger", "other", None, false),
             set("taken", "web", Some("they"), false),
         ];
-        Claims::of(&meta, &"app=web".parse().unwrap(), controlled, orphans)
+        Ownership::of(&meta, &"app=web".parse().unwrap(), controlled, orphans)
     }
 
     #[test]
     fn matching_orphans_are_adopted_and_sets_that_no_longer_match_are_released() {
         assert_eq!(
-            names(&claims(false)),
+            names(&ownership(false)),
             [vec!["own", "own-going"], vec!["orphan"], vec!["strayed"]]
         );
     }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_deployment_being_deleted_adopts_and_releases_nothing() {
         assert_eq!(
-            names(&claims(true)),
+            names(&ownership(true)),
             [vec!["own", "own-going"], vec![], vec![]]
         );
     }
