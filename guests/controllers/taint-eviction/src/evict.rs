@@ -29,11 +29,9 @@ const DISRUPTION: Disruption = Disruption {
     message: "Taint manager: deleting due to NoExecute taint",
 };
 
-/// Whether this controller has evicted the pod. A pod whose deletion is incomplete is evicted again.
+/// Whether this controller has evicted the pod.
 pub fn is_evicted(pod: &Pod) -> bool {
-    pod.meta.is_deleting()
-        && !pod.meta.has_incomplete_deletion()
-        && DISRUPTION.is_in(pod.disruption.as_ref())
+    pod.meta.is_deleting() && DISRUPTION.is_in(pod.disruption.as_ref())
 }
 
 /// Deletes pods, each with the time since when that is due. A pod that can't be marked is not deleted. Returns the UIDs of

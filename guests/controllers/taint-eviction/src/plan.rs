@@ -37,19 +37,22 @@ pub fn plan(taints: &Taints, pods: Vec<Pod>, timers: &[Timer], now: Time, compar
     let mut plan = Plan::default();
     let of_pod = |timer: &&Timer, pod: &Pod| timer.uid == pod.meta.uid;
     let is_gone = |timer: &&Timer| !pods.iter().any(|pod| of_pod(timer, pod));
-    let gone = timers.iter().filter(is_gone).map(Timer::pod);
-    plan.cancelled.extend(gone);
+    let gone = timers.iter().filter(is_gone);
+    let cancelled = gone.filter(|timer| !timer.is_second_look);
+    plan.cancelled.extend(cancelled.map(Timer::pod));
     for pod in pods {
         let timer = timers.iter().find(|timer| of_pod(timer, &pod));
-        // Its kubelet has not ended it yet.
-        if is_evicted(&pod) {
-            continue;
-        }
         let tolerance = match taints {
             None => None,
             Some(taints) if taints.is_empty() => Some(Tolerance::Forever),
             Some(taints) => Some(tolerance(taints, &pod.tolerations, compares)),
         };
+        if is_evicted(&pod) {
+            if tolerance != Some(Tolerance::Forever) {
+                look_again(&mut plan, pod, timer, now);
+            }
+            continue;
+        }
         match (tolerance, timer) {
             (Some(Tolerance::Forever), timer) => plan.cancelled.extend(timer.map(Timer::pod)),
             (Some(Tolerance::None), timer) => {
@@ -70,4 +73,18 @@ pub fn plan(taints: &Taints, pods: Vec<Pod>, timers: &[Timer], now: Time, compar
         }
     }
     plan
+}
+
+/// Plans for an evicted pod, which its kubelet has not ended yet. If its deletion still looks incomplete at the second look,
+/// the API server was interrupted, and the pod is evicted again.
+fn look_again(plan: &mut Plan, pod: Pod, timer: Option<&Timer>, now: Time) {
+    if !pod.meta.has_incomplete_deletion() {
+        return;
+    }
+    let known = timer.filter(|timer| timer.is_second_look).cloned();
+    let timer = known.unwrap_or_else(|| Timer::second_look(&pod.meta, now));
+    if timer.is_due {
+        plan.evict.push((pod, timer.late(now)));
+    }
+    plan.timers.push(timer);
 }

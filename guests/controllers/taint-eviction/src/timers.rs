@@ -16,10 +16,13 @@ use serde::{Deserialize, Serialize};
 
 /// The shortest time until a timer is looked at again.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// How long a deletion must look incomplete before it is requested again. The API server takes milliseconds from one step of
+/// a deletion to the next.
+const SECOND_LOOK: Duration = Duration::from_secs(20);
 /// The longest time to live of an entry. Longer times pass by the wall clock.
 const LONGEST: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
-/// A pending eviction.
+/// A pending eviction, or a second look at an evicted pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     pub namespace: String,
@@ -28,7 +31,10 @@ pub struct Timer {
     /// When the pod is evicted, in milliseconds since 1970, by the wall clock. Only the host knows whether this time has
     /// really passed.
     pub due: u64,
-    /// Whether it has.
+    /// Whether the pod was evicted and its deletion looked incomplete. The API shows every pod like that for a moment,
+    /// between the two steps in which the API server ends it, so only a second look can tell.
+    pub is_second_look: bool,
+    /// Whether the time has passed.
     #[serde(skip)]
     pub is_due: bool,
 }
@@ -41,7 +47,16 @@ impl Timer {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             due: after(now, delay),
+            is_second_look: false,
             is_due: false,
+        }
+    }
+
+    /// A second look at a pod whose deletion looks incomplete.
+    pub fn second_look(pod: &Meta, now: Time) -> Self {
+        Self {
+            is_second_look: true,
+            ..Self::new(pod, now, SECOND_LOOK)
         }
     }
 

@@ -33,7 +33,8 @@ pub fn tolerance(taints: &[Taint], tolerations: &[Toleration], compares: bool) -
         shortest = shortest.into_iter().chain(seconds).min();
     }
     match shortest {
-        None => Tolerance::Forever,
+        // As in kube-controller-manager, the longest time of all has no end.
+        None | Some(i64::MAX) => Tolerance::Forever,
         Some(seconds) => Tolerance::For(Duration::from_secs(seconds.try_into().unwrap_or(0))),
     }
 }
@@ -89,6 +90,11 @@ mod tests {
             (
                 vec![toleration("a", Some(-3)), toleration("b", Some(5))],
                 seconds(0),
+            ),
+            (vec![toleration("", Some(i64::MAX))], Tolerance::Forever),
+            (
+                vec![toleration("a", Some(i64::MAX)), toleration("b", Some(5))],
+                seconds(5),
             ),
             // No taint has this key.
             (

@@ -43,14 +43,14 @@ fn a_toleration_for_no_time_is_none() {
     }
 }
 
+fn marked(pod: Value) -> Value {
+    let condition = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+                            "message": "Taint manager: deleting due to NoExecute taint"}]);
+    with(pod, "/status/conditions", condition)
+}
+
 #[test]
 fn an_evicted_pod_that_still_runs_is_left_alone() {
-    let marked = |pod: Value| {
-        let condition = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-                                "message": "Taint manager: deleting due to NoExecute taint"}]);
-        with(pod, "/status/conditions", condition)
-    };
-    let ended = |pod: Value| with(deleting(pod), "/metadata/deletionGracePeriodSeconds", 0);
     let cluster = Cluster::with([
         node(&["a"]),
         // Another client has deleted it.
@@ -58,16 +58,56 @@ fn an_evicted_pod_that_still_runs_is_left_alone() {
         deleting(marked(pod("c", json!([])))),
         // The deletion has failed.
         marked(pod("d", json!([]))),
-        // The API server was interrupted.
-        ended(marked(pod("e", json!([])))),
         with(
-            ended(marked(pod("f", json!([])))),
+            ending(marked(pod("e", json!([])))),
             "/metadata/finalizers",
             json!(["example.com/held"]),
         ),
     ]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
-    assert_eq!(written(&cluster), [vec!["b"], vec!["b", "d", "e"]]);
+    assert_eq!(written(&cluster), [vec!["b"], vec!["b", "d"]]);
+}
+
+#[test]
+fn the_last_step_of_a_deletion_is_not_taken_for_an_abandoned_one() {
+    for tolerations in [json!([]), tolerates("a", Some(0)), tolerates("a", Some(30))] {
+        let cluster = Cluster::with([node(&["a"]), pod("b", tolerations)]);
+        reconcile(&cluster).unwrap();
+        pass(&cluster, 30).unwrap();
+        assert_eq!(cluster.events(), [marking("b")]);
+        cluster.written();
+        cluster.edit(POD, "team", "b", |pod| *pod = ending(pod.clone()));
+        for _ in 0..3 {
+            assert!(matches!(
+                pass(&cluster, 1).unwrap(),
+                Outcome::RequeueAfter(_)
+            ));
+        }
+        cluster.remove(POD, "team", "b");
+        assert_eq!(pass(&cluster, 1).unwrap(), Outcome::Done);
+        assert_idle(&cluster);
+    }
+}
+
+#[test]
+fn a_deletion_that_the_api_server_has_abandoned_is_requested_again() {
+    let cluster = Cluster::with([node(&["a"]), ending(marked(pod("b", json!([]))))]);
+    assert_eq!(reconcile(&cluster).unwrap(), after(20));
+    assert_eq!(pass(&cluster, 15).unwrap(), after(5));
+    assert_idle(&cluster);
+    assert_eq!(pass(&cluster, 5).unwrap(), Outcome::Done);
+    assert_eq!(written(&cluster), [vec![], vec!["b"]]);
+    assert_eq!(pass(&cluster, 20).unwrap(), Outcome::Done);
+}
+
+#[test]
+fn without_the_taint_an_abandoned_deletion_is_left_alone() {
+    let cluster = Cluster::with([node(&["a"]), ending(marked(pod("b", json!([]))))]);
+    assert_eq!(reconcile(&cluster).unwrap(), after(20));
+    taint(&cluster, &[]);
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(pass(&cluster, 20).unwrap(), Outcome::Done);
+    assert_idle(&cluster);
 }
 
 #[test]

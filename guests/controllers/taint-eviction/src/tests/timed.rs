@@ -101,13 +101,28 @@ fn times_beyond_the_longest_time_to_live_pass_by_the_wall_clock() {
 }
 
 #[test]
-fn the_longest_toleration_of_all_is_no_overflow() {
-    let cluster = Cluster::with([node(&["a"]), pod("b", tolerates("a", Some(i64::MAX)))]);
+fn the_longest_toleration_of_all_has_no_end_and_the_next_one_no_overflow() {
+    let tolerating =
+        |seconds| Cluster::with([node(&["a"]), pod("b", tolerates("a", Some(seconds)))]);
+    let cluster = tolerating(i64::MAX);
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_idle(&cluster);
+    let cluster = tolerating(i64::MAX - 1);
     assert!(matches!(
         reconcile(&cluster).unwrap(),
         Outcome::RequeueAfter(_)
     ));
     assert_idle(&cluster);
+}
+
+#[test]
+fn a_pending_eviction_is_cancelled_if_the_pod_is_then_tolerated_for_the_longest_time() {
+    let cluster = waiting(30);
+    cluster.edit(POD, "team", "b", |pod| {
+        pod["spec"]["tolerations"] = tolerates("a", Some(i64::MAX));
+    });
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(cluster.events(), [cancelling("b")]);
 }
 
 #[test]

@@ -37,6 +37,11 @@ pub(super) fn deleting(pod: Value) -> Value {
     with(pod, "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
 }
 
+/// Being deleted, in the last step: its grace period has ended, and no finalizer holds it.
+pub(super) fn ending(pod: Value) -> Value {
+    with(deleting(pod), "/metadata/deletionGracePeriodSeconds", 0)
+}
+
 /// The node `n` with these `NoExecute` taints.
 pub(super) fn node(keys: &[&str]) -> Value {
     let taints: Vec<Value> = keys

@@ -56,16 +56,22 @@ impl Store {
             .pointer("/spec/terminationGracePeriodSeconds")
             .and_then(Value::as_i64)
             .unwrap_or(30);
-        let grace = if on_node {
-            options.grace_seconds.unwrap_or(default)
-        } else {
-            0
+        let is_deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        let pending = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        let grace = match (on_node, options.grace_seconds) {
+            (false, _) => 0,
+            // A deletion that has begun can only be shortened.
+            (true, wanted) if is_deleting => {
+                let pending = pending.unwrap_or(0);
+                wanted.map_or(pending, |wanted| wanted.min(pending))
+            }
+            (true, wanted) => wanted.unwrap_or(default),
         };
         if grace == 0 && !has_finalizers(&object) && !namespace::is_held(id, &object) {
             self.remove(id);
             return Ok(object);
         }
-        if object["metadata"]["deletionTimestamp"].is_null() {
+        if !is_deleting {
             let at = self.now + std::time::Duration::from_secs(grace.unsigned_abs());
             object["metadata"]["deletionTimestamp"] = at.to_string().into();
             object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
