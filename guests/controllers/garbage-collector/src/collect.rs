@@ -11,7 +11,7 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Key, ObjectReference, Reference, info};
 
-use crate::node::{self, Node};
+use crate::node::{self, Node, Scope};
 use crate::owners::{self, Owner, Owners};
 use crate::{FOREGROUND, ORPHAN, PORTION, TO_DELETE, write};
 
@@ -155,12 +155,11 @@ fn check_absent_owner(
     let start: u32 = host.memo().get(&progress).unwrap_or(0);
     let mut dependents = node::portion(host, &named.uid, start)?;
     let is_last = dependents.len() < PORTION as usize;
-    dependents.retain(|dependent| dependent.names(named));
+    let scope = cached.map_or_else(|| supposed_scope(named), Node::scope);
+    dependents.retain(|dependent| dependent.names(named, scope));
     if !dependents.is_empty() {
-        let elsewhere = cached
-            .map(|cached| cached.metadata.namespace.as_str())
-            .filter(|namespace| !namespace.is_empty());
-        if elsewhere.is_some_and(|namespace| namespace != named.namespace) {
+        let is_elsewhere = |cached: &Node| cached.metadata.namespace != named.namespace;
+        if scope == Scope::Namespaced && cached.is_some_and(is_elsewhere) {
             dependents
                 .iter()
                 .for_each(|dependent| warn(host, dependent, named));
@@ -185,6 +184,15 @@ fn check_absent_owner(
     // The memo is only an optimization: without it, the first portion is enqueued until it is deleted.
     let _ = host.memo().put(&progress, &next, "", PROGRESS_FOR);
     Ok(Outcome::RequeueAfter(PAUSE))
+}
+
+/// The scope of an owner that is not cached, as its dependents see it. If a cluster-scoped object refers to a namespaced owner,
+/// [`owners::look_up`] notices.
+fn supposed_scope(named: &Reference) -> Scope {
+    match named.namespace.as_str() {
+        "" => Scope::Cluster,
+        _ => Scope::Namespaced,
+    }
 }
 
 /// Backoff before an owner that is not cached is checked again.

@@ -6,7 +6,7 @@
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, Reference};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{FOREGROUND, ORPHAN, PORTION};
 
@@ -19,6 +19,16 @@ pub struct Node {
     /// Such as `ReplicaSet`.
     pub kind: String,
     pub metadata: Meta,
+}
+
+/// Whether the objects of a kind are in namespaces.
+///
+/// A reference without a namespace does not tell: it can also be that of a cluster-scoped object to a namespaced owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    Namespaced,
+    /// Dependents in all namespaces refer to such an owner.
+    Cluster,
 }
 
 impl View for Node {
@@ -34,6 +44,13 @@ impl Node {
     /// The kind, such as `apps/v1/ReplicaSet`.
     pub fn kind(&self) -> Kind {
         Kind::of_object(&self.api_version, &self.kind)
+    }
+
+    pub fn scope(&self) -> Scope {
+        match self.metadata.namespace.as_str() {
+            "" => Scope::Cluster,
+            _ => Scope::Namespaced,
+        }
     }
 
     pub fn reference(&self) -> Reference {
@@ -65,14 +82,14 @@ impl Node {
     }
 
     /// Whether one of its owner references is exactly this one, including the version, seen from
-    /// its own namespace.
-    pub fn names(&self, owner: &Reference) -> bool {
+    /// its own namespace. `scope` is that of the owner.
+    pub fn names(&self, owner: &Reference, scope: Scope) -> bool {
         let is_it = |own: &&OwnerReference| {
             own.uid == owner.uid
                 && own.name == owner.name
                 && Kind::of_object(&own.api_version, &own.kind) == owner.kind
         };
-        (owner.namespace.is_empty() || owner.namespace == self.metadata.namespace)
+        (scope == Scope::Cluster || owner.namespace == self.metadata.namespace)
             && self.metadata.owner_references.iter().any(|own| is_it(&own))
     }
 

@@ -9,11 +9,11 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, Reference};
 use serde::Deserialize;
 
-use crate::node::{self, Node};
+use crate::node::{self, Node, Scope};
 
 /// How long the absence of an owner is remembered. It is final, because UIDs are not reused.
 const ABSENT_FOR: Duration = Duration::from_secs(600);
-/// How long it is remembered whether a kind is namespaced.
+/// How long the scope of a kind is remembered.
 const SCOPE_FOR: Duration = Duration::from_secs(30);
 
 /// The state of an owner.
@@ -77,16 +77,20 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
         ..named.clone()
     };
     if let Some(cached) = cached.filter(|cached| cached.is(&named) || cached.is(&everywhere)) {
+        if cached.kind().version != named.kind.version {
+            // Another version means the same owner, if there is such a version.
+            scope(host, &named.kind)?;
+        }
         return Ok(state(&cached.metadata));
     }
     if host.deletion_observed(&named) || host.deletion_observed(&everywhere) {
         return Ok(Owner::Dangling);
     }
     // A cluster-scoped object may refer to a namespaced owner by mistake (kubernetes/kubernetes#98040).
-    if !is_namespaced(host, &named.kind)? {
-        named = everywhere;
-    } else if named.namespace.is_empty() {
-        return Ok(Owner::Misplaced);
+    match scope(host, &named.kind)? {
+        Scope::Cluster => named = everywhere,
+        Scope::Namespaced if named.namespace.is_empty() => return Ok(Owner::Misplaced),
+        Scope::Namespaced => {}
     }
     let absent = format!("absent/{named}");
     if host.memo().get::<bool>(&absent).is_some() {
@@ -126,9 +130,12 @@ pub fn live(host: &Host, named: &Reference) -> Result<Option<Meta>, Error> {
     Ok(found.map(|live| live.metadata))
 }
 
-/// Whether this kind is namespaced.
-fn is_namespaced(host: &Host, kind: &Kind) -> Result<bool, Error> {
-    let key = format!("namespaced/{kind}");
+/// Returns the scope of a kind.
+///
+/// # Errors
+/// The API server did not respond or does not serve the kind.
+fn scope(host: &Host, kind: &Kind) -> Result<Scope, Error> {
+    let key = format!("scope/{kind}");
     if let Some(known) = host.memo().get(&key) {
         return Ok(known);
     }
@@ -139,6 +146,11 @@ fn is_namespaced(host: &Host, kind: &Kind) -> Result<bool, Error> {
             "the API server serves no {kind}: objects owned by one are kept until it does"
         )));
     };
-    let _ = host.memo().put(&key, &served.namespaced, "", SCOPE_FOR);
-    Ok(served.namespaced)
+    let scope = if served.namespaced {
+        Scope::Namespaced
+    } else {
+        Scope::Cluster
+    };
+    let _ = host.memo().put(&key, &scope, "", SCOPE_FOR);
+    Ok(scope)
 }

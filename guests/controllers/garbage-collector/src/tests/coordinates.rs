@@ -71,6 +71,22 @@ fn a_cluster_scoped_object_with_a_namespaced_owner_is_reported_and_kept() {
 }
 
 #[test]
+fn rightful_dependents_are_not_reported_with_a_cluster_scoped_one() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
+        "name": "n", "uid": "u-n", "ownerReferences": [owner("v1", "ConfigMap", "owner", false)],
+    }});
+    let cluster = cluster([map("owner", &[]), map("child", &[("owner", false)]), node]);
+    collect(&cluster, &named("v1/ConfigMap", "", "owner")).unwrap();
+    let events = cluster.recorded_events();
+    let reported: Vec<&str> = events
+        .iter()
+        .map(|event| event.about.kind.as_str())
+        .collect();
+    assert_eq!(reported, ["v1/Node"]);
+    assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![]));
+}
+
+#[test]
 fn a_cluster_scoped_owner_owns_in_every_namespace() {
     let mut child = map("child", &[]);
     child["metadata"]["ownerReferences"] = json!([owner("v1", "Node", "n", false)]);
@@ -84,17 +100,40 @@ fn a_cluster_scoped_owner_owns_in_every_namespace() {
     assert_eq!(cluster.written(), ["delete v1/ConfigMap a/child"]);
 }
 
-#[test]
-fn a_reference_with_another_version_of_the_kind_is_equivalent() {
+/// A Widget `w`, and a dependent of it whose reference has another version.
+fn widget_and_child() -> [Value; 2] {
     let mut child = map("child", &[]);
     child["metadata"]["ownerReferences"] =
         json!([owner("example.com/v1alpha1", "Widget", "w", false)]);
     let mut widget = map("w", &[]);
     widget["apiVersion"] = "example.com/v1".into();
     widget["kind"] = "Widget".into();
-    let cluster = cluster([widget, child]);
+    [widget, child]
+}
+
+#[test]
+fn a_reference_with_another_version_of_the_kind_is_equivalent() {
+    let cluster = cluster(widget_and_child());
+    cluster.serve("example.com/v1alpha1/Widget", "widgets", true, &["get"]);
     collect(&cluster, &key("child")).unwrap();
     assert_eq!((cluster.written(), cluster.live_reads()), (vec![], vec![]));
+}
+
+#[test]
+fn a_dependent_whose_reference_has_a_version_that_is_not_served_is_kept() {
+    let [mut widget, child] = widget_and_child();
+    widget["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    widget["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    let cluster = cluster([widget, child]);
+    let error = collect(&cluster, &key("child")).unwrap_err();
+    assert!(
+        error.to_string().contains("example.com/v1alpha1/Widget"),
+        "{error}"
+    );
+    cluster.remove("example.com/v1/Widget", "a", "w");
+    cluster.observe_deletion("example.com/v1/Widget", "a", "w", "u-w");
+    collect(&cluster, &key("child")).unwrap_err();
+    assert_eq!(cluster.written(), Vec::<String>::new());
 }
 
 #[test]
