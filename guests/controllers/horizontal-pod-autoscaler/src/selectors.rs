@@ -46,7 +46,7 @@ pub fn pods(
     names.sort();
     let keys: Vec<String> = names
         .iter()
-        .map(|name| format!("{{{name} {namespace}}}"))
+        .map(|name| Key::new(namespace, name).to_string())
         .collect();
     let message = format!(
         "pods by selector {selector} are controlled by multiple HPAs: [{}]",

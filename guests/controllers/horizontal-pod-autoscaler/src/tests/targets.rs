@@ -218,7 +218,7 @@ fn two_autoscalers_may_not_scale_the_same_pods() {
     sync("web");
     assert_eq!(world.reason("ScalingActive"), "True ValidMetricFound");
     sync("rival");
-    let expected = "AmbiguousSelector pods by selector app=web are controlled by multiple HPAs: [{rival team} {web team}]";
+    let expected = "AmbiguousSelector pods by selector app=web are controlled by multiple HPAs: [team/rival team/web]";
     assert_eq!(world.cluster.events()[0], format!("Warning {expected}"));
     sync("web");
     assert_eq!(
