@@ -69,13 +69,21 @@ impl Time {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
     }
 
+    /// The first or the last second of RFC 3339 if the time is outside of it: durations in objects can be of any length.
     fn of_nanos(nanos: i128) -> Self {
-        let seconds = nanos.div_euclid(1_000_000_000);
-        Self {
-            seconds: seconds as i64,
-            nanoseconds: nanos.rem_euclid(1_000_000_000) as u32,
+        let (first, last) = Self::RFC_3339;
+        match i64::try_from(nanos.div_euclid(1_000_000_000)) {
+            Ok(seconds) if (first..=last).contains(&seconds) => Self {
+                seconds,
+                nanoseconds: nanos.rem_euclid(1_000_000_000) as u32,
+            },
+            _ if nanos < 0 => Self::of_seconds(first),
+            _ => Self::of_seconds(last),
         }
     }
+
+    /// The first and the last second of the years 0 to 9999.
+    const RFC_3339: (i64, i64) = (-62_167_219_200, 253_402_300_799);
 }
 
 impl Add<Duration> for Time {
@@ -332,6 +340,14 @@ mod tests {
         ] {
             assert_eq!(Time::of_date(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn times_end_with_the_year_9999() {
+        let now: Time = "2026-01-01T00:00:00Z".parse().unwrap();
+        let longest = Duration::from_secs(i64::MAX as u64);
+        assert_eq!((now + longest).to_string(), "9999-12-31T23:59:59Z");
+        assert_eq!((now - longest).to_string(), "0000-01-01T00:00:00Z");
     }
 
     #[test]
