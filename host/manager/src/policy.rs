@@ -25,6 +25,7 @@ mod decide;
 mod file;
 pub(crate) mod grant;
 mod http_hosts;
+pub(crate) mod imports;
 pub(crate) mod kinds;
 mod limits;
 

@@ -30,7 +30,7 @@ use self::authority::Authority;
 pub use self::authority::AuthorityError;
 pub use self::key::KeyError;
 use self::key::{PrivateKey, PublicKey};
-use crate::policy::PluginPolicy;
+use crate::policy::imports::{MayUseKey, MayUseSigner};
 
 /// The longest claims and the longest token in bytes. Those of Kubernetes have 2 KiB.
 const MAX_TOKEN: usize = 64 << 10;
@@ -42,11 +42,10 @@ pub struct Signer {
     authorities: BTreeMap<String, Authority>,
 }
 
-/// The keys and authorities that one plugin may use. Its functions compute for milliseconds, and those of authorities read
-/// files: they are called on threads that may block.
+/// The host's keys and authorities, as one plugin uses them: each use takes the policy's decision. Its functions compute for
+/// milliseconds, and those of authorities read files: they are called on threads that may block.
 pub(crate) struct SigningKeys {
     signer: Arc<Signer>,
-    policy: Arc<PluginPolicy>,
     /// One signature at a time.
     turns: Arc<Semaphore>,
 }
@@ -112,10 +111,9 @@ impl Signer {
 }
 
 impl SigningKeys {
-    pub(crate) fn new(signer: Arc<Signer>, policy: Arc<PluginPolicy>) -> Self {
+    pub(crate) fn new(signer: Arc<Signer>) -> Self {
         Self {
             signer,
-            policy,
             turns: Arc::new(Semaphore::new(1)),
         }
     }
@@ -127,8 +125,9 @@ impl SigningKeys {
     }
 
     /// Returns a token with these claims, which are a JSON object.
-    pub(crate) fn sign_jwt(&self, name: &str, claims: &[u8]) -> Result<String, ApiError> {
-        let key = self.key(name)?;
+    pub(crate) fn sign_jwt(&self, granted: &MayUseKey, claims: &[u8]) -> Result<String, ApiError> {
+        let name = granted.key();
+        let key = self.signer.key(name)?;
         check_size("claims", claims.len())?;
         serde_json::from_slice::<Map<String, Value>>(claims).map_err(|error| {
             ApiError::invalid(format!("the claims are not a JSON object: {error}"))
@@ -143,8 +142,9 @@ impl SigningKeys {
     }
 
     /// Returns the claims of a token that this key signed. The guest checks whether the token has expired.
-    pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Vec<u8>, ApiError> {
-        let key = self.key(name)?;
+    pub(crate) fn verify_jwt(&self, granted: &MayUseKey, token: &str) -> Result<Vec<u8>, ApiError> {
+        let name = granted.key();
+        let key = self.signer.key(name)?;
         check_size("token", token.len())?;
         let claims = key.claims(token);
         let other =
@@ -153,32 +153,23 @@ impl SigningKeys {
     }
 
     /// Returns the certificates of a signer's authority in DER.
-    pub(crate) fn certificate_authority(&self, signer: &str) -> Result<Vec<Vec<u8>>, ApiError> {
-        let authority = self.authority(signer)?;
+    pub(crate) fn certificate_authority(
+        &self,
+        granted: &MayUseSigner,
+    ) -> Result<Vec<Vec<u8>>, ApiError> {
+        let authority = self.signer.authority(granted.signer())?;
         Ok(vec![authority.issuer().certificate.clone()])
     }
 
     /// Returns a certificate in DER that a signer's authority signed.
     pub(crate) fn sign_certificate(
         &self,
-        signer: &str,
+        granted: &MayUseSigner,
         template: &CertificateTemplate,
     ) -> Result<Vec<u8>, ApiError> {
-        self.policy.check_subject(signer, &template.subject)?;
-        let authority = self.authority(signer)?;
+        granted.check_subject(&template.subject)?;
+        let authority = self.signer.authority(granted.signer())?;
         certificate::issue(&authority.issuer(), template, SystemTime::now())
-    }
-
-    /// Checks the grant before the key's existence, so that a plugin without the grant cannot learn which keys exist.
-    fn key(&self, name: &str) -> Result<&Key, ApiError> {
-        self.policy.check_key(name)?;
-        self.signer.key(name)
-    }
-
-    /// As [`key`](Self::key).
-    fn authority(&self, signer: &str) -> Result<&Authority, ApiError> {
-        self.policy.check_signer(signer)?;
-        self.signer.authority(signer)
     }
 }
 

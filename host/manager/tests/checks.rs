@@ -32,7 +32,7 @@ const IMPORTS: [(&str, Check); 28] = [
     (
         "discovery_kinds",
         Check::In(
-            ".check_discovery(",
+            ".may_discover(",
             "src/runtime/guest_call.rs",
             "discovery_kinds",
         ),
@@ -43,7 +43,7 @@ const IMPORTS: [(&str, Check); 28] = [
     ),
     (
         "events_emit",
-        Check::In(".check_event(", "src/runtime/guest_call.rs", "events_emit"),
+        Check::In(".may_record(", "src/runtime/guest_call.rs", "events_emit"),
     ),
     (
         "http",
@@ -51,19 +51,35 @@ const IMPORTS: [(&str, Check); 28] = [
     ),
     (
         "signer_sign_jwt",
-        Check::In("self.key(", "src/signer.rs", "sign_jwt"),
+        Check::In(
+            ".may_use_key(",
+            "src/runtime/guest_call.rs",
+            "signer_sign_jwt",
+        ),
     ),
     (
         "signer_verify_jwt",
-        Check::In("self.key(", "src/signer.rs", "verify_jwt"),
+        Check::In(
+            ".may_use_key(",
+            "src/runtime/guest_call.rs",
+            "signer_verify_jwt",
+        ),
     ),
     (
         "signer_certificate_authority",
-        Check::In("self.authority(", "src/signer.rs", "certificate_authority"),
+        Check::In(
+            ".may_use_signer(",
+            "src/runtime/guest_call.rs",
+            "signer_certificate_authority",
+        ),
     ),
     (
         "signer_sign_certificate",
-        Check::In(".check_subject(", "src/signer.rs", "sign_certificate"),
+        Check::In(
+            ".may_use_signer(",
+            "src/runtime/guest_call.rs",
+            "signer_sign_certificate",
+        ),
     ),
     (
         "queue_add",
@@ -115,10 +131,7 @@ const IMPORTS: [(&str, Check); 28] = [
 /// above, or shows no object.
 const WAYS: [(&str, &[&str]); 6] = [
     (".reads", &[]),
-    (
-        ".reads.live",
-        &["check_discovery", "fetch", "kinds", "prepare"],
-    ),
+    (".reads.live", &["fetch", "kinds", "prepare"]),
     (".recorder", &["emit", "options"]),
     (
         ".reads.cached",

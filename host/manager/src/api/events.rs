@@ -22,6 +22,7 @@ use self::correlator::{Correlated, Correlator};
 use crate::api::client::{ApiClient, ApiRequest, Failed};
 use crate::api::rights::{HostRight, HostScope, HostVerb};
 use crate::limits::rate::RateGate;
+use crate::policy::imports::MayRecord;
 
 /// The host records events about its lease, and about the accounts of plugins.
 const CREATE: HostRight = HostRight {
@@ -108,8 +109,13 @@ impl Recorder {
         EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
     }
 
-    /// Records an event, or drops it if too many are waiting or it has another type than the API's.
-    pub(crate) fn emit(&self, event: Event) {
+    /// Records an event of a guest. It is dropped if too many are waiting, or if its type is none of the API's.
+    pub(crate) fn emit(&self, _: &MayRecord, event: Event) {
+        self.emit_own(event);
+    }
+
+    /// As [`emit`](Self::emit), for an event of the host's own.
+    pub(super) fn emit_own(&self, event: Event) {
         if !TYPES.contains(&&*event.event_type) {
             if self.drops.pass() {
                 tracing::warn!(
@@ -262,7 +268,9 @@ mod tests {
     async fn send(connection: Connection, fence: Fence, events: Vec<Event>) {
         let client = ApiClient::new(connection, None, "test", Arc::new(fence));
         let recorder = Recorder::start(client, "plugin".into(), "component".into());
-        events.into_iter().for_each(|event| recorder.emit(event));
+        events
+            .into_iter()
+            .for_each(|event| recorder.emit_own(event));
         recorder.drain(Duration::from_secs(1000)).await;
     }
 

@@ -61,7 +61,7 @@ impl Incidents {
         if let Some((namespace, name)) = &self.account
             && self.limits.events.pass()
         {
-            self.recorder.emit(Event {
+            self.recorder.emit_own(Event {
                 about: ObjectReference {
                     kind: "v1/ServiceAccount".into(),
                     namespace: namespace.clone(),

@@ -460,7 +460,7 @@ impl Elector {
             name: self.election.name.clone(),
             uid: of_lease("uid"),
         };
-        self.recorder.emit(Event {
+        self.recorder.emit_own(Event {
             options: EventOptions {
                 resource_version: of_lease("resourceVersion"),
                 ..EventOptions::default()

@@ -78,7 +78,7 @@ impl GuestCalls {
             queues: queues?,
             route_turns: RouteTurns::start(),
             memo: Arc::new(Memo::new(policy.limits.memo)),
-            signing_keys: SigningKeys::new(Arc::default(), policy.clone()),
+            signing_keys: SigningKeys::new(Arc::default()),
             limits,
             telemetry,
             runtime: tokio::runtime::Handle::current(),

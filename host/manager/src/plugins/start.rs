@@ -292,7 +292,7 @@ impl Starter {
             )?,
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
-            signing_keys: SigningKeys::new(self.options.signer.clone(), policy.clone()),
+            signing_keys: SigningKeys::new(self.options.signer.clone()),
             limits,
             telemetry,
             runtime: tokio::runtime::Handle::current(),

@@ -1,4 +1,4 @@
-//! The one check of a guest's reads: cached, live, raw and discovery, the deltas for its `route`, and the answers to its writes.
+//! The one check of a guest's reads: cached, live and raw, the deltas for its `route`, and the answers to its writes.
 //! Whatever a guest receives of an object is reduced to what [`access`] returns. The grant of a mutation is checked here, too.
 //!
 //! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta for its `route`
@@ -103,8 +103,6 @@ pub(crate) enum Read<'a> {
     },
     /// A GET of a path of the API server that is not an object or a list of objects.
     Raw,
-    /// The kinds that the API server serves.
-    Discovery,
 }
 
 /// The verbs that read an object.
@@ -184,10 +182,6 @@ fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
         }
         Read::Raw => {
             policy.check_import("raw")?;
-            Ok(Visible::All)
-        }
-        Read::Discovery => {
-            policy.check_import("discovery")?;
             Ok(Visible::All)
         }
     }
@@ -439,11 +433,11 @@ mod tests {
     }
 
     #[test]
-    fn raw_and_discovery_need_their_imports() {
+    fn raw_reads_and_discovery_need_their_imports() {
         let (none, both) = (policy(""), policy("imports = [\"raw\", \"discovery\"]"));
-        for read in [Read::Raw, Read::Discovery] {
-            assert_eq!(reason(&none, read).as_deref(), Some("Denied"));
-            assert_eq!(reason(&both, read), None);
-        }
+        assert_eq!(reason(&none, Read::Raw).as_deref(), Some("Denied"));
+        assert_eq!(reason(&both, Read::Raw), None);
+        assert_eq!(none.may_discover().unwrap_err().reason, "Denied");
+        assert!(both.may_discover().is_ok());
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use flyball_types::{ApiError, printable};
 use pkcs8::ObjectIdentifier;
 use serde::{Deserialize, Serialize};
 
@@ -31,59 +30,17 @@ pub struct CertificateRule {
 }
 
 impl PluginPolicy {
-    /// Fails with `Denied` if the plugin may not use the authority of a signer, whether the host holds one or not.
-    pub(crate) fn check_signer(&self, signer: &str) -> Result<(), ApiError> {
-        self.check_import("signer")?;
-        if self.rules_of(signer).next().is_some() {
-            return Ok(());
-        }
-        Err(ApiError::denied(format!(
-            "the policy does not let this plugin use the signer `{}`",
-            printable(signer)
-        )))
-    }
-
-    /// Fails with `Denied` if a signer may not sign a certificate with this subject for the plugin. The subject's relative names
-    /// consist of attributes: an object identifier and a value.
-    pub(crate) fn check_subject(
-        &self,
-        signer: &str,
-        subject: &[Vec<(String, String)>],
-    ) -> Result<(), ApiError> {
-        self.check_signer(signer)?;
-        let mut denied = None;
-        for rule in self.rules_of(signer) {
-            let mut attributes = subject.iter().flatten();
-            match attributes.find(|(oid, value)| !rule.allows(oid, value)) {
-                Some((_, value)) => denied = Some(value),
-                None => return Ok(()),
-            }
-        }
-        let subject = denied.map_or("", String::as_str);
-        Err(ApiError::denied(format!(
-            "the policy does not let this plugin sign certificates of `{}` as the signer `{}`",
-            printable(subject),
-            printable(signer)
-        )))
-    }
-
     /// The names of the signers that it may use.
     pub fn signers(&self) -> impl Iterator<Item = &str> {
         let rules = self.certificates.iter();
         rules.flat_map(|rule| rule.signers.iter().map(String::as_str))
-    }
-
-    fn rules_of<'a>(&'a self, signer: &'a str) -> impl Iterator<Item = &'a CertificateRule> {
-        self.certificates
-            .iter()
-            .filter(move |rule| rule.signers.contains(signer))
     }
 }
 
 impl CertificateRule {
     /// Whether a subject may have this attribute. An identifier has several spellings, such as `2.5.4.10` and `2.5.4.010`, so it
     /// is compared as it is encoded.
-    fn allows(&self, oid: &str, value: &str) -> bool {
+    pub(super) fn allows(&self, oid: &str, value: &str) -> bool {
         let names = match ObjectIdentifier::new(oid) {
             Ok(COMMON_NAME) => &self.common_names,
             Ok(ORGANIZATION) => &self.organizations,
@@ -170,8 +127,9 @@ mod tests {
     }
 
     fn allows(policy: &PluginPolicy, user: &str, groups: &[&str]) -> bool {
-        let checked = policy.check_subject("example.com/a", &subject(user, groups));
-        checked.is_ok()
+        let signer = policy.may_use_signer("example.com/a");
+        let signer = signer.expect("a rule names it");
+        signer.check_subject(&subject(user, groups)).is_ok()
     }
 
     #[test]
@@ -195,10 +153,11 @@ mod tests {
 
     #[test]
     fn another_spelling_of_an_identifier_gets_no_more() {
-        let usual = rule("common-names = [\"jane\"]");
+        let policy = rule("common-names = [\"jane\"]");
+        let usual = policy.may_use_signer("example.com/a").unwrap();
         let allows = |oid: &str, value: &str| {
             let subject = [vec![(oid.to_owned(), value.to_owned())]];
-            usual.check_subject("example.com/a", &subject).is_ok()
+            usual.check_subject(&subject).is_ok()
         };
         for organization in ["2.5.4.10", "2.5.4.010", "02.5.4.10", "2.05.4.0010"] {
             assert!(!allows(organization, "system:masters"), "{organization}");
@@ -226,18 +185,18 @@ mod tests {
     fn a_signer_that_is_not_named_is_denied_on_one_line() {
         let policy = rule("");
         for signer in ["example.com/b", "x\n\u{1b}[2J"] {
-            let denied = policy.check_signer(signer).unwrap_err();
+            let denied = policy.may_use_signer(signer).unwrap_err();
             assert_eq!(denied.reason, "Denied");
             assert!(!denied.message.contains(char::is_control));
-            assert!(policy.check_subject(signer, &[]).is_err());
         }
-        let bad = policy.check_subject("example.com/a", &subject("system:\n", &[]));
+        let granted = policy.may_use_signer("example.com/a").unwrap();
+        let bad = granted.check_subject(&subject("system:\n", &[]));
         assert!(!bad.unwrap_err().message.contains(char::is_control));
         let no_import = PluginPolicy {
             imports: BTreeSet::new(),
             ..policy
         };
-        assert!(no_import.check_signer("example.com/a").is_err());
+        assert!(no_import.may_use_signer("example.com/a").is_err());
     }
 
     #[test]

@@ -67,22 +67,6 @@ impl PluginPolicy {
         kinds.all(|kind| other.verbs.iter().all(|verb| grants(kind, verb)))
     }
 
-    /// Fails with `Denied` if the plugin may not record events about objects of this kind in this namespace. It may if it
-    /// may read or write such objects, or create events there.
-    pub(crate) fn check_event(&self, kind: &Kind, namespace: &str) -> Result<(), ApiError> {
-        let (name, event) = (kind.to_string(), Kind::new("", "v1", "Event"));
-        let mut rules = self.allow.iter();
-        if rules.any(|rule| rule.is_of(&name) && rule.is_for(namespace))
-            || self.check("create", &event, "", namespace).is_ok()
-        {
-            return Ok(());
-        }
-        Err(ApiError::denied(format!(
-            "the policy does not let this plugin record events about {name} in the namespace `{}`",
-            printable(namespace)
-        )))
-    }
-
     /// Whether it may watch this kind, in some namespace at least if none is named.
     pub(crate) fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
         let mut rules = self.reading(&["watch"], kind, "");
@@ -213,18 +197,6 @@ impl PluginPolicy {
             printable(import)
         )))
     }
-
-    /// Fails with `Denied` if `signer` may not use this key for the plugin, whether the host holds such a key or not.
-    pub fn check_key(&self, key: &str) -> Result<(), ApiError> {
-        self.check_import("signer")?;
-        if self.signer_keys.contains(key) {
-            return Ok(());
-        }
-        Err(ApiError::denied(format!(
-            "the policy does not let this plugin use the key `{}`",
-            printable(key)
-        )))
-    }
 }
 
 impl Rule {
@@ -238,7 +210,7 @@ impl Rule {
             && (self.subresource == subresource || self.subresource == "*")
     }
 
-    fn is_of(&self, kind: &str) -> bool {
+    pub(super) fn is_of(&self, kind: &str) -> bool {
         self.kinds
             .iter()
             .any(|known| known == kind || known == "*" || is_in_group(kind, known))
@@ -254,7 +226,7 @@ impl Rule {
     }
 
     /// Whether it applies to a namespace; if that is empty, to all of them.
-    fn is_for(&self, namespace: &str) -> bool {
+    pub(super) fn is_for(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace)
     }
 }

@@ -17,6 +17,7 @@ use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::policy::PluginPolicy;
 use crate::policy::access::{Access, Read, access};
+use crate::policy::imports::MayDiscover;
 use crate::reads::cached::check_paths;
 use crate::reads::raw_path::{RawPath, ResourcePath};
 
@@ -320,13 +321,11 @@ impl LiveReads {
         access(&self.policy, read)
     }
 
-    /// Checks whether the plugin may know the kinds that the API server serves.
-    pub(crate) fn check_discovery(&self) -> Result<(), ApiError> {
-        access(&self.policy, Read::Discovery).map(drop)
-    }
-
     /// Returns the kinds that the API server serves, to be converted by [`catalogue`].
-    pub(crate) async fn kinds(&self) -> Result<Arc<flyball_cache::Catalogue>, ApiError> {
+    pub(crate) async fn kinds(
+        &self,
+        _: MayDiscover,
+    ) -> Result<Arc<flyball_cache::Catalogue>, ApiError> {
         let found = self.discovery.catalogue(DISCOVERY_AGE).await;
         found.map_err(|error| ApiError::unreachable(error.to_string()))
     }

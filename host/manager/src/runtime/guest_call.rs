@@ -113,24 +113,24 @@ impl GuestCall {
         &self.context.settings
     }
 
-    /// Runs work with the plugin's signing keys on a thread that may block, one at a time for each plugin. It does nothing if a
-    /// check failed, and goes on if the guest is stopped.
-    fn signing<T: Send + 'static>(
+    /// Runs work with the host's keys, if it is granted, on a thread that may block, one at a time for each plugin. It goes on if
+    /// the guest is stopped.
+    fn signing<G: Send + 'static, T: Send + 'static>(
         &self,
-        checked: Result<(), ApiError>,
-        work: impl FnOnce(&SigningKeys) -> Result<T, ApiError> + Send + 'static,
+        granted: Result<G, ApiError>,
+        work: impl FnOnce(&SigningKeys, G) -> Result<T, ApiError> + Send + 'static,
     ) -> BoxFuture<'static, Metered<T>> {
         let context = self.context.clone();
         let failed =
             |error| ApiError::internal(Effect::None, format!("the host failed to sign: {error}"));
         async move {
-            let mut done = match checked {
+            let mut done = match granted {
                 Err(error) => metered(|| Err(error)),
-                Ok(()) => {
+                Ok(granted) => {
                     let (turn, keys) = (context.signing_keys.turn().await, context.clone());
                     let work = move || {
                         let _turn = turn;
-                        metered(|| work(&keys.signing_keys))
+                        metered(|| work(&keys.signing_keys, granted))
                     };
                     let running = context.runtime.spawn_blocking(work).await;
                     running.unwrap_or_else(|error| metered(|| Err(failed(error))))
@@ -231,9 +231,10 @@ impl Imports for GuestCall {
 
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
         async move {
-            let checked = self.context.reads.live.check_discovery();
-            self.context.telemetry.incidents.seen(checked)?;
-            let kinds = self.on_host(|context| async move { context.reads.live.kinds().await });
+            let granted = self.settings().policy.may_discover();
+            let granted = self.context.telemetry.incidents.seen(granted)?;
+            let kinds =
+                self.on_host(|context| async move { context.reads.live.kinds(granted).await });
             Ok(catalogue(&*kinds.await?))
         }
         .boxed()
@@ -290,13 +291,13 @@ impl Imports for GuestCall {
             name: object,
             uid,
         } = &about;
-        let checked = kind
+        let granted = kind
             .parse()
             .map_err(|error| ApiError::invalid(format!("{error}")))
-            .and_then(|kind| self.context.settings.policy.check_event(&kind, namespace));
-        if self.context.telemetry.incidents.seen(checked).is_err() {
+            .and_then(|kind| self.settings().policy.may_record(&kind, namespace));
+        let Ok(granted) = self.context.telemetry.incidents.seen(granted) else {
             return;
-        }
+        };
         let event = Event {
             about: ObjectReference {
                 kind: name(kind),
@@ -310,7 +311,7 @@ impl Imports for GuestCall {
             options: self.context.telemetry.recorder.options(options),
             at: self.clock_now(),
         };
-        self.context.telemetry.recorder.emit(event);
+        self.context.telemetry.recorder.emit(&granted, event);
     }
 
     fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
@@ -426,20 +427,22 @@ impl Imports for GuestCall {
     }
 
     fn signer_sign_jwt(&self, key: String, claims: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
-        let checked = self
+        let granted = self
             .check_running()
-            .and_then(|()| self.settings().policy.check_key(&key));
-        self.signing(checked, move |keys| keys.sign_jwt(&key, &claims))
+            .and_then(|()| self.settings().policy.may_use_key(&key));
+        self.signing(granted, move |keys, key| keys.sign_jwt(&key, &claims))
     }
 
     fn signer_verify_jwt(&self, key: String, token: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
-        let checked = self.settings().policy.check_key(&key);
-        self.signing(checked, move |keys| keys.verify_jwt(&key, &token))
+        let granted = self.settings().policy.may_use_key(&key);
+        self.signing(granted, move |keys, key| keys.verify_jwt(&key, &token))
     }
 
     fn signer_certificate_authority(&self, signer: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
-        let checked = self.settings().policy.check_signer(&signer);
-        self.signing(checked, move |keys| keys.certificate_authority(&signer))
+        let granted = self.settings().policy.may_use_signer(&signer);
+        self.signing(granted, move |keys, signer| {
+            keys.certificate_authority(&signer)
+        })
     }
 
     fn signer_sign_certificate(
@@ -447,10 +450,10 @@ impl Imports for GuestCall {
         signer: String,
         template: CertificateTemplate,
     ) -> BoxFuture<'_, Metered<Vec<u8>>> {
-        let checked = self
+        let granted = self
             .check_running()
-            .and_then(|()| self.settings().policy.check_signer(&signer));
-        self.signing(checked, move |keys| {
+            .and_then(|()| self.settings().policy.may_use_signer(&signer));
+        self.signing(granted, move |keys, signer| {
             keys.sign_certificate(&signer, &template)
         })
     }

@@ -5,6 +5,7 @@ use ring::signature::{
 };
 
 use super::*;
+use crate::policy::PluginPolicy;
 
 macro_rules! file {
     ($name:literal) => {
@@ -27,14 +28,33 @@ fn keys(pem: &[u8]) -> Signer {
     keys
 }
 
+/// The keys of the host for one plugin, with its policy.
+struct Plugin {
+    keys: SigningKeys,
+    policy: PluginPolicy,
+}
+
+impl Plugin {
+    fn sign_jwt(&self, name: &str, claims: &[u8]) -> Result<String, ApiError> {
+        let granted = self.policy.may_use_key(name)?;
+        self.keys.sign_jwt(&granted, claims)
+    }
+
+    fn verify_jwt(&self, name: &str, token: &str) -> Result<Vec<u8>, ApiError> {
+        let granted = self.policy.may_use_key(name)?;
+        self.keys.verify_jwt(&granted, token)
+    }
+}
+
 /// The key as `a`, for a plugin that may use `a` and `b`.
-fn signer(pem: &[u8]) -> SigningKeys {
-    let granted = PluginPolicy {
+fn signer(pem: &[u8]) -> Plugin {
+    let policy = PluginPolicy {
         imports: ["signer".to_owned()].into(),
         signer_keys: ["a".to_owned(), "b".to_owned()].into(),
         ..PluginPolicy::default()
     };
-    SigningKeys::new(keys(pem).into(), granted.into())
+    let keys = SigningKeys::new(keys(pem).into());
+    Plugin { keys, policy }
 }
 
 fn refused(pem: &[u8]) -> String {
@@ -188,7 +208,7 @@ fn a_header_that_names_another_key_or_wants_more_than_is_known_is_refused() {
     let verified = |header: &str| {
         let signed = forged(header, "");
         let signed = signed.trim_end_matches('.');
-        let signature = signer.signer.keys["a"]
+        let signature = signer.keys.signer.keys["a"]
             .private
             .sign(signed.as_bytes())
             .unwrap();
@@ -277,8 +297,8 @@ fn a_key_that_the_host_does_not_hold_is_not_found() {
 fn a_key_that_the_plugin_may_not_use_is_denied_whether_it_is_there_or_not() {
     let mut keys = keys(file!("p256.pem"));
     keys.add("c", file!("rsa.pem")).unwrap();
-    let signer = SigningKeys {
-        signer: keys.into(),
+    let signer = Plugin {
+        keys: SigningKeys::new(keys.into()),
         ..signer(file!("p256.pem"))
     };
     for name in ["c", "d"] {

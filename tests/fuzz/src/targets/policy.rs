@@ -78,7 +78,7 @@ fn policy(input: &[u8]) -> Verdict {
                 "the plugin {name} may use an import that is not granted"
             ));
         }
-        if rules.check_key("a").is_ok()
+        if rules.may_use_key("a").is_ok()
             && !(rules.signer_keys.contains("a") && rules.imports.contains("signer"))
         {
             return Err(format!(

@@ -14,7 +14,8 @@ fn a_denial_is_one_line_whatever_the_guest_names() {
     for denied in [
         policy.check("get", &pod, bad, "demo"),
         policy.check("get", &pod, "", bad),
-        policy.check_event(&pod, bad),
+        policy.may_record(&pod, bad).map(drop),
+        policy.may_use_key(bad).map(drop),
         policy.check_import(bad),
     ] {
         let message = denied.unwrap_err().message;
@@ -139,10 +140,10 @@ fn a_star_is_every_kind_and_every_subresource() {
 fn a_key_is_used_only_by_whom_the_operator_names_it_for() {
     let policy = parse("[plugins.issuer]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]").unwrap();
     let issuer = &policy.plugins["issuer"];
-    assert!(issuer.check_key("a").is_ok());
+    assert!(issuer.may_use_key("a").is_ok());
     assert!(
         issuer
-            .check_key("b")
+            .may_use_key("b")
             .unwrap_err()
             .message
             .contains("the key `b`")
@@ -152,14 +153,14 @@ fn a_key_is_used_only_by_whom_the_operator_names_it_for() {
         ..Description::default()
     };
     let trusted = PluginPolicy::trusting(&asking);
-    assert_eq!(trusted.check_key("a").unwrap_err().reason, "Denied");
+    assert_eq!(trusted.may_use_key("a").unwrap_err().reason, "Denied");
     let keys_alone = PluginPolicy {
         signer_keys: BTreeSet::from(["a".into()]),
         ..PluginPolicy::default()
     };
     assert!(
         keys_alone
-            .check_key("a")
+            .may_use_key("a")
             .unwrap_err()
             .message
             .contains("`signer`")
@@ -201,7 +202,7 @@ fn events_are_recorded_about_what_the_plugin_may_read_or_write() {
     let (pod, node) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Node"));
     let check = |text: &str, kind: &Kind, namespace: &str| {
         parse(text).unwrap().plugins["a"]
-            .check_event(kind, namespace)
+            .may_record(kind, namespace)
             .is_ok()
     };
     let pods = rule("v1/Pod", "watch");

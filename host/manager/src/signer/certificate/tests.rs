@@ -380,8 +380,8 @@ fn a_public_key_is_certified_without_a_request() {
     assert_eq!(parsed(&der).public_key().raw, key);
 }
 
-/// The authority of a signer, for a plugin whose policy names it and another one.
-fn keys() -> SigningKeys {
+/// The authority of a signer, and the policy of a plugin that names it and another one.
+fn keys() -> (SigningKeys, PluginPolicy) {
     let mut signer = Signer::default();
     let (certificate, key) = (testdata("authorities/rsa.crt"), testdata("keys/rsa.pem"));
     for name in ["example.com/a", "example.com/denied"] {
@@ -398,35 +398,36 @@ fn keys() -> SigningKeys {
         certificates: vec![rule],
         ..PluginPolicy::default()
     };
-    SigningKeys::new(signer.into(), policy.into())
+    (SigningKeys::new(signer.into()), policy)
 }
 
 #[test]
 fn a_plugin_uses_the_authorities_that_its_policy_names_for_the_subjects_that_it_allows() {
-    let keys = keys();
+    let (keys, policy) = keys();
+    let granted = policy.may_use_signer("example.com/a").unwrap();
     let current = CertificateTemplate {
         not_before: SystemTime::now(),
         not_after: SystemTime::now() + Duration::from_secs(3600),
         ..template()
     };
-    assert!(keys.sign_certificate("example.com/a", &current).is_ok());
-    let authority = keys.certificate_authority("example.com/a").unwrap();
+    assert!(keys.sign_certificate(&granted, &current).is_ok());
+    let authority = keys.certificate_authority(&granted).unwrap();
     assert_eq!(authority, [issuer("rsa").certificate.clone()]);
-    let reasons = |signer: &str| {
-        let signed = keys.sign_certificate(signer, &current).map(drop);
-        let read = keys.certificate_authority(signer).map(drop);
-        [signed, read].map(|result| result.unwrap_err().reason)
-    };
-    assert_eq!(reasons("example.com/none"), ["NotFound", "NotFound"]);
-    assert_eq!(reasons("example.com/denied"), ["Denied", "Denied"]);
-    assert_eq!(reasons("example.com/unknown"), ["Denied", "Denied"]);
+    let missing = policy.may_use_signer("example.com/none").unwrap();
+    let signed = keys.sign_certificate(&missing, &current).map(drop);
+    let read = keys.certificate_authority(&missing).map(drop);
+    for result in [signed, read] {
+        assert_eq!(result.unwrap_err().reason, "NotFound");
+    }
+    for signer in ["example.com/denied", "example.com/unknown"] {
+        let denied = policy.may_use_signer(signer).unwrap_err();
+        assert_eq!(denied.reason, "Denied");
+    }
     let masters = CertificateTemplate {
         subject: vec![vec![attribute("2.5.4.10", "system:masters")]],
         ..current
     };
-    let denied = keys
-        .sign_certificate("example.com/a", &masters)
-        .unwrap_err();
+    let denied = keys.sign_certificate(&granted, &masters).unwrap_err();
     assert_eq!(denied.reason, "Denied");
     assert!(denied.message.contains("`system:masters`"), "{denied}");
 }
@@ -454,6 +455,7 @@ fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
         certificates: vec![rule],
         ..PluginPolicy::default()
     };
+    let granted = policy.may_use_signer("example.com/a").unwrap();
     let identifiers = [
         "2.5.4.3",
         "2.5.4.03",
@@ -506,7 +508,7 @@ fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
             vec![vec![usual.clone(), odd.clone()]],
             vec![vec![odd.clone(), usual.clone()], vec![usual], vec![odd]],
         ] {
-            if policy.check_subject("example.com/a", &subject).is_err() {
+            if granted.check_subject(&subject).is_err() {
                 continue;
             }
             let der = issued(&CertificateTemplate {
