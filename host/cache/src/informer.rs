@@ -164,19 +164,25 @@ impl Informer {
     /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each
     /// change, without a gap.
     pub fn subscribe(&self) -> Deltas {
-        self.subscribe_to(|_| true)
+        self.subscribe_to(|_| true, None)
     }
 
     /// Like [`Informer::subscribe`], for the deltas that a predicate selects. Other deltas don't
     /// wake the subscriber.
     ///
-    /// The predicate is called for each delta under the cache's lock, so it must return quickly.
+    /// The predicate is called for each delta under the cache's lock, so it must return quickly. `at_most` bounds the memory of
+    /// deltas that the subscriber has not taken, in bytes, as [`Deltas::keep_at_most`] does; none for no bound.
     pub fn subscribe_to(
         &self,
         predicate: impl Fn(&Delta) -> bool + Send + Sync + 'static,
+        at_most: Option<usize>,
     ) -> Deltas {
-        self.core()
-            .subscribe(&self.handle.mask, Arc::new(predicate))
+        let core = self.core();
+        let deltas = core.subscribe(&self.handle.mask, Arc::new(predicate));
+        if let Some(bytes) = at_most {
+            deltas.keep_at_most(bytes);
+        }
+        deltas
     }
 
     pub fn status(&self) -> InformerStatus {

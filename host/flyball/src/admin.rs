@@ -7,7 +7,8 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use flyball_manager::{PluginDescription, PluginStatus, Reconciled, RollbackTo};
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use flyball_runtime::history::Reconciled;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{AdminCommand, RunningHost, describe, run};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flyball_manager::ListMode;
+use flyball_cache::ListMode;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use flyball_api::lease::{CandidateVersions, LeaderElection};
 use flyball_controllers::{built_in, canonical};
-use flyball_manager::policy::Policy;
-use flyball_manager::{
-    BuiltIn, CandidateVersions, Grants, LeaderElection, Manager, Migration, Options, PluginOptions,
-    Sources, Telemetry,
-};
+use flyball_manager::{BuiltIn, Manager, Migration, Options, PluginOptions, Sources, Telemetry};
 use flyball_plugin::{
     Compiler, CompilerProcess, Engine, EngineOptions, Packed, Precompiled, SharedCode,
 };
+use flyball_policy::Policy;
+use flyball_policy::grant::Grants;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 

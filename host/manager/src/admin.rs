@@ -1,11 +1,11 @@
 //! The operator's handle on a running manager. Its requests are answered by the supervisor, between two of its steps.
 
+use flyball_runtime::history::Reconciled;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
-use crate::runtime::history::Reconciled;
 
 /// Sends requests to a running manager. Clones send to the same one.
 #[derive(Clone, Debug)]

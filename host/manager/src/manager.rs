@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flyball_api::cluster::{Cluster, ClusterError, KCM_CLIENT, Leadership};
+use flyball_api::events::Recorder;
+use flyball_api::fence::Fence;
+use flyball_api::lease::{Elector, LeaderElection, LeaseLost};
 use flyball_cache::ListMode;
 use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminHandle;
-use crate::api::cluster::{Cluster, ClusterError, KCM_CLIENT, Leadership};
-use crate::api::events::Recorder;
-use crate::api::fence::Fence;
-use crate::api::lease::{Elector, LeaderElection, LeaseLost};
 use crate::plugins::load::BuiltIn;
 use crate::plugins::supervisor::{Supervisor, SupervisorError};
 use crate::plugins::{PluginOptions, Sources, Telemetry};

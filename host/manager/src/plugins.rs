@@ -26,10 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_plugin::Engine;
+use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
-
-use crate::policy::grant::Grants;
-use crate::signer::Signer;
+use flyball_signer::Signer;
 
 /// What plugins run with.
 pub struct PluginOptions {

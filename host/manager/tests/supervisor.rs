@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_cache::ListMode;
 use flyball_manager::{
-    AdminHandle, Grants, ListMode, Manager, Options, PluginOptions, PluginState, PluginStatus,
-    RequestError, RollbackTo, Signer, Sources, Telemetry,
+    AdminHandle, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
+    RollbackTo, Sources, Telemetry,
 };
 use flyball_plugin::{Engine, EngineOptions};
+use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use flyball_signer::Signer;
 use tokio_util::sync::CancellationToken;
 
 /// How long anything may take: only a fault takes so long.

@@ -336,7 +336,7 @@ mod tests {
                 }
                 let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                 // Only one file reads error responses of the API server.
-                let is_client = path.ends_with("manager/src/api/client.rs");
+                let is_client = path.ends_with("api/src/client.rs");
                 let literal = code.lines().any(|line| {
                     line.contains("ApiError {")
                         && !line.contains("-> ApiError {")

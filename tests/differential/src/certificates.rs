@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_certificate_is_what_it_says() {
         let said = issued(include_bytes!(
-            "../../../host/manager/testdata/authorities/p256.crt"
+            "../../../host/signer/testdata/authorities/p256.crt"
         ));
         assert_eq!(said["subject"], "O=Example, CN=authority p256");
         assert_eq!(said["validSeconds"], 36_500 * 86_400_i64);

@@ -1,7 +1,8 @@
 //! Responses of the host as text tables. What plugins and the API server say in them looks like no row or cell of its
 //! own.
 
-use flyball_manager::{PluginStatus, Reconciled};
+use flyball_manager::PluginStatus;
+use flyball_runtime::history::Reconciled;
 use flyball_types::{printable, quoted};
 
 /// Aligns the columns. The last column is not padded.

@@ -194,7 +194,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use flyball_manager::ListMode;
+    use flyball_cache::ListMode;
     use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
 
     use super::*;

@@ -2,7 +2,7 @@
 //! guests never see the keys.
 
 use anyhow::Context;
-use flyball_manager::Signer;
+use flyball_signer::Signer;
 
 use crate::config::RunConfig;
 

@@ -2,7 +2,7 @@
 //! ([`quoted`]): a parser reads exactly what was logged, and no value looks like a line, a field or a message of its own.
 //!
 //! As text, a line is the time, the level, the module, the message and the fields, as klog writes them:
-//! `2026-01-01T00:00:00.000000Z  INFO flyball_manager::writer: "created" controller="a" attempt=3`. As JSON, it is an
+//! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" controller="a" attempt=3`. As JSON, it is an
 //! object. Quotes are those of JSON in both.
 
 use std::borrow::Cow;

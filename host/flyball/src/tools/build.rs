@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use flyball_author::{Language, Project};
-use flyball_manager::policy::Policy;
+use flyball_policy::Policy;
 
 use super::load::load;
 

@@ -1,7 +1,7 @@
 //! `flyball policy`: a policy that grants a plugin what it asks for.
 
-use flyball_manager::ACCOUNTS_NAMESPACE;
-use flyball_manager::policy::{PluginPolicy, Rule};
+use flyball_policy::grant::ACCOUNTS_NAMESPACE;
+use flyball_policy::{PluginPolicy, Rule};
 use flyball_types::description::Description;
 use flyball_types::printable;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
@@ -114,7 +114,7 @@ fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> Array {
 mod tests {
     use std::path::Path;
 
-    use flyball_manager::policy::Policy;
+    use flyball_policy::Policy;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use flyball_manager::policy::Policy;
 use flyball_manager::{Inspection, PluginDescription};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
+use flyball_policy::Policy;
 
 use crate::admin;
 use crate::manager::{cache_folder, compiler};

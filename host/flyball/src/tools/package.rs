@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flyball_manager::policy::Policy;
+use flyball_policy::Policy;
 use flyball_registry::{Options, Package, PackageReference, PublicKey};
 
 use super::load::load;

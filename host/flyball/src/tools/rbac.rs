@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use flyball_manager::policy::{PluginPolicy, Policy};
-use flyball_manager::{ACCOUNTS_NAMESPACE, PluginDescription};
+use flyball_manager::PluginDescription;
+use flyball_policy::grant::ACCOUNTS_NAMESPACE;
+use flyball_policy::{PluginPolicy, Policy};
 use flyball_types::description::{Description, VERBS};
 use flyball_types::{KindPattern, printable};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use flyball_manager::policy::Policy;
 use flyball_plugin::Engine;
+use flyball_policy::Policy;
 use flyball_types::{error_chain, printable};
 use serde_json::{Value, json};
 

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use flyball_limits::rate::RateGate;
 use flyball_plugin::{
     Batch, CertificateTemplate, Charge, Held, Imports, LogLevel, MemoEntry, Metered,
     ObjectReference, Page, Read,
 };
+use flyball_runtime::telemetry::log_guest;
+use flyball_signer::metered;
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-
-use crate::limits::rate::RateGate;
-use crate::runtime::telemetry::log_guest;
-use crate::signer::metered;
 
 /// The imports of a `describe` call.
 pub(crate) struct DescribeImports {

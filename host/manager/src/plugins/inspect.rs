@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_plugin::Engine;
+use flyball_policy::grant::{Asks, Grants};
+use flyball_policy::{PluginPolicy, Policy};
 use flyball_types::FieldPath;
 use flyball_types::description::Description;
 use flyball_types::nearest::nearest;
 
 use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in, read};
-use crate::policy::grant::{Asks, Grants};
-use crate::policy::{PluginPolicy, Policy};
 
 /// A file that a host could run, if the policy granted what the plugin asks for.
 #[derive(Clone, Debug)]

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_limits::rate::RateGate;
 use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin, Precompiled};
+use flyball_policy::LimitPolicy;
+use flyball_policy::grant::PluginFile;
+use flyball_policy::kinds;
 use flyball_registry::RegistryError;
 use flyball_types::description::{Description, DescriptionError};
 
-use crate::limits::rate::RateGate;
 use crate::plugins::describe::DescribeImports;
-use crate::policy::LimitPolicy;
-use crate::policy::grant::PluginFile;
-use crate::policy::kinds;
 
 /// CPU time of a `describe`.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
@@ -334,9 +334,9 @@ pub(crate) fn limits(
 #[cfg(test)]
 mod tests {
     use flyball_plugin::EngineOptions;
+    use flyball_policy::Policy;
 
     use super::*;
-    use crate::policy::Policy;
 
     #[test]
     fn a_plugin_that_was_dropped_in_has_a_share_and_a_built_in_has_none() {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::UNIX_EPOCH;
 
+use flyball_limits::host_limits::HostLimits;
+use flyball_limits::quarantine::State;
 use flyball_plugin::{Limit, Stats};
+use flyball_runtime::history::History;
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError, OnScrape};
 use parking_lot::Mutex;
 
-use crate::limits::host_limits::HostLimits;
-use crate::limits::quarantine::State;
 use crate::plugins::status::{PluginState, PluginStatus};
-use crate::runtime::history::History;
 
 /// Exports one plugin's metrics while it lives.
 #[must_use = "the plugin's gauges are removed when this is dropped"]
@@ -26,7 +26,7 @@ pub(crate) struct PluginMetrics {
 pub(crate) struct Sources {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
-    /// How often a request to the API server waited for its [`RateLimiter`](crate::limits::rate::RateLimiter).
+    /// How often a request to the API server waited for its [`RateLimiter`](flyball_limits::rate::RateLimiter).
     pub(crate) waits: Vec<Arc<AtomicU64>>,
     /// Shared by all versions.
     pub(crate) history: Arc<History>,
@@ -303,13 +303,13 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use flyball_limits::quarantine::Admission;
+    use flyball_policy::LimitPolicy;
+    use flyball_runtime::history::Entry;
+    use flyball_runtime::queue::Reason;
     use flyball_serving::Metrics;
 
     use super::*;
-    use crate::limits::quarantine::Admission;
-    use crate::policy::LimitPolicy;
-    use crate::runtime::history::Entry;
-    use crate::runtime::history::tests::entry;
 
     fn limits(policy: &LimitPolicy) -> Arc<HostLimits> {
         HostLimits::new("faulty".into(), policy, false, Arc::default())
@@ -365,7 +365,16 @@ mod tests {
         assert!(!text.contains("last_success"), "none succeeded: {text}");
         history.add(Entry {
             at: UNIX_EPOCH + Duration::from_millis(1500),
-            ..entry("demo/web", 10)
+            digest: "0123".into(),
+            queue: "a".into(),
+            key: "demo/web".into(),
+            why: Reason::Resumed,
+            coalesced: 0,
+            attempt: 0,
+            queued: Duration::ZERO,
+            took: Duration::from_micros(10),
+            failed: None,
+            wrote: Vec::new(),
         });
         *state.lock() = PluginState::Running;
         assert!(limits.log_lines.pass() && !limits.log_lines.pass());

@@ -4,19 +4,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use flyball_api::cluster::Cluster;
+use flyball_api::fence::Fence;
+use flyball_api::review::Reading;
 use flyball_cache::{ApiResource, DiscoveryError, Informer};
 use flyball_plugin::{Component, Engine, LoadError, Plugin};
+use flyball_policy::grant::Grant;
+use flyball_reads::interest::interest;
+use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_types::description::{Description, Watch};
 use flyball_types::{Kind, error_chain};
 
-use crate::api::cluster::Cluster;
-use crate::api::fence::Fence;
-use crate::api::review::Reading;
 use crate::plugins::load::limits;
 use crate::plugins::plan::Version;
-use crate::policy::grant::Grant;
-use crate::reads::interest::interest;
-use crate::runtime::discovered_informers::DiscoveredInformers;
 
 /// A version whose informers are open.
 pub(crate) struct Opened {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::{Component, Engine};
+use flyball_policy::Policy;
 use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
-use crate::policy::Policy;
 
 /// The largest file of a public key in bytes. A key has 200.
 const MAX_KEY: usize = 64 * 1024;
@@ -34,7 +34,7 @@ pub(crate) struct Pulled {
 
 /// The packages that a policy names, by their addresses, which take the place of paths.
 pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
-    let package = |(plugin, rules): (&String, &crate::policy::PluginPolicy)| {
+    let package = |(plugin, rules): (&String, &flyball_policy::PluginPolicy)| {
         let source = rules.source.clone()?;
         let package = Package {
             plugin: plugin.clone(),

@@ -16,7 +16,7 @@ use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::packages::{self, Package};
 use crate::plugins::rollback::{PluginVersions, Record};
 use crate::plugins::status::PluginState;
-use crate::policy::grant::{Asks, Grant, Grants};
+use flyball_policy::grant::{Asks, Grant, Grants};
 
 pub(crate) use self::wanted::Candidates;
 

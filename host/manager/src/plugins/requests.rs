@@ -1,10 +1,10 @@
 //! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles them.
 
+use flyball_runtime::history::Reconciled;
 use tokio::sync::oneshot;
 
 use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
-use crate::runtime::history::Reconciled;
 
 /// A request with the channel for its response. The texts are names of plugins; that of `Why` is an object.
 #[derive(Debug)]

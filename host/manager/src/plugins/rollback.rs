@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_files::{OthersMay, PrivateFolder};
+use flyball_policy::grant::{Asks, PluginFile};
 use flyball_types::printable;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::plugins::load::Origin;
-use crate::policy::grant::{Asks, PluginFile};
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use flyball_policy::PluginPolicy;
+use flyball_runtime::history::Performance;
 use flyball_types::description::Description;
 use serde::{Deserialize, Serialize};
-
-use crate::policy::PluginPolicy;
-use crate::runtime::history::Performance;
 
 /// The state of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_api::cluster::Cluster;
 use flyball_plugin::Component;
+use flyball_policy::Policy;
+use flyball_policy::grant::Grants;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::error_chain;
@@ -27,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::feeds::Approval;
-use crate::api::cluster::Cluster;
 use crate::plugins::file_loads::FileLoads;
 use crate::plugins::files::{Folders, Scan};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
@@ -38,8 +40,6 @@ use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{Record, RollbackError, VersionFolder, VersionStore};
 use crate::plugins::start::{RunningVersion, Starter};
 use crate::plugins::{PluginOptions, Sources, Telemetry};
-use crate::policy::Policy;
-use crate::policy::grant::Grants;
 
 /// The interval between reviews whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);

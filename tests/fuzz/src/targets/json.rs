@@ -1,7 +1,7 @@
 //! JSON that is changed or reduced: merge patches and masks.
 
-use flyball_manager::fuzzing;
 use flyball_types::{Kind, Mask, MaskError};
+use flyball_writer::merge::{self, updated, with_status};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -48,19 +48,19 @@ fn patch(input: &[u8]) -> Verdict {
     // Printed and parsed again, since a number may lose precision by that.
     let written = serde_json::from_str(&change.to_string())
         .map_err(|error| format!("a printed patch is not valid JSON: {error}"))?;
-    let mut expected = value.clone();
+    let (mut expected, mut bytes) = (value.clone(), Vec::new());
     merge(&mut expected, written);
     equal(
         "the object with the merge patch applied",
-        &merged(fuzzing::merge(raw, &change))?,
+        &merged(merge::merge(Some(raw), &change, &mut bytes).map(|()| bytes))?,
         &expected,
     )?;
     let kind = Kind::new("apps", "v1", "Deployment");
     let mut outcome = String::from("merged");
     let status = raw_change.to_owned();
     for body in [
-        fuzzing::updated(base, change, &kind, "7"),
-        fuzzing::with_status(base, &status, Map::new(), &kind, "7").map(Some),
+        updated(base, change, &kind, "7"),
+        with_status(base, &status, Map::new(), &kind, "7").map(Some),
     ] {
         match body {
             Ok(Some(body)) => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flyball_manager::policy::Policy;
+use flyball_policy::Policy;
 use flyball_types::{Kind, duration};
 
 use super::{Target, Verdict};

@@ -13,8 +13,10 @@
 //! `visibility/model.rs` decides what is granted. It shares no code with the host's decisions except the parser of
 //! field paths.
 
+mod guest_calls;
 mod host_calls;
 mod model;
+mod plugin_view;
 mod script;
 mod server;
 
@@ -22,12 +24,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_manager::fuzzing::PluginView;
 use flyball_plugin::{Budget, Operation, Read, Write};
 use flyball_types::{ApiError, Kind};
 
 pub(super) use self::host_calls::HOST_CALLS;
 use self::model::{Grant, concealed, visibility, visible_markers};
+use self::plugin_view::PluginView;
 use self::script::{Call, Script, query};
 use self::server::Object;
 use super::{Target, Verdict};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use flyball_author::Project;
 use flyball_manager::PluginDescription;
-use flyball_manager::policy::Policy;
+use flyball_policy::Policy;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::{Client, ResourceExt, discovery};

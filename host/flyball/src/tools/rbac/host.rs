@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flyball_manager::policy::{Policy, Rule};
-use flyball_manager::{ACCOUNTS_NAMESPACE, HostScope, WATCH_VERBS, host_rights};
+use flyball_api::host_rights;
+use flyball_api::rights::HostScope;
+use flyball_cache::source::VERBS as WATCH_VERBS;
+use flyball_policy::grant::ACCOUNTS_NAMESPACE;
+use flyball_policy::{Policy, Rule};
 use flyball_serving::review;
 use flyball_types::KindPattern;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flyball_manager::policy::{PluginPolicy, Rule};
+use flyball_policy::{PluginPolicy, Rule};
 use flyball_types::description::{Description, VERBS};
 use flyball_types::{Kind, KindPattern};
 

@@ -1,10 +1,10 @@
 //! The supervisor's decisions, as a table: what there is, what happens, what is planned, and what runs in the end.
 
+use flyball_policy::Policy;
 use flyball_types::description::Description;
 
 use super::*;
 use crate::plugins::load::Origin;
-use crate::policy::Policy;
 
 /// What the supervisor sees, and what its actions would find.
 struct World {

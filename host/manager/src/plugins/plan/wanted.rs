@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Action, Inputs, State, Trouble, Version};
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::status::PluginState;
-use crate::policy::grant::{Asks, Grant, Refusal};
+use flyball_policy::grant::{Asks, Grant, Refusal};
 
 /// The loaded plugins that should run.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ fn version(is_builtin: bool, memo_schema: u32) -> Version {
     use std::collections::BTreeMap;
 
     use crate::plugins::load::{LoadedPlugin, Origin};
-    use crate::policy::grant::Grant;
+    use flyball_policy::grant::Grant;
     let description = flyball_types::description::Description {
         memo_schema,
         ..Default::default()

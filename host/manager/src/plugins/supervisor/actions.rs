@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::cluster::Cluster;
 use flyball_plugin::Component;
+use flyball_policy::grant::Asks;
 use flyball_serving::health::CheckName;
 use flyball_types::error_chain;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, Loaded, Supervisor, Task};
-use crate::api::cluster::Cluster;
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
 use crate::plugins::load::{self, Origin, PluginError};
@@ -19,7 +20,6 @@ use crate::plugins::open::{OpenError, open};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::{Action, Progress, SourceKey, Subject, Trouble, Version};
 use crate::plugins::status::PluginState;
-use crate::policy::grant::Asks;
 
 /// The time between two attempts to open a version.
 const TRY_AGAIN: Duration = Duration::from_secs(2);

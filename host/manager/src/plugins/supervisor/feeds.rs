@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flyball_policy::{Policy, approve};
 use flyball_types::description::Description;
 use flyball_types::error_chain;
 use tokio::sync::mpsc;
@@ -12,7 +13,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Event, Reply};
 use crate::plugins::files::{Folders, Scan};
 use crate::plugins::requests::RequestError;
-use crate::policy::{Policy, approve};
 
 type Events = mpsc::UnboundedSender<Event>;
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use flyball_runtime::history::Reconciled;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
@@ -13,7 +14,6 @@ use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
-use crate::runtime::history::Reconciled;
 
 impl Supervisor {
     pub(super) fn answer(&mut self, request: Request) {

@@ -11,12 +11,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use flyball_cluster_tests::guest;
-use flyball_manager::fuzzing::{GuestCalls, PluginView};
 use flyball_plugin::{CallError, Component, Engine, EngineOptions, Limits, Outcome, Plugin};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use super::guest_calls::GuestCalls;
 use super::model::{Grant, visibility, visible_markers};
+use super::plugin_view::PluginView;
 use super::script::Script;
 use super::{markers, server};
 use crate::shape::counted;

@@ -1,0 +1,189 @@
+//! The API server as all plugins share it: connections, informers, discovery, and whether this process may act.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flyball_cache::connection::connect;
+use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability};
+use flyball_serving::Metrics;
+use flyball_serving::metrics::MetricsError;
+use tokio::sync::watch;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, ServiceExt as _};
+
+use crate::client::ApiClient;
+use crate::fence::Fence;
+use crate::service_account::ServiceAccount;
+use crate::user_agent;
+
+/// What all plugins share of one API server.
+pub struct Cluster {
+    pub factory: Arc<InformerFactory>,
+    pub discovery: Arc<Discovery>,
+    /// Requests with the host's own credentials.
+    connection: Connection,
+    /// Requests that bring the credentials of a service account.
+    bare: Connection,
+    /// For all plugins but the migrated ones.
+    pub main: Leadership,
+    pub migrated: Option<Migrated>,
+    /// Names this process in the User-Agent and in the lease.
+    pub holder_identity: String,
+}
+
+/// What a lease lets this process do.
+pub struct Leadership {
+    /// Passed before each write.
+    pub fence: Arc<Fence>,
+    /// Whether this process may act: from the start if there is no election.
+    pub leading: watch::Sender<bool>,
+    /// Why this process does not act yet; none if it does, or has not asked yet.
+    pub waits: watch::Sender<Option<String>>,
+}
+
+/// The plugins that act under a lease of their own.
+pub struct Migrated {
+    pub names: BTreeSet<String>,
+    pub leadership: Leadership,
+}
+
+impl Leadership {
+    /// With `is_elected`, the fence is closed and nothing acts until the lease is held.
+    fn new(is_elected: bool) -> Self {
+        let fence = match is_elected {
+            true => Fence::closed(),
+            false => Fence::open(),
+        };
+        Self {
+            fence: Arc::new(fence),
+            leading: watch::Sender::new(!is_elected),
+            waits: watch::Sender::new(None),
+        }
+    }
+}
+
+/// The API server can't be set up as a client needs it.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("can't set up the connection to the API server")]
+    Client(#[source] Box<kube::Error>),
+    #[error("can't declare the metrics of requests to the API server")]
+    Metrics(#[from] MetricsError),
+}
+
+impl Cluster {
+    /// Sets up the connections; sends nothing. With `is_elected`, the fence is closed and nothing acts until the lease is
+    /// held. The plugins in `migrated` have a lease of their own.
+    pub fn new(
+        config: &kube::Config,
+        list_mode: ListMode,
+        holder_identity: String,
+        is_elected: bool,
+        migrated: Option<BTreeSet<String>>,
+        metrics: &Metrics,
+    ) -> Result<Self, ClusterError> {
+        let metrics = metrics.rest_client()?;
+        let reachability = Arc::<Reachability>::default();
+        let connect = |config: &kube::Config| {
+            let connection =
+                connect(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
+            let reachability = reachability.clone();
+            let noted = connection.map_result(move |answer: Result<_, tower::BoxError>| {
+                match &answer {
+                    Ok(_) => reachability.restored(),
+                    Err(error) => reachability.lost(&**error),
+                }
+                answer
+            });
+            Ok::<_, ClusterError>(BoxCloneSyncService::new(metrics.layer().layer(noted)))
+        };
+        let mut without_credentials = config.clone();
+        without_credentials.auth_info = kube::config::AuthInfo::default();
+        let mut watching = config.clone();
+        let agent = user_agent::own(&holder_identity, "shared-informers");
+        if let Ok(agent) = http::HeaderValue::from_str(&agent) {
+            watching.headers.push((http::header::USER_AGENT, agent));
+        }
+        let source = Arc::new(KubeSource::new(connect(&watching)?));
+        Ok(Self {
+            factory: Arc::new(InformerFactory::sharing(
+                source.clone(),
+                reachability.clone(),
+                list_mode,
+            )),
+            discovery: Arc::new(Discovery::new(source)),
+            connection: connect(config)?,
+            bare: connect(&without_credentials)?,
+            main: Leadership::new(is_elected),
+            migrated: migrated.map(|names| Migrated {
+                names,
+                leadership: Leadership::new(is_elected),
+            }),
+            holder_identity,
+        })
+    }
+
+    /// What the plugin of this name may do.
+    pub fn leadership(&self, plugin: &str) -> &Leadership {
+        let migrated = self.migrated.as_ref();
+        let migrated = migrated.filter(|migrated| migrated.names.contains(plugin));
+        migrated.map_or(&self.main, |migrated| &migrated.leadership)
+    }
+
+    /// The fences of all leases.
+    pub fn fences(&self) -> Vec<Arc<Fence>> {
+        let migrated = self.migrated.iter().map(|migrated| &migrated.leadership);
+        let all = std::iter::once(&self.main).chain(migrated);
+        all.map(|leadership| leadership.fence.clone()).collect()
+    }
+
+    /// A client with the host's own credentials, for `purpose`, which the User-Agent names. It writes nothing while `fence`
+    /// is closed.
+    pub fn client(&self, purpose: &str, fence: Arc<Fence>) -> ApiClient {
+        let agent = user_agent::own(&self.holder_identity, purpose);
+        ApiClient::new(self.connection.clone(), None, &agent, fence)
+    }
+
+    /// As [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name: what it writes has the
+    /// same field manager.
+    pub fn kcm_client(&self, client: &str, fence: Arc<Fence>) -> ApiClient {
+        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+        ApiClient::new(self.connection.clone(), None, &agent, fence)
+    }
+
+    /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The host
+    /// requests the account's tokens.
+    pub fn client_as(&self, (namespace, account): (&str, &str), plugin: &str) -> ApiClient {
+        let fence = self.leadership(plugin).fence.clone();
+        let tokens = self.client(plugin, fence.clone());
+        let agent = user_agent::own(&self.holder_identity, plugin);
+        self.with_account(tokens, (namespace, account), &agent, fence)
+    }
+
+    /// As [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this name.
+    pub fn kcm_client_as(
+        &self,
+        account: (&str, &str),
+        client: &str,
+        fence: Arc<Fence>,
+    ) -> ApiClient {
+        let tokens = self.kcm_client(KCM_CLIENT, fence.clone());
+        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+        self.with_account(tokens, account, &agent, fence)
+    }
+
+    fn with_account(
+        &self,
+        tokens: ApiClient,
+        (namespace, account): (&str, &str),
+        agent: &str,
+        fence: Arc<Fence>,
+    ) -> ApiClient {
+        let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
+        ApiClient::new(self.bare.clone(), Some(credentials), agent, fence)
+    }
+}
+
+/// The name of the client with which kube-controller-manager creates service accounts, requests their tokens, and records
+/// events about its lease. It is also the source of those events.
+pub const KCM_CLIENT: &str = "kube-controller-manager";

@@ -1,0 +1,392 @@
+//! Records the events of one plugin: correlates them as client-go does, and sends them one after another in the background,
+//! so that emitting an event never waits and never fails.
+
+mod correlator;
+mod object;
+mod recent;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use flyball_cache::source::PROTOBUF_METADATA;
+use flyball_cache::{ApiResource, PathSegmentError};
+use flyball_limits::rate::RateGate;
+use flyball_plugin::ObjectReference;
+use flyball_policy::imports::MayRecord;
+use flyball_types::{ApiError, EventOptions, HostReason, Kind};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::correlator::{Correlated, Correlator};
+use crate::client::{ApiClient, ApiRequest, Failed};
+use crate::rights::{HostRight, HostScope, HostVerb};
+
+/// The host records events about its lease, and about the accounts of plugins.
+const CREATE: HostRight = HostRight {
+    verb: HostVerb::Create,
+    group: "",
+    resource: "events",
+    scope: HostScope::LeaseAndAccountNamespaces,
+};
+const PATCH: HostRight = HostRight {
+    verb: HostVerb::Patch,
+    ..CREATE
+};
+pub(super) const RIGHTS: [HostRight; 2] = [CREATE, PATCH];
+
+/// The longest options of an event, in bytes.
+const OPTIONS: usize = 8192;
+/// How many events may wait to be sent. More are dropped, as in client-go.
+const WAITING: usize = 1000;
+/// How often an event is sent while the server does not answer, and how long each retry waits. The first one waits for a
+/// random part of it.
+const ATTEMPTS: u32 = 12;
+const RETRY_DELAY: Duration = Duration::from_secs(10);
+/// The types that an event may have.
+const TYPES: [&str; 2] = ["Normal", "Warning"];
+
+/// An event of a guest or of the host.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub about: ObjectReference,
+    pub event_type: String,
+    pub reason: String,
+    pub message: String,
+    pub options: EventOptions,
+    pub at: SystemTime,
+}
+
+pub struct Recorder {
+    /// Boxed, because a channel has room for 32 values from the start, and few plugins emit many events.
+    sender: mpsc::Sender<Box<Event>>,
+    task: JoinHandle<()>,
+    plugin: Arc<str>,
+    /// Whether malformed options were logged: once is enough.
+    warned: AtomicBool,
+    /// Lines of the log about dropped events.
+    drops: RateGate,
+}
+
+impl Recorder {
+    /// Starts a recorder. `source` becomes the events' `source.component`.
+    pub fn start(client: ApiClient, plugin: Arc<str>, source: String) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let sending = Sending {
+            client,
+            source,
+            correlator: Correlator::default(),
+        };
+        Self {
+            sender,
+            task: tokio::spawn(sending.run(receiver)),
+            plugin,
+            warned: AtomicBool::new(false),
+            drops: RateGate::new(1.0, 10),
+        }
+    }
+
+    /// Reads the options that a guest gives to an event. Malformed ones are logged once and dropped.
+    pub fn options(&self, document: &[u8]) -> EventOptions {
+        let malformed = |error: String| {
+            if !self.warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    plugin = &*self.plugin,
+                    error,
+                    "dropped the malformed options of an event; later ones are dropped without a log line"
+                );
+            }
+            EventOptions::default()
+        };
+        if document.len() > OPTIONS {
+            return malformed(format!(
+                "they have {} bytes, more than {OPTIONS}",
+                document.len()
+            ));
+        }
+        EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
+    }
+
+    /// Records an event of a guest. It is dropped if too many are waiting, or if its type is none of the API's.
+    pub fn emit(&self, _: &MayRecord, event: Event) {
+        self.emit_own(event);
+    }
+
+    /// As [`emit`](Self::emit), for an event of the host's own.
+    pub(super) fn emit_own(&self, event: Event) {
+        if !TYPES.contains(&&*event.event_type) {
+            if self.drops.pass() {
+                tracing::warn!(
+                    plugin = &*self.plugin,
+                    reason = event.reason,
+                    event_type = event.event_type,
+                    "dropped an event of an unknown type"
+                );
+            }
+            return;
+        }
+        if let Err(error) = self.sender.try_send(Box::new(event))
+            && self.drops.pass()
+        {
+            let event = error.into_inner();
+            tracing::warn!(
+                plugin = &*self.plugin,
+                reason = event.reason,
+                "dropped an event: too many are waiting to be sent"
+            );
+        }
+    }
+
+    /// Sends the waiting events, for so long at most, and ends.
+    pub async fn drain(self, at_most: Duration) {
+        drop(self.sender);
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(at_most, self.task).await.is_err() {
+            tracing::warn!(plugin = &*self.plugin, "gave up sending the last events");
+            abort.abort();
+        }
+    }
+}
+
+struct Sending {
+    client: ApiClient,
+    source: String,
+    correlator: Correlator,
+}
+
+impl Sending {
+    async fn run(mut self, mut events: mpsc::Receiver<Box<Event>>) {
+        while let Some(event) = events.recv().await {
+            let correlated = self
+                .correlator
+                .correlate(*event, Instant::now(), SystemTime::now());
+            if let Some(correlated) = correlated {
+                self.send(&correlated).await;
+            }
+        }
+    }
+
+    /// Sends an event. As in client-go, others wait only while the server does not answer at all; an event that it refuses,
+    /// or that makes it fail, is dropped.
+    async fn send(&self, event: &Correlated) {
+        let reason = &event.event.reason;
+        for attempt in 1..=ATTEMPTS {
+            let Err(failed) = self.try_send(event).await else {
+                return;
+            };
+            let Failed { error, .. } = &failed;
+            if !is_retried(&failed) {
+                // A terminating namespace accepts no more events: this is not an error.
+                tracing::debug!(%error, reason, "the server refused an event");
+                return;
+            }
+            tracing::debug!(%error, reason, "an event could not be sent yet");
+            match attempt {
+                ATTEMPTS => {}
+                1 => tokio::time::sleep(RETRY_DELAY.mul_f64(rand::random())).await,
+                _ => tokio::time::sleep(RETRY_DELAY).await,
+            }
+        }
+        tracing::warn!(
+            reason,
+            "gave up on an event: the server could not be reached"
+        );
+    }
+
+    async fn try_send(&self, correlated: &Correlated) -> Result<(), Failed> {
+        let about = &correlated.event.about;
+        let namespace = if about.namespace.is_empty() {
+            "default"
+        } else {
+            &about.namespace
+        };
+        let events = ApiResource::new(Kind::new("", "v1", "Event"), "events", true);
+        let invalid = |error: PathSegmentError| ApiError::invalid(error.to_string());
+        let collection = events.collection(namespace).map_err(invalid)?;
+        if correlated.count > 1 {
+            let path = events
+                .object(namespace, &correlated.name, "")
+                .map_err(invalid)?;
+            let patch = Bytes::from(object::patch(correlated).to_string());
+            let call = ApiRequest::own(PATCH, path, patch)
+                .content_type("application/strategic-merge-patch+json");
+            match self.send_request(call).await {
+                // It has expired, or was never created: it is created below, with the same name and count.
+                Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
+                result => return result,
+            }
+        }
+        let body = object::object(correlated, namespace, &self.source)?;
+        let body = Bytes::from(body.to_string());
+        self.send_request(ApiRequest::own(CREATE, collection, body))
+            .await
+    }
+
+    async fn send_request(&self, request: ApiRequest) -> Result<(), Failed> {
+        // The answer is not used: this form is the shortest.
+        let request = request.accept(PROTOBUF_METADATA);
+        self.client.send_noting_answer(request).await.map(drop)
+    }
+}
+
+/// Whether an event is sent again: if no answer came, unless the host itself refuses to send it.
+fn is_retried(failed: &Failed) -> bool {
+    let Failed { error, is_answer } = failed;
+    !is_answer && error.status >= 500 && error.reason != HostReason::Fenced.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use flyball_cache::Connection;
+    use flyball_fakes::server::{Log, Reply, serve};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fence::Fence;
+
+    fn event(name: &str, reason: &str) -> Event {
+        Event {
+            about: ObjectReference {
+                kind: "v1/Pod".into(),
+                namespace: "demo".into(),
+                name: name.into(),
+                uid: "1".into(),
+            },
+            event_type: "Normal".into(),
+            reason: reason.into(),
+            message: "m".into(),
+            options: EventOptions::default(),
+            at: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        }
+    }
+
+    /// Sends events through a recorder until all are sent or dropped.
+    async fn send(connection: Connection, fence: Fence, events: Vec<Event>) {
+        let client = ApiClient::new(connection, None, "test", Arc::new(fence));
+        let recorder = Recorder::start(client, "plugin".into(), "component".into());
+        events
+            .into_iter()
+            .for_each(|event| recorder.emit_own(event));
+        recorder.drain(Duration::from_secs(1000)).await;
+    }
+
+    fn created(log: &Log) -> Vec<String> {
+        let reason = |body: Value| body["reason"].as_str().unwrap_or_default().to_owned();
+        let requests = log.take_requests().into_iter();
+        requests.map(|request| reason(request.body)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_makes_the_server_fail_does_not_hold_up_others() {
+        for status in [400, 409, 500, 503, 504] {
+            let (connection, log) = serve(move |request| match &request.body["reason"] {
+                reason if reason == "Bad" => Reply::refusal(status, "Timeout"),
+                _ => Reply::Json(201, json!({})),
+            });
+            let begun = Instant::now();
+            let events = vec![event("web", "Bad"), event("web", "Good")];
+            send(connection, Fence::open(), events).await;
+            assert_eq!(created(&log), ["Bad", "Good"], "{status}");
+            assert!(begun.elapsed() < Duration::from_secs(1), "{status}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_without_an_answer_is_sent_twelve_times() {
+        let (connection, log) = serve(|request| match &request.body["reason"] {
+            reason if reason == "Lost" => Reply::Nothing,
+            _ => Reply::Json(201, json!({})),
+        });
+        let events = vec![event("web", "Lost"), event("web", "Good")];
+        send(connection, Fence::open(), events).await;
+        let created = created(&log);
+        assert_eq!(created.len(), 13);
+        assert_eq!(created.last().map(String::as_str), Some("Good"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_while_another_process_leads() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let begun = Instant::now();
+        send(connection, Fence::closed(), vec![event("web", "A")]).await;
+        assert!(log.take().is_empty());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeated_event_is_patched_and_created_again_once_it_has_expired() {
+        let patches = AtomicU32::new(0);
+        let (connection, log) = serve(move |request| match request.method.as_str() {
+            "PATCH" if patches.fetch_add(1, Ordering::Relaxed) == 1 => {
+                Reply::refusal(404, "NotFound")
+            }
+            _ => Reply::Json(201, json!({})),
+        });
+        let later = |seconds| Event {
+            at: SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),
+            ..event("web", "A")
+        };
+        send(
+            connection,
+            Fence::open(),
+            vec![later(1), later(2), later(3)],
+        )
+        .await;
+        let requests = log.take_requests();
+        let sent: Vec<(&str, &str)> = requests
+            .iter()
+            .map(|request| (request.method.as_str(), request.path.as_str()))
+            .collect();
+        let (all, one) = (
+            "/api/v1/namespaces/demo/events",
+            "/api/v1/namespaces/demo/events/web.3b9aca00",
+        );
+        assert_eq!(
+            sent,
+            [("POST", all), ("PATCH", one), ("PATCH", one), ("POST", all)]
+        );
+        assert_eq!(
+            requests[1].body,
+            json!({"count": 2, "lastTimestamp": "1970-01-01T00:00:02Z", "message": "m"})
+        );
+        let again = &requests[3].body;
+        assert_eq!(again["metadata"]["name"], "web.3b9aca00");
+        assert_eq!(again["count"], 3);
+        assert_eq!(again["firstTimestamp"], "1970-01-01T00:00:01Z");
+        assert_eq!(again["lastTimestamp"], "1970-01-01T00:00:03Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_combined_event_has_no_more_fields_than_that_of_client_go() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let annotated = |number: u32| {
+            let mut event = event("web", "A");
+            event.message = format!("m{number}");
+            event.options.annotations = [("a".to_owned(), "b".to_owned())].into();
+            event.options.resource_version = "7".into();
+            event
+        };
+        send(connection, Fence::open(), (0..10).map(annotated).collect()).await;
+        let requests = log.take_requests();
+        let (separate, combined) = (&requests[0].body, &requests[9].body);
+        assert_eq!(separate["metadata"]["annotations"], json!({"a": "b"}));
+        assert_eq!(separate["reportingComponent"], "component");
+        assert!(combined["metadata"].get("annotations").is_none());
+        assert!(combined.get("reportingComponent").is_none());
+        assert_eq!(combined["source"]["component"], "component");
+        assert_eq!(combined["involvedObject"]["resourceVersion"], "7");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_of_an_unknown_type_is_dropped() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let mut odd = event("web", "A");
+        odd.event_type = "Odd".into();
+        send(connection, Fence::open(), vec![odd]).await;
+        assert!(log.take().is_empty());
+    }
+}

@@ -1,0 +1,103 @@
+//! Reports what an operator should know of a plugin: what it is denied, and what its `route` fails on. Each is counted, and
+//! recorded as an event about the plugin's account, so that an operator sees what a policy lacks, or what a plugin should
+//! not have tried.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flyball_limits::host_limits::HostLimits;
+use flyball_plugin::ObjectReference;
+use flyball_serving::metrics::Counter;
+use flyball_types::{ApiError, EventOptions, HostReason, printable};
+
+use crate::events::{Event, Recorder};
+
+/// The longest message in bytes, which is the API's limit for events. The rest is cut off.
+const MAX_MESSAGE: usize = 1024;
+
+/// Counts and reports the incidents of one plugin.
+pub struct Incidents {
+    pub plugin: Arc<str>,
+    pub count: Counter,
+    /// The host's own, because the plugin may have no right to record events.
+    pub recorder: Arc<Recorder>,
+    /// The namespace and the name of the plugin's service account. Without one, no event is recorded.
+    pub account: Option<(String, String)>,
+    /// The plugin's own: a flood of incidents is no more than a flood of log lines and events.
+    pub limits: Arc<HostLimits>,
+}
+
+impl Incidents {
+    /// Returns the result of a call, and reports it if the call was denied.
+    pub fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
+        if let Err(error) = &answer
+            && error.reason == HostReason::Denied.as_str()
+        {
+            self.denied(&error.message);
+        }
+        answer
+    }
+
+    fn denied(&self, message: &str) {
+        self.count.inc();
+        // It may name what the guest asked for, which has any length.
+        let message = &message[..message.floor_char_boundary(MAX_MESSAGE)];
+        if tracing::enabled!(tracing::Level::DEBUG) && self.limits.log_lines.pass_line(message) {
+            tracing::debug!(plugin = &*self.plugin, message, "denied");
+        }
+        self.record("PluginDenied", message);
+    }
+
+    /// Reports that the guest's `route` failed on a delta of this object.
+    pub fn route_failed(&self, object: &str, error: &str) {
+        self.record(
+            "RouteFailed",
+            &format!("`route` failed on {object}: {error}"),
+        );
+    }
+
+    /// Records an event about the plugin's account.
+    fn record(&self, reason: &str, message: &str) {
+        if let Some((namespace, name)) = &self.account
+            && self.limits.events.pass()
+        {
+            self.recorder.emit_own(Event {
+                about: ObjectReference {
+                    kind: "v1/ServiceAccount".into(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    uid: String::new(),
+                },
+                event_type: "Warning".into(),
+                reason: reason.into(),
+                message: text(&self.plugin, message),
+                options: EventOptions::default(),
+                at: SystemTime::now(),
+            });
+        }
+    }
+}
+
+/// The text of an event: one line of a length that the API accepts, although parts of it are the guest's.
+fn text(plugin: &str, message: &str) -> String {
+    let mut text = printable(&format!("plugin {plugin}: {message}"));
+    text.truncate(text.floor_char_boundary(MAX_MESSAGE));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_guest_makes_another_line_of_an_event() {
+        let message =
+            "denied in the namespace x\n\nplugin job-controller: approved\u{1b}[2J\u{202e}";
+        let text = text("a", message);
+        assert!(text.starts_with("plugin a: denied"), "{text}");
+        for hidden in ['\n', '\u{1b}', '\u{202e}'] {
+            assert!(!text.contains(hidden), "{text}");
+        }
+        assert!(super::text("a", &"\n".repeat(900)).len() <= MAX_MESSAGE);
+    }
+}

@@ -1,0 +1,28 @@
+//! How the host talks to the API server: requests with credentials, the fence before every write, the lease that elects the
+//! active process, events and access reviews.
+
+pub mod client;
+pub mod cluster;
+pub mod credentials;
+pub mod events;
+pub mod fence;
+pub mod incidents;
+pub mod lease;
+pub mod review;
+pub mod rights;
+pub mod service_account;
+pub mod user_agent;
+
+use self::rights::HostRight;
+
+/// The rights that the host needs beside listing and watching what plugins watch.
+pub fn host_rights() -> impl Iterator<Item = HostRight> {
+    [
+        lease::RIGHTS.as_slice(),
+        events::RIGHTS.as_slice(),
+        service_account::RIGHTS.as_slice(),
+        review::RIGHTS.as_slice(),
+    ]
+    .concat()
+    .into_iter()
+}

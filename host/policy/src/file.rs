@@ -1,0 +1,379 @@
+//! Reads policies from files, and checks them.
+
+use std::path::{Path, PathBuf};
+
+use flyball_registry::{PackageReference, RegistryError};
+use flyball_types::Mask;
+use flyball_types::description::VERBS;
+use flyball_types::nearest::{nearest, with_nearest};
+
+use crate::{PluginPolicy, Policy, kinds};
+
+/// Verbs that are no requests: the API server checks them for some requests, such as the creation of a role.
+const RBAC_VERBS: [&str; 7] = [
+    "approve",
+    "attest",
+    "bind",
+    "escalate",
+    "impersonate",
+    "sign",
+    "use",
+];
+
+/// A policy that can't be used. A retry helps only after it was corrected.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// A file or folder can't be read.
+    #[error("can't read the policy {}", .path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is not a policy.
+    #[error("the policy {} is not valid: {message}", .path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// Two files have a policy for the same plugin.
+    #[error("the policy {} has rules for the plugin `{plugin}`, and so has another file of the folder: merge them into one file", .path.display())]
+    Twice {
+        /// The second file.
+        path: PathBuf,
+        /// The plugin.
+        plugin: String,
+    },
+}
+
+/// The largest file of a policy in bytes.
+pub(super) const MAX_POLICY: usize = 4 * 1024 * 1024;
+/// The most keys that a policy lets a plugin reconcile at once.
+const MAX_CONCURRENCY: u32 = 10_000;
+
+impl Policy {
+    /// Reads a file, or all `*.toml` files of a folder.
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let read = |source| PolicyError::Read {
+            path: path.into(),
+            source,
+        };
+        if !path.is_dir() {
+            let text = flyball_files::read_to_string(path, MAX_POLICY).map_err(read)?;
+            return Self::parse(path, &text);
+        }
+        let mut policy = Self::default();
+        for file in Self::files(path)? {
+            let text = flyball_files::read_to_string(&file, MAX_POLICY);
+            let text = text.map_err(|source| PolicyError::Read {
+                path: file.clone(),
+                source,
+            })?;
+            for (plugin, rules) in Self::parse(&file, &text)?.plugins {
+                if policy.plugins.insert(plugin.clone(), rules).is_some() {
+                    return Err(PolicyError::Twice { path: file, plugin });
+                }
+            }
+        }
+        Ok(policy)
+    }
+
+    /// The files of a policy's folder, in order of their names.
+    pub fn files(folder: &Path) -> Result<Vec<PathBuf>, PolicyError> {
+        let read = |source| PolicyError::Read {
+            path: folder.into(),
+            source,
+        };
+        let entries = std::fs::read_dir(folder)
+            .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+            .map_err(read)?;
+        let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
+        files.sort();
+        Ok(files)
+    }
+
+    /// Reads a policy's text; `path` is for messages.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
+        let invalid = |message| PolicyError::Parse {
+            path: path.into(),
+            message,
+        };
+        let mut policy: Self =
+            toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
+        for rules in policy.plugins.values_mut() {
+            let beside = |file: PathBuf| {
+                path.parent()
+                    .map_or(file.clone(), |folder| folder.join(&file))
+            };
+            rules.signed_by = rules.signed_by.take().map(beside);
+        }
+        for (plugin, rules) in &policy.plugins {
+            rules
+                .validate()
+                .map_err(|problem| invalid(format!("plugin `{plugin}`: {problem}")))?;
+        }
+        Ok(policy)
+    }
+}
+
+impl PluginPolicy {
+    /// Fails with a sentence about what is not valid.
+    fn validate(&self) -> Result<(), String> {
+        for kind in self.allow.iter().flat_map(|rule| &rule.kinds) {
+            kinds::check(kind)?;
+        }
+        for verb in self.allow.iter().flat_map(|rule| &rule.verbs) {
+            let mut known = VERBS.iter().chain(&RBAC_VERBS).copied();
+            if verb != "*" && !known.any(|known| known == verb) {
+                return Err(match nearest(verb, VERBS) {
+                    Some(near) => format!("`{verb}` is not a verb: did you mean `{near}`?"),
+                    None => format!("`{verb}` is not a verb: use {}, or *", VERBS.join(", ")),
+                });
+            }
+        }
+        if let Some(account) = &self.service_account
+            && account
+                .split_once('/')
+                .is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
+        {
+            return Err(format!(
+                "`{account}` is not a service account: write `namespace/name`"
+            ));
+        }
+        for rule in &self.allow {
+            Mask::parse(&rule.fields).map_err(|error| error.to_string())?;
+        }
+        if self
+            .allow
+            .iter()
+            .any(|rule| !rule.fields.is_empty() && !rule.only_reads())
+        {
+            return Err(
+                "`fields` limit what is read: remove them from rules with verbs that write".into(),
+            );
+        }
+        for host in &self.http_hosts {
+            host.validate()?;
+        }
+        if let Some(source) = &self.source {
+            let source: PackageReference = source
+                .parse()
+                .map_err(|error: RegistryError| error.to_string())?;
+            if source.digest().is_none() {
+                return Err(format!(
+                    "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
+                     add, as in `@sha256:4a…`"
+                ));
+            }
+        }
+        if self.signed_by.is_some() && self.source.is_none() {
+            return Err("`signed-by` is about a `source`, and there is none: add a `source`, or remove `signed-by`".into());
+        }
+        if let Some(digest) = self.digest.as_ref().filter(|digest| !is_digest(digest)) {
+            return Err(format!(
+                "`{digest}` is not a digest: write `sha256:` and 64 hex digits"
+            ));
+        }
+        if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
+            return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
+        }
+        if !self.certificates.is_empty() && !self.imports.contains("signer") {
+            return Err("`certificates` does nothing without `imports = [\"signer\"]`".into());
+        }
+        for rule in &self.certificates {
+            rule.validate()?;
+        }
+        if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
+            return Err(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
+        }
+        if self.digest.is_some() && self.source.is_some() {
+            return Err(
+                "a `source` names the digest of its package: remove `digest`, which is about files"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    let hex = text.strip_prefix("sha256:").unwrap_or_default();
+    hex.len() == 64
+        && hex
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The parser's message, with the line number.
+fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
+    let message = with_nearest(&error.message().replace('\n', " "));
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use flyball_types::Kind;
+    use flyball_types::description::Description;
+
+    use super::*;
+
+    pub(crate) const TEXT: &str = r#"
+        [plugins.greeter]
+        service-account = "flyball/greeter"
+        imports = ["discovery"]
+        config = { greeting = "hello" }
+        limits = { cpu = "250ms", memory = "64Mi" }
+        [[plugins.greeter.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["create", "update"]
+        namespaces = ["demo"]
+        [[plugins.greeter.allow]]
+        kinds = ["apps/v1/Deployment"]
+        subresource = "status"
+        verbs = ["*"]
+    "#;
+
+    pub(crate) fn parse(text: &str) -> Result<Policy, String> {
+        Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_trusted_plugin_that_asks_for_all_kinds_gets_them_and_no_other_verb() {
+        let asked = r#"{"format": 1, "name": "a", "queues": [{"name": "a"}],
+                        "permissions": [{"kind": "*", "verbs": ["delete"]}]}"#;
+        let policy = PluginPolicy::trusting(&Description::read(asked).unwrap());
+        let widget = Kind::new("example.com", "v1", "Widget");
+        assert!(policy.check("delete", &widget, "", "demo").is_ok());
+        assert!(policy.check("list", &widget, "", "demo").is_err());
+        assert!(policy.check("delete", &widget, "status", "demo").is_err());
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
+        for (text, expected) in [
+            (
+                "[plugins.a]\nallowed = []",
+                "unknown field `allowed`: did you mean `allow`?",
+            ),
+            (
+                "[plugins.a]\nservice-account = \"a\"",
+                "`a` is not a service account",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []",
+                "`Pod` is not a kind: write it as `apps/v1/Deployment`, or `v1/Pod` in the core group; did you mean `v1/Pod`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"apps/Deployment\"]\nverbs = []",
+                "`apps/Deployment` has no version: did you mean `apps/v1/Deployment`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"wach\"]",
+                "`wach` is not a verb: did you mean `watch`?",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"frobnicate\"]",
+                "`frobnicate` is not a verb: use get, list, watch",
+            ),
+            (
+                "[plugins.a]\nsource = \"oci://example.com/a:1\"",
+                "is not pinned",
+            ),
+            ("[plugins.a]\nsource = \"example.com/a\"", "example.com/a"),
+            (
+                "[plugins.a]\nsigned-by = \"key.pem\"",
+                "`signed-by` is about a `source`",
+            ),
+            (
+                "[plugins.a]\nsigner-keys = [\"a\"]",
+                "does nothing without `imports = [\"signer\"]`",
+            ),
+            (
+                "[[plugins.a.certificates]]\nsigners = [\"example.com/a\"]",
+                "`certificates` does nothing without `imports = [\"signer\"]`",
+            ),
+            (
+                "[plugins.a]\nimports = [\"signer\"]\n[[plugins.a.certificates]]\nsigners = [\"a\"]",
+                "`a` is not the name of a signer",
+            ),
+            (
+                "[plugins.a]\nimports = [\"signer\"]\n[[plugins.a.certificates]]\nsigners = []",
+                "names no `signers`",
+            ),
+            (
+                "[plugins.a.limits]\ncpu = \"fast\"",
+                "`fast` is not a duration",
+            ),
+            (
+                "[plugins.a.limits]\nwrites-burst = \"many\"",
+                "a limit is a number, or `{ times = 2 }`",
+            ),
+            (
+                "[plugins.a.limits]\ncpu-share = -1.0",
+                "-1 is no number of cores",
+            ),
+            (
+                "[plugins.a.limits]\nmemory = \"99999999999Gi\"",
+                "is not an amount of memory",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("policy.toml"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_plugins_policy_reads_back_as_it_was_written() {
+        for text in [
+            TEXT,
+            "[plugins.greeter]\nlimits = { writes-per-second = { times = 2.0 }, wall = \"1m\" }",
+        ] {
+            let greeter = &parse(text).unwrap().plugins["greeter"];
+            let written = serde_json::to_string(greeter).unwrap();
+            assert_eq!(
+                serde_json::from_str::<PluginPolicy>(&written).unwrap(),
+                *greeter,
+                "{written}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_regular_file_or_is_too_large_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let [huge, device] = ["huge.toml", "device.toml"].map(|name| home.path().join(name));
+        let file = std::fs::File::create(&huge).unwrap();
+        file.set_len(MAX_POLICY as u64 + 1).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &device).unwrap();
+        for path in [huge.as_path(), &device, home.path()] {
+            let error = Policy::read(path).unwrap_err();
+            assert!(matches!(error, PolicyError::Read { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_beside_the_policy() {
+        let digest = "0".repeat(64);
+        let text = format!(
+            "[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\nsigned-by = \"key.pem\""
+        );
+        let policy = Policy::parse(Path::new("/etc/flyball/policy.toml"), &text).unwrap();
+        assert_eq!(
+            policy.plugins["a"].signed_by.as_deref(),
+            Some(Path::new("/etc/flyball/key.pem"))
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! The decisions on what a guest may do beside reads and writes of objects: list the kinds, record events, use keys. As in
+//! `access.rs`, each decision is a type that only its check makes, and whatever acts for a guest takes it.
+
+use flyball_types::{ApiError, Kind, printable};
+
+use crate::{CertificateRule, PluginPolicy};
+
+/// The decision that a plugin may list the kinds that the API server serves. Only [`PluginPolicy::may_discover`] makes one.
+#[derive(Debug)]
+pub struct MayDiscover(());
+
+/// The decision that a plugin may record an event about an object. Only [`PluginPolicy::may_record`] makes one.
+#[derive(Debug)]
+pub struct MayRecord(());
+
+/// The decision that `signer` may use a key for a plugin. Only [`PluginPolicy::may_use_key`] makes one.
+#[derive(Debug)]
+pub struct MayUseKey {
+    key: String,
+}
+
+/// The decision that `signer` may use the authority of a signer for a plugin, and for which subjects. Only
+/// [`PluginPolicy::may_use_signer`] makes one.
+#[derive(Debug)]
+pub struct MayUseSigner {
+    signer: String,
+    rules: Vec<CertificateRule>,
+}
+
+impl MayUseKey {
+    /// The key's name.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+impl MayUseSigner {
+    /// The signer's name.
+    pub fn signer(&self) -> &str {
+        &self.signer
+    }
+
+    /// Checks the subject of a certificate that the signer would sign. Its relative names consist of attributes: an object
+    /// identifier and a value.
+    ///
+    /// # Errors
+    /// `Denied` if no rule allows all attributes.
+    pub fn check_subject(&self, subject: &[Vec<(String, String)>]) -> Result<(), ApiError> {
+        let mut denied = None;
+        for rule in &self.rules {
+            let mut attributes = subject.iter().flatten();
+            match attributes.find(|(oid, value)| !rule.allows(oid, value)) {
+                Some((_, value)) => denied = Some(value),
+                None => return Ok(()),
+            }
+        }
+        let subject = denied.map_or("", String::as_str);
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin sign certificates of `{}` as the signer `{}`",
+            printable(subject),
+            printable(&self.signer)
+        )))
+    }
+}
+
+impl PluginPolicy {
+    /// Decides whether the plugin may list the kinds that the API server serves.
+    ///
+    /// # Errors
+    /// `Denied` if it may not.
+    pub fn may_discover(&self) -> Result<MayDiscover, ApiError> {
+        self.check_import("discovery").map(MayDiscover)
+    }
+
+    /// Decides whether the plugin may record events about objects of this kind in this namespace. It may if it may read or
+    /// write such objects, or create events there.
+    ///
+    /// # Errors
+    /// `Denied` if it may not.
+    pub fn may_record(&self, kind: &Kind, namespace: &str) -> Result<MayRecord, ApiError> {
+        let (name, event) = (kind.to_string(), Kind::new("", "v1", "Event"));
+        let mut rules = self.allow.iter();
+        if rules.any(|rule| rule.is_of(&name) && rule.is_for(namespace))
+            || self.check("create", &event, "", namespace).is_ok()
+        {
+            return Ok(MayRecord(()));
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin record events about {name} in the namespace `{}`",
+            printable(namespace)
+        )))
+    }
+
+    /// Decides whether `signer` may use a key for the plugin, whether the host holds such a key or not.
+    ///
+    /// # Errors
+    /// `Denied` if it may not.
+    pub fn may_use_key(&self, key: &str) -> Result<MayUseKey, ApiError> {
+        self.check_import("signer")?;
+        if self.signer_keys.contains(key) {
+            return Ok(MayUseKey { key: key.into() });
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use the key `{}`",
+            printable(key)
+        )))
+    }
+
+    /// Decides whether `signer` may use the authority of a signer for the plugin, whether the host holds one or not.
+    ///
+    /// # Errors
+    /// `Denied` if it may not.
+    pub fn may_use_signer(&self, signer: &str) -> Result<MayUseSigner, ApiError> {
+        self.check_import("signer")?;
+        let rules = self.certificates.iter();
+        let rules = rules.filter(|rule| rule.signers.contains(signer));
+        let rules: Vec<CertificateRule> = rules.cloned().collect();
+        if rules.is_empty() {
+            return Err(ApiError::denied(format!(
+                "the policy does not let this plugin use the signer `{}`",
+                printable(signer)
+            )));
+        }
+        let signer = signer.into();
+        Ok(MayUseSigner { signer, rules })
+    }
+}

@@ -1,0 +1,413 @@
+//! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes, in the
+//! fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
+
+mod listers;
+mod lookup;
+mod views;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_cache::{
+    ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
+};
+use flyball_plugin::Page;
+use flyball_policy::PluginPolicy;
+use flyball_types::description::Description;
+use flyball_types::{
+    ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, MaskError, Projection,
+    Query, Reference,
+};
+use parking_lot::Mutex;
+
+use self::listers::{Listers, Readable};
+pub use self::views::{RouteView, WatchView};
+
+/// The most paths of one request, and their bytes: they are counted before they are parsed.
+const MAX_PATHS: usize = 512;
+const MAX_PATHS_BYTES: usize = 64 * 1024;
+
+/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few hundred bytes.
+const PARSED_BYTES: usize = 1 << 20;
+
+/// How many deleted owners are remembered.
+const DELETED_KEPT: usize = 16_384;
+
+/// The owners whose deletion was observed last.
+#[derive(Default)]
+struct Deleted {
+    known: HashSet<Reference>,
+    in_order: VecDeque<Reference>,
+}
+
+/// The state that a plugin's versions share: its acknowledged writes, and the deletions that it observed.
+#[derive(Clone, Default)]
+pub struct Seen {
+    overlay: Arc<OverlayWriter>,
+    deleted: Arc<Mutex<Deleted>>,
+}
+
+/// Parsed sets of paths.
+struct Parsed<T> {
+    known: Mutex<Known<T>>,
+}
+
+struct Known<T> {
+    sets: HashMap<Vec<String>, Arc<T>>,
+    /// An estimate.
+    bytes: usize,
+}
+
+impl<T> Default for Parsed<T> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::new(Known {
+                sets: HashMap::new(),
+                bytes: 0,
+            }),
+        }
+    }
+}
+
+/// The cached reads of one plugin.
+pub struct CachedReads {
+    listers: Listers,
+    discovery: Arc<Discovery>,
+    indexes: HashMap<(Kind, String), FieldPath>,
+    seen: Seen,
+    masks: Parsed<Mask>,
+    columns: Parsed<Columns>,
+    /// The longest page in bytes.
+    answer_bytes: usize,
+}
+
+impl CachedReads {
+    /// Reads from these informers, which belong to the watches that name a kind, in the namespaces of the policy.
+    pub fn new<'a>(
+        description: &Description,
+        policy: Arc<PluginPolicy>,
+        informers: impl IntoIterator<Item = &'a Informer>,
+        discovery: Arc<Discovery>,
+        answer_bytes: usize,
+        seen: Seen,
+    ) -> Self {
+        let index = |index: &flyball_types::description::Index| {
+            Some((
+                (index.kind.clone(), index.name.clone()),
+                index.path.parse().ok()?,
+            ))
+        };
+        let indexes = description.indexes.iter().filter_map(index).collect();
+        let (masks, columns) = (Parsed::default(), Parsed::default());
+        Self {
+            listers: Listers::new(policy, seen.clone(), informers),
+            discovery,
+            indexes,
+            seen,
+            masks,
+            columns,
+            answer_bytes,
+        }
+    }
+
+    /// Returns the state for the plugin's next version.
+    pub fn seen(&self) -> Seen {
+        self.seen.clone()
+    }
+
+    /// Returns a view that tells which objects of a watch the plugin sees.
+    pub fn watch_view(&self, informer: &Informer) -> WatchView {
+        WatchView::new(self.listers.lister(informer))
+    }
+
+    /// Returns a view that reduces the objects of a watch for the plugin's `route`.
+    ///
+    /// # Errors
+    /// `Denied` if the plugin may not see them.
+    pub fn route_view(&self, informer: &Informer) -> Result<RouteView, ApiError> {
+        self.listers.route_view(informer)
+    }
+
+    /// Replaces the informers of the discovered kinds.
+    pub fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
+        self.listers.discover(informers);
+    }
+
+    /// Visits each object that the plugin sees, of all kinds.
+    pub fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
+        let discovered = self.listers.discovered();
+        for (kind, lister) in self.listers.named().chain(&*discovered) {
+            lister
+                .list(&ListQuery::default())
+                .iter()
+                .for_each(|object| visit(kind, object));
+        }
+    }
+
+    /// Returns the object of that name, reduced to `fields`.
+    pub fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
+        let readable = self.listers.readable(kind, &[])?;
+        readable.get(namespace, name, self.mask(fields)?.as_ref())
+    }
+
+    /// Returns the first page of a snapshot of the objects that match.
+    pub fn list(
+        &self,
+        query: &Query,
+        projection: &Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        let (readable, list_query) = self.list_query(query)?;
+        let reduced = |lister: &Lister| self.projection(lister, &query.kind, projection);
+        let names_kinds = query.kind == ALL_KINDS;
+        readable
+            .snapshot(&list_query, names_kinds, reduced, self.answer_bytes)?
+            .next(limit)
+    }
+
+    /// Returns how the objects of a lister are reduced.
+    fn projection(
+        &self,
+        lister: &Lister,
+        kind: &str,
+        projection: &Projection,
+    ) -> Result<flyball_cache::Projection, ApiError> {
+        let projection = match projection {
+            Projection::All => lister.projection(None),
+            Projection::Fields(paths) => lister.projection(self.mask(paths)?.as_ref()),
+            Projection::Columns(_) if kind == ALL_KINDS => {
+                return Err(ApiError::invalid(
+                    "rows do not name their kind, so a query of all kinds returns none: ask for fields",
+                ));
+            }
+            Projection::Columns(paths) => {
+                lister.rows(self.columns.get(paths, Columns::parse, Columns::size)?)
+            }
+        };
+        projection.map_err(|error| ApiError::denied(error.to_string()))
+    }
+
+    /// Returns how many objects match.
+    pub fn count(&self, query: &Query) -> Result<u32, ApiError> {
+        let (readable, list_query) = self.list_query(query)?;
+        Ok(u32::try_from(readable.count(&list_query)?).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the cached object of this version, as the base of an update; none if the cache holds another version, or not
+    /// all of its fields (`whole`) or of its metadata.
+    pub fn base(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        whole: bool,
+    ) -> Option<Bytes> {
+        let listers = self.listers.of(kind);
+        let enough = |lister: &&Lister| {
+            let mask = lister.informer().mask();
+            if whole {
+                mask.is_whole()
+            } else {
+                mask.covers(Mask::metadata())
+            }
+        };
+        let lister = listers.iter().find(enough)?;
+        let object = lister.get(namespace, name)?;
+        (object.resource_version().to_string() == resource_version).then(|| object.bytes())
+    }
+
+    /// Whether the deletion of this object was observed; false means unknown.
+    pub fn is_deletion_observed(&self, object: &Reference) -> bool {
+        self.seen.deleted.lock().known.contains(object)
+    }
+
+    /// Whether the plugin sees no more of a kind's objects than their metadata.
+    pub fn shows_metadata_alone(&self, kind: &Kind) -> bool {
+        self.listers
+            .of(kind)
+            .iter()
+            .all(|lister| Mask::metadata().covers(&lister.view().mask))
+    }
+
+    /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the plugin
+    /// sees read it so.
+    pub fn reads_protobuf(&self, kind: &Kind) -> bool {
+        let listers = self.listers.of(kind);
+        !listers.is_empty()
+            && listers
+                .iter()
+                .all(|lister| lister.informer().reads_protobuf())
+    }
+
+    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it does.
+    pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
+        let mut seen = None;
+        for lister in &*self.listers.of(kind) {
+            let informer = lister.informer();
+            match self.seen.overlay.written(informer, answer) {
+                Ok(object) => seen = Some(object),
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {
+                    let written = answer.object_version().unwrap_or_default();
+                    seen = lister.get(&written.namespace, &written.name).or(seen);
+                }
+                Err(error) => {
+                    tracing::warn!(%kind, %error, "can't read the server's answer to a write: it is not an object")
+                }
+            }
+        }
+        seen
+    }
+
+    /// Returns an object as the plugin sees it, before it is deleted.
+    pub fn before(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.listers
+            .of(kind)
+            .iter()
+            .find_map(|lister| lister.get(namespace, name))
+    }
+
+    /// Adds a delete that the server acknowledged with this answer. `before` is the object that the plugin saw.
+    pub async fn deleted(
+        &self,
+        kind: &Kind,
+        at: (&str, &str),
+        before: Option<&Object>,
+        answer: &ApiResponse,
+    ) {
+        for lister in &*self.listers.of(kind) {
+            let informer = lister.informer();
+            match self.seen.overlay.deleted(informer, at, before, answer) {
+                Ok(()) => {}
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
+                Err(error) => {
+                    tracing::warn!(%kind, %error, "can't read the server's answer to a delete: it is neither a status nor an object");
+                }
+            }
+        }
+    }
+
+    /// Returns the informers of a kind.
+    pub fn informers(&self, kind: &Kind) -> Vec<Informer> {
+        self.listers
+            .of(kind)
+            .iter()
+            .map(|lister| lister.informer().clone())
+            .collect()
+    }
+
+    /// Frees the memory of writes that the reflectors have seen.
+    pub fn tidy(&self) {
+        self.seen.overlay.tidy();
+    }
+
+    /// Returns the listers that a query reads, and the query for the cache.
+    fn list_query(&self, query: &Query) -> Result<(Readable<'_>, ListQuery), ApiError> {
+        let readable = self.listers.readable(&query.kind, &metadata_of(query))?;
+        let labels: LabelSelector = query
+            .labels
+            .parse()
+            .map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let field = |(name, value): &(String, String)| {
+            let path = if query.kind == ALL_KINDS {
+                None
+            } else {
+                self.indexes.get(&(parse(&query.kind)?, name.clone()))
+            };
+            let undeclared = || {
+                ApiError::denied(format!(
+                    "this plugin declares no index `{name}` over {}",
+                    query.kind
+                ))
+            };
+            Ok((path.ok_or_else(undeclared)?.clone(), value.clone()))
+        };
+        let list_query = ListQuery {
+            namespace: query.namespace.clone(),
+            labels,
+            fields: query
+                .indexes
+                .iter()
+                .map(field)
+                .collect::<Result<_, ApiError>>()?,
+            uid: query.uid.as_deref().map(Uid::new),
+            owner: query.owner.as_deref().map(Uid::new),
+            controller: query.controller.as_deref().map(Uid::new),
+            orphans: query.orphans,
+        };
+        Ok((readable, list_query))
+    }
+
+    /// Returns the mask of these fields; none if all are meant.
+    pub fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
+        if fields.is_empty() {
+            Ok(None)
+        } else {
+            self.masks.get(fields, Mask::parse, Mask::size).map(Some)
+        }
+    }
+}
+
+impl<T> Parsed<T> {
+    fn get<'a>(
+        &self,
+        paths: &'a [String],
+        parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
+        size: impl FnOnce(&T) -> usize,
+    ) -> Result<Arc<T>, ApiError> {
+        check_paths(paths)?;
+        if let Some(known) = self.known.lock().sets.get(paths) {
+            return Ok(known.clone());
+        }
+        let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
+        let text = |path: &String| size_of::<String>() + path.len();
+        let bytes = paths.iter().map(text).sum::<usize>() + size(&parsed);
+        let mut known = self.known.lock();
+        if known.bytes.saturating_add(bytes) <= PARSED_BYTES
+            && known.sets.insert(paths.to_vec(), parsed.clone()).is_none()
+        {
+            known.bytes += bytes;
+        }
+        Ok(parsed)
+    }
+}
+
+/// Fails if a request has too many paths to parse them.
+pub fn check_paths(paths: &[String]) -> Result<(), ApiError> {
+    let count = paths.len();
+    let bytes: usize = paths.iter().map(String::len).sum();
+    if count > MAX_PATHS || bytes > MAX_PATHS_BYTES {
+        return Err(ApiError::full(format!(
+            "a read or write names at most {MAX_PATHS} field paths of {MAX_PATHS_BYTES} bytes together, and this one has \
+             {count} of {bytes} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the metadata that a query's conditions compare. The paths of indexes are the description's.
+fn metadata_of(query: &Query) -> Vec<FieldPath> {
+    let owners = query.owner.is_some() || query.controller.is_some() || query.orphans;
+    let fields = [
+        (!query.labels.is_empty(), "labels"),
+        (owners, "ownerReferences"),
+    ];
+    let used = fields.into_iter().filter(|(is_used, _)| *is_used);
+    used.map(|(_, field)| FieldPath::of_fields(&["metadata", field]))
+        .collect()
+}
+
+fn parse(kind: &str) -> Result<Kind, ApiError> {
+    kind.parse()
+        .map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+#[cfg(test)]
+mod tests;

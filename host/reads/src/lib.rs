@@ -1,0 +1,7 @@
+//! What a plugin reads: the interests of its watches in the shared informers, and cached reads through them.
+
+pub mod cached;
+pub mod interest;
+pub mod live;
+pub mod lookup;
+mod raw_path;

@@ -1,0 +1,132 @@
+//! What the tasks and the guest calls of one plugin version work with, grouped by who uses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_limits::host_limits::HostLimits;
+use flyball_policy::PluginPolicy;
+use flyball_reads::cached::CachedReads;
+use flyball_reads::live::LiveReads;
+use flyball_signer::SigningKeys;
+use flyball_types::description::{Description, Mapping, To};
+use flyball_types::{ApiError, Kind};
+use flyball_workqueue::{Held, Priority};
+use flyball_writer::Writer;
+
+use crate::memo::Memo;
+use crate::queue::{Queue, Reason};
+use crate::route_turns::RouteTurns;
+use crate::telemetry::PluginTelemetry;
+
+/// What one plugin version works with.
+pub struct PluginContext {
+    pub settings: Settings,
+    pub reads: Reads,
+    pub writer: Writer,
+    /// In the order of the description.
+    pub queues: Vec<Queue>,
+    /// Shared by all versions.
+    pub route_turns: Arc<RouteTurns>,
+    pub memo: Arc<Memo>,
+    pub signing_keys: SigningKeys,
+    pub limits: Arc<HostLimits>,
+    pub telemetry: PluginTelemetry,
+    /// Runs writes, so that they outlive the guest call that asked for them.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// What the plugin and the operator say.
+pub struct Settings {
+    pub description: Description,
+    /// The SHA-256 of the file, in hex.
+    pub digest: Arc<str>,
+    pub policy: Arc<PluginPolicy>,
+    /// The operator's values.
+    pub values: BTreeMap<String, String>,
+    pub pace: Pace,
+}
+
+/// When a plugin begins, and how often it goes through all objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// The workers begin so long after they could, or up to twice that.
+    pub start_interval: Duration,
+    /// Each object whose own key a watch enqueues is enqueued again so often, or up to twice as rarely; none for never.
+    pub resync: Option<Duration>,
+}
+
+/// The plugin's reads.
+pub struct Reads {
+    pub cached: Arc<CachedReads>,
+    pub live: LiveReads,
+}
+
+impl Settings {
+    /// Returns the operator's value of a key, else the described default.
+    pub fn config(&self, key: &str) -> Option<String> {
+        let default = || {
+            self.description
+                .config
+                .get(key)
+                .and_then(|key| key.default.clone())
+        };
+        self.values.get(key).cloned().or_else(default)
+    }
+}
+
+impl PluginContext {
+    /// The plugin's name.
+    pub fn name(&self) -> &str {
+        &self.settings.description.name
+    }
+
+    /// Returns the queue of this name; the first one if the name is empty.
+    pub fn queue(&self, name: &str) -> Result<&Queue, ApiError> {
+        let found = self
+            .queues
+            .iter()
+            .find(|queue| name.is_empty() || &*queue.name == name);
+        found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
+    }
+
+    /// Whether the keys of a queue are objects of a kind that the predicate selects: a watch of such a kind enqueues the
+    /// changed object itself.
+    pub fn is_queue_of(&self, queue: &str, is_kind: &dyn Fn(&Kind) -> bool) -> bool {
+        let is_own = |mapping: &Mapping| {
+            let named = self.queue(&mapping.queue);
+            mapping.to == To::Itself && named.is_ok_and(|named| &*named.name == queue)
+        };
+        self.settings
+            .description
+            .watches
+            .iter()
+            .any(|watch| watch.kind.as_ref().is_some_and(is_kind) && watch.map.iter().any(is_own))
+    }
+
+    /// Returns what all queues hold together.
+    pub fn held_keys(&self) -> Held {
+        let held = self.queues.iter().map(|queue| queue.keys.held());
+        held.fold(Held::default(), |all, queue| Held {
+            keys: all.keys + queue.keys,
+            bytes: all.bytes + queue.bytes,
+        })
+    }
+
+    /// Frees memory that is no longer needed, and reports what was dropped. Called periodically.
+    pub fn tidy(&self) {
+        self.reads.cached.tidy();
+        self.memo.tidy();
+        self.telemetry.history.update_rate();
+        self.limits.report_dropped();
+    }
+
+    /// Ends a quarantine at once, and enqueues the keys that failed.
+    pub fn resume(&self) {
+        for (queue, key) in self.limits.quarantine.resume() {
+            if let Some(queue) = self.queues.get(queue) {
+                queue.keys.add(key, Priority::Normal, Reason::Resumed);
+            }
+        }
+    }
+}

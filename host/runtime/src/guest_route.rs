@@ -1,0 +1,264 @@
+//! Calls the guest's `route` for deltas that the declared mappings can't map, and enqueues the keys that it returns. One
+//! task for all watches of a version: a call that fails or takes long holds up no declared mapping. What it costs the host is
+//! charged to the plugin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use flyball_cache::{Delta, Object};
+use flyball_plugin::{Plugin, RoutedKey};
+use flyball_reads::cached::RouteView;
+use flyball_types::Kind;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::context::PluginContext;
+use crate::guest_call::GuestCall;
+use crate::history::Entry;
+use crate::queue::Reason;
+use crate::route_backlog::{RouteBacklog, Step, Waiting, WatchNumber};
+
+/// The queue that the history shows for failures of `route`.
+const ROUTE: &str = "route";
+/// How many keys are enqueued before others may run.
+const KEYS: usize = 1000;
+
+/// The deltas of all watches of a plugin version that wait for `route`.
+#[derive(Default)]
+pub(super) struct GuestRoute {
+    backlog: Mutex<RouteBacklog>,
+    watches: Mutex<Vec<RoutedWatch>>,
+    /// Those that may still push deltas.
+    producers: AtomicUsize,
+    changed: Notify,
+}
+
+/// What is known of a watch.
+#[derive(Clone)]
+struct RoutedWatch {
+    kind: Arc<Kind>,
+    /// The watch's name in the deltas for the guest.
+    name: Arc<str>,
+    /// What the plugin may see of the objects.
+    view: RouteView,
+    /// Counted down once the initial deltas have been tried.
+    left: watch::Sender<usize>,
+}
+
+/// Keeps [`GuestRoute::run`] from ending.
+pub(super) struct Producer(Arc<GuestRoute>);
+
+/// Pushes the deltas of one watch.
+pub(super) struct RouteSender {
+    producer: Producer,
+    watch: WatchNumber,
+}
+
+impl GuestRoute {
+    pub(super) fn producer(self: &Arc<Self>) -> Producer {
+        self.producers.fetch_add(1, Ordering::SeqCst);
+        Producer(self.clone())
+    }
+
+    /// Adds a watch, of whose objects the guest is shown what the view shows. `left` is counted down once the initial ones have
+    /// been tried.
+    pub(super) fn sender(
+        self: &Arc<Self>,
+        kind: &Arc<Kind>,
+        view: RouteView,
+        left: &watch::Sender<usize>,
+    ) -> RouteSender {
+        let mut watches = self.watches.lock();
+        watches.push(RoutedWatch {
+            kind: kind.clone(),
+            name: kind.to_string().into(),
+            view,
+            left: left.clone(),
+        });
+        RouteSender {
+            producer: self.producer(),
+            watch: watches.len() - 1,
+        }
+    }
+
+    /// Routes until all producers are dropped and each delta has been tried.
+    pub(super) async fn run(self: Arc<Self>, plugin: Plugin, context: Arc<PluginContext>) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let has_ended = self.producers.load(Ordering::SeqCst) == 0;
+            let next = || self.backlog.lock().next(Instant::now());
+            let step = plugin.work(next).await;
+            match step {
+                Step::InitialDone(watch) => {
+                    let left = self.watches.lock()[watch].left.clone();
+                    left.send_modify(|left| *left -= 1);
+                }
+                Step::Route(batch) if batch.is_empty() => {}
+                Step::Route(batch) => self.route(&plugin, &context, batch).await,
+                // What fails alone ends with the version.
+                Step::Wait(_) if has_ended => return,
+                Step::Wait(Some(at)) => {
+                    tokio::select! {
+                        () = changed => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                Step::Wait(None) => changed.await,
+            }
+        }
+    }
+
+    async fn route(&self, plugin: &Plugin, context: &Arc<PluginContext>, batch: Vec<Waiting>) {
+        let mut deltas = Vec::with_capacity(batch.len());
+        for waiting in &batch {
+            deltas.push(plugin.work(|| self.guest_delta(waiting)).await);
+        }
+        let (called, owned) = (plugin.clone(), context.clone());
+        let started = Instant::now();
+        let call = async move { call_route(&called, &owned, deltas).await };
+        let routed = context.route_turns.run(call).await;
+        let routed = routed.unwrap_or_else(|| Err("the host failed".to_owned()));
+        let error = match routed {
+            Ok(keys) => {
+                enqueue(plugin, context, keys).await;
+                return self.report(context);
+            }
+            Err(error) => error,
+        };
+        if context.limits.log_lines.pass() {
+            tracing::warn!(
+                controller = context.name(),
+                deltas = batch.len(),
+                error,
+                "`route` failed; its deltas are tried again, each alone"
+            );
+        }
+        let first = batch[0].clone();
+        let alone = self.backlog.lock().failed(batch, Instant::now());
+        if let Some(object) = alone {
+            let kind = self.watches.lock()[first.watch].kind.clone();
+            let name = format!("{kind} {}", object.key());
+            context.telemetry.incidents.route_failed(&name, &error);
+            context.telemetry.history.add(Entry {
+                at: SystemTime::now(),
+                digest: context.settings.digest.clone(),
+                queue: ROUTE.into(),
+                key: object.key().into(),
+                why: Reason::Delta {
+                    kind,
+                    object: object.key().into(),
+                    delta: first.delta_type,
+                },
+                coalesced: 0,
+                attempt: first.failures,
+                queued: Duration::ZERO,
+                took: started.elapsed(),
+                failed: Some(format!("`route` failed: {error}")),
+                wrote: Vec::new(),
+            });
+        }
+        self.report(context);
+    }
+
+    /// Shows how many deltas wait and fail.
+    fn report(&self, context: &PluginContext) {
+        let mut backlog = self.backlog.lock();
+        let refused = backlog.take_refused();
+        context
+            .limits
+            .route
+            .set(backlog.waiting(), backlog.failing(), refused);
+        if refused > 0 && context.limits.log_lines.pass() {
+            tracing::warn!(
+                controller = context.name(),
+                refused,
+                "dropped deltas: too many objects wait for `route`"
+            );
+        }
+    }
+
+    /// A delta as the guest's `route` receives it, with what the plugin sees of the object.
+    fn guest_delta(&self, waiting: &Waiting) -> flyball_plugin::Delta {
+        let watch = self.watches.lock()[waiting.watch].clone();
+        let mut projection = watch.view.projection();
+        let mut shown = |object: &Arc<Object>| Some(projection.as_mut()?.bytes(object));
+        flyball_plugin::Delta {
+            watch: watch.name.as_ref().into(),
+            delta_type: waiting.delta_type,
+            old: waiting.old.as_ref().and_then(&mut shown),
+            new: waiting.new.as_ref().and_then(&mut shown),
+            initial: waiting.initial,
+        }
+    }
+}
+
+impl RouteSender {
+    /// Adds a delta.
+    pub(super) fn push(&self, delta: &Delta) {
+        let route = &self.producer.0;
+        route.backlog.lock().push(self.watch, delta);
+        route.changed.notify_waiters();
+    }
+
+    /// Notes that all initial deltas were pushed.
+    pub(super) fn end_initial(&self) {
+        let route = &self.producer.0;
+        route.backlog.lock().end_initial(self.watch);
+        route.changed.notify_waiters();
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.0.producers.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+    }
+}
+
+/// Calls the guest's `route` once and returns its keys. The error is a sentence.
+async fn call_route(
+    plugin: &Plugin,
+    context: &Arc<PluginContext>,
+    deltas: Vec<flyball_plugin::Delta>,
+) -> Result<Vec<RoutedKey>, String> {
+    let call = GuestCall::new(context.clone(), ROUTE.into());
+    let routed = plugin
+        .route(call.clone(), deltas)
+        .await
+        .map_err(|error| error.to_string())??;
+    call.commit();
+    Ok(routed)
+}
+
+/// Enqueues the keys that the guest's `route` returned, up to the plugin's limit.
+async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>) {
+    let (mut dropped, mut first) = (0, None);
+    let mut keys = keys.into_iter();
+    while keys.len() > 0 {
+        let some = keys.by_ref().take(KEYS);
+        let enqueue = || {
+            for key in some {
+                let checked = context.queue(&key.queue).and_then(|queue| {
+                    let held = || context.held_keys();
+                    context.limits.check_key(&key.key, held).map(|()| queue)
+                });
+                match checked {
+                    Ok(queue) => queue.add(key.key.into(), key.delay, &ROUTE.into()),
+                    Err(error) => {
+                        dropped += 1;
+                        first.get_or_insert(error);
+                    }
+                }
+            }
+        };
+        plugin.work(enqueue).await;
+    }
+    if let Some(error) = first
+        && context.limits.log_lines.pass()
+    {
+        tracing::warn!(controller = context.name(), dropped, %error, "dropped keys that `route` returned");
+    }
+}

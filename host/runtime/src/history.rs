@@ -1,0 +1,401 @@
+//! The last reconciles of a plugin, their causes and writes, and how long they took: what `flyball why` and `flyball status`
+//! show.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use flyball_types::Kind;
+use flyball_writer::Touched;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::object_name::ObjectName;
+use crate::queue::Reason;
+
+/// How many reconciles are kept.
+const KEPT: usize = 512;
+/// Buckets of durations in each power of two of microseconds.
+const FINENESS: u32 = 4;
+const BUCKETS: usize = 40 * FINENESS as usize;
+
+/// The history of one plugin, over all of its versions.
+pub struct History {
+    recent: Mutex<VecDeque<Entry>>,
+    last_error: Mutex<Option<Failure>>,
+    reconciles: AtomicU64,
+    errors: AtomicU64,
+    last_success: Mutex<Option<SystemTime>>,
+    took: [AtomicU64; BUCKETS],
+    pace: Mutex<Pace>,
+}
+
+/// One reconcile.
+pub struct Entry {
+    pub at: SystemTime,
+    /// The digest of the version that ran.
+    pub digest: Arc<str>,
+    pub queue: Arc<str>,
+    pub key: Arc<str>,
+    pub why: Reason,
+    pub coalesced: u32,
+    pub attempt: u32,
+    pub queued: Duration,
+    pub took: Duration,
+    /// The error, if it failed.
+    pub failed: Option<String>,
+    pub wrote: Vec<Touched>,
+}
+
+/// One reconcile, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reconciled {
+    /// When it ended, in RFC 3339.
+    pub at: String,
+    /// The plugin.
+    pub plugin: String,
+    /// The queue.
+    pub queue: String,
+    /// The key.
+    pub key: String,
+    /// The first cause.
+    pub why: String,
+    /// How many more causes there were.
+    pub coalesced: u32,
+    /// How often it had failed before.
+    pub attempt: u32,
+    /// How long the key waited, in milliseconds.
+    pub queued_ms: f64,
+    /// How long it took, in milliseconds.
+    pub took_ms: f64,
+    /// The error, if it failed.
+    pub failed: Option<String>,
+    /// What it wrote, as in `create Pod default/web-1`.
+    pub wrote: Vec<String>,
+}
+
+/// How much a plugin has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Performance {
+    /// Reconciles since the host started.
+    pub reconciles: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Reconciles in a second, over the last ten or so.
+    pub per_second: f64,
+    /// Half of them took no longer than this, in milliseconds, within a fifth.
+    pub p50_ms: f64,
+    /// Of a hundred, 99 took no longer than this.
+    pub p99_ms: f64,
+    /// The last reconcile that failed. None as soon as another version has reconciled a key.
+    #[serde(default)]
+    pub last_error: Option<Failure>,
+    /// What made it reconcile last.
+    pub last_why: Option<String>,
+}
+
+/// A reconcile that failed, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// When it ended, in RFC 3339.
+    pub at: String,
+    /// The SHA-256 of the file of the version that ran, in hex.
+    pub digest: String,
+    /// The key and the error.
+    pub message: String,
+}
+
+/// The rate of reconciles, as of the last look.
+struct Pace {
+    looked: Instant,
+    reconciles: u64,
+    per_second: f64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            recent: Mutex::default(),
+            last_error: Mutex::default(),
+            reconciles: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            last_success: Mutex::default(),
+            took: [const { AtomicU64::new(0) }; BUCKETS],
+            pace: Mutex::new(Pace {
+                looked: Instant::now(),
+                reconciles: 0,
+                per_second: 0.0,
+            }),
+        }
+    }
+}
+
+impl History {
+    /// Records a reconcile.
+    pub fn add(&self, entry: Entry) {
+        self.reconciles.fetch_add(1, Relaxed);
+        self.took[bucket(entry.took)].fetch_add(1, Relaxed);
+        if let Some(failed) = &entry.failed {
+            self.errors.fetch_add(1, Relaxed);
+            *self.last_error.lock() = Some(Failure {
+                at: rfc3339(entry.at),
+                digest: entry.digest.to_string(),
+                message: format!("{}: {failed}", entry.key),
+            });
+        } else {
+            *self.last_success.lock() = Some(entry.at);
+            (self.last_error.lock()).take_if(|error| *error.digest != *entry.digest);
+        }
+        let mut recent = self.recent.lock();
+        if recent.len() == KEPT {
+            recent.pop_front();
+        }
+        recent.push_back(entry);
+    }
+
+    /// Computes the rate since the last call. Called every ten seconds or so.
+    pub(crate) fn update_rate(&self) {
+        let (now, reconciles) = (Instant::now(), self.reconciles.load(Relaxed));
+        let mut pace = self.pace.lock();
+        let passed = (now - pace.looked).as_secs_f64();
+        if passed > 0.0 {
+            let per_second = (reconciles - pace.reconciles) as f64 / passed;
+            *pace = Pace {
+                looked: now,
+                reconciles,
+                per_second,
+            };
+        }
+    }
+
+    /// When the last reconcile that did not fail ended.
+    pub fn last_success(&self) -> Option<SystemTime> {
+        *self.last_success.lock()
+    }
+
+    pub fn performance(&self) -> Performance {
+        let took: Vec<u64> = self.took.iter().map(|count| count.load(Relaxed)).collect();
+        let all: u64 = took.iter().sum();
+        let quantile = |share: f64| {
+            let mut left = (all as f64 * share).ceil() as u64;
+            let found = took.iter().position(|count| {
+                left = left.saturating_sub(*count);
+                left == 0
+            });
+            found
+                .filter(|_| all > 0)
+                .map_or(0.0, |bucket| upper(bucket).as_secs_f64() * 1e3)
+        };
+        Performance {
+            reconciles: self.reconciles.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            per_second: self.pace.lock().per_second,
+            p50_ms: quantile(0.5),
+            p99_ms: quantile(0.99),
+            last_error: self.last_error.lock().clone(),
+            last_why: self.recent.lock().back().map(|entry| entry.why.to_string()),
+        }
+    }
+
+    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` has any spelling that
+    /// [`ObjectName`] knows. `is_key_of` is whether a queue's keys are objects of a kind that the predicate selects.
+    pub fn about(
+        &self,
+        plugin: &str,
+        object: &str,
+        is_key_of: impl Fn(&str, &dyn Fn(&Kind) -> bool) -> bool,
+    ) -> Vec<Reconciled> {
+        let asked = ObjectName::parse(object);
+        let recent = self.recent.lock();
+        let is_about = |entry: &&Entry| {
+            let caused = match &entry.why {
+                Reason::Delta { kind, object, .. } => asked.is(kind, "", object),
+                _ => false,
+            };
+            caused
+                || asked.is_key(&entry.key, |is_kind| is_key_of(&entry.queue, is_kind))
+                || (entry.wrote.iter())
+                    .any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
+        };
+        let about = recent.iter().filter(is_about);
+        about.map(|entry| entry.for_people(plugin)).collect()
+    }
+}
+
+impl Entry {
+    fn for_people(&self, plugin: &str) -> Reconciled {
+        let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
+        Reconciled {
+            at: rfc3339(self.at),
+            plugin: plugin.to_owned(),
+            queue: self.queue.to_string(),
+            key: self.key.to_string(),
+            why: self.why.to_string(),
+            coalesced: self.coalesced,
+            attempt: self.attempt,
+            queued_ms: ms(self.queued),
+            took_ms: ms(self.took),
+            failed: self.failed.clone(),
+            wrote: self.wrote.iter().map(Touched::to_string).collect(),
+        }
+    }
+}
+
+/// A time in RFC 3339, to the millisecond.
+fn rfc3339(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at)
+        .map(|at| format!("{at:.3}"))
+        .unwrap_or_default()
+}
+
+fn bucket(took: Duration) -> usize {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+    let octave = micros.ilog2();
+    let within = if octave >= 2 {
+        (micros >> (octave - 2)) & 3
+    } else {
+        (micros << (2 - octave)) & 3
+    };
+    ((octave * FINENESS) as usize + within as usize).min(BUCKETS - 1)
+}
+
+/// Returns the longest duration of a bucket.
+fn upper(bucket: usize) -> Duration {
+    let (octave, within) = (
+        bucket as u32 / FINENESS,
+        bucket as u64 % u64::from(FINENESS),
+    );
+    Duration::from_nanos(((5 + within) * 1000) << octave >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_types::description::DeltaType;
+
+    use super::*;
+
+    fn entry(key: &str, took_us: u64) -> Entry {
+        let kind = Arc::new(Kind::new("", "v1", "Pod"));
+        Entry {
+            at: SystemTime::UNIX_EPOCH,
+            digest: "0123".into(),
+            queue: "a".into(),
+            key: key.into(),
+            why: Reason::Delta {
+                kind,
+                object: "demo/web-1".into(),
+                delta: DeltaType::Added,
+            },
+            coalesced: 0,
+            attempt: 0,
+            queued: Duration::ZERO,
+            took: Duration::from_micros(took_us),
+            failed: None,
+            wrote: vec![Touched {
+                verb: "create",
+                kind: Kind::new("", "v1", "Secret"),
+                subresource: String::new(),
+                key: "demo/token".into(),
+            }],
+        }
+    }
+
+    /// What a plugin has done whose keys are ReplicaSets.
+    fn about(history: &History, object: &str) -> Vec<Reconciled> {
+        let own = Kind::new("apps", "v1", "ReplicaSet");
+        history.about("a", object, |_, is_kind| is_kind(&own))
+    }
+
+    #[test]
+    fn a_reconcile_is_found_by_its_key_its_cause_and_the_objects_that_it_wrote() {
+        let history = History::default();
+        history.add(entry("demo/web", 10));
+        for (asked, found) in [
+            ("web", 1),
+            ("demo/web", 1),
+            ("web-1", 1),
+            ("Pod/demo/web-1", 1),
+            ("Secret/demo/token", 1),
+            ("Secret/token", 1),
+            ("Pod/demo/token", 0),
+            ("ReplicaSet/demo/web", 1),
+            ("Pod/demo/web", 0),
+            ("other/web", 0),
+            ("we", 0),
+        ] {
+            assert_eq!(about(&history, asked).len(), found, "{asked}");
+        }
+        let told = &about(&history, "web")[0];
+        assert_eq!(
+            (told.why.as_str(), &told.wrote[0][..]),
+            ("Pod demo/web-1 added", "create Secret demo/token")
+        );
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let history = History::default();
+        for number in 0..KEPT + 10 {
+            history.add(entry(&format!("demo/{number}"), 1));
+        }
+        assert!(about(&history, "demo/9").is_empty());
+        assert_eq!(about(&history, "demo/10").len(), 1);
+        assert_eq!(history.performance().reconciles, (KEPT + 10) as u64);
+    }
+
+    #[test]
+    fn the_last_error_goes_with_its_version() {
+        let history = History::default();
+        let ends = |digest: &str, failed: Option<&str>| {
+            history.add(Entry {
+                digest: digest.into(),
+                failed: failed.map(str::to_owned),
+                ..entry("demo/web", 1)
+            });
+            history.performance().last_error
+        };
+        let error = ends("0123", Some("it is full")).expect("an error");
+        assert_eq!(
+            (&*error.at, &*error.digest, &*error.message),
+            ("1970-01-01T00:00:00.000Z", "0123", "demo/web: it is full")
+        );
+        assert!(
+            ends("0123", None).is_some(),
+            "the same version may fail again"
+        );
+        assert!(ends("4567", Some("it is closed")).is_some());
+        assert_eq!(ends("89ab", None), None);
+    }
+
+    #[test]
+    fn quantiles_are_within_a_fifth_of_the_exact_ones() {
+        let history = History::default();
+        for took in 1..=1000 {
+            history.add(entry("demo/web", took));
+        }
+        let performance = history.performance();
+        assert!((0.5..0.63).contains(&performance.p50_ms), "{performance:?}");
+        assert!(
+            (0.99..1.25).contains(&performance.p99_ms),
+            "{performance:?}"
+        );
+        assert_eq!(History::default().performance().p99_ms, 0.0);
+    }
+
+    #[test]
+    fn each_duration_lies_in_its_bucket() {
+        for micros in (0..2000).chain([10_000, 1_000_000, 3_600_000_000]) {
+            let bucket = bucket(Duration::from_micros(micros));
+            assert!(upper(bucket) >= Duration::from_micros(micros), "{micros}");
+            assert!(
+                bucket == 0 || upper(bucket - 1) <= Duration::from_micros(micros.max(1)),
+                "{micros}"
+            );
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's imports.
+
+pub mod context;
+pub mod discovered_informers;
+pub mod graph;
+pub mod guest_call;
+mod guest_route;
+pub mod history;
+pub mod memo;
+pub(crate) mod object_name;
+pub mod plugin_tasks;
+pub mod queue;
+mod route;
+mod route_backlog;
+pub mod route_turns;
+pub mod router;
+pub mod telemetry;
+mod tickers;
+mod worker;

@@ -1,0 +1,189 @@
+//! A plugin's workqueue: its keys are strings, and each has the reason for which it was queued.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_cache::{Delta, Object};
+use flyball_serving::Metrics;
+use flyball_serving::metrics::{Gauges, MetricsError};
+use flyball_types::Kind;
+use flyball_types::description::{self, DeltaType};
+use flyball_workqueue::{BucketConfig, Config, Priority, RateLimit, WorkQueue};
+
+/// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write but
+/// the last is overwritten by the next.
+const MINIMUM_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Why a key was queued.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// An object changed.
+    Delta {
+        kind: Arc<Kind>,
+        object: Arc<str>,
+        delta: DeltaType,
+    },
+    /// The guest asked for it.
+    Requeued { by: Arc<str> },
+    /// Its last reconcile failed.
+    Retry,
+    /// A ticker added it.
+    Tick,
+    /// The plugin was quarantined when its turn came.
+    HeldBack,
+    /// An operator ended a quarantine.
+    Resumed,
+}
+
+/// One of a plugin's queues, as a version describes it. Its keys and their backoffs outlive the version.
+pub struct Queue {
+    pub name: Arc<str>,
+    pub keys: WorkQueue<Arc<str>, Reason>,
+    /// How often a key is retried; without limit if none.
+    pub max_retries: Option<u32>,
+    gauges: Arc<Gauges>,
+}
+
+impl Queue {
+    /// Creates an empty queue. Its metrics have this `label`.
+    pub fn new(
+        described: &description::Queue,
+        label: &str,
+        metrics: &Metrics,
+    ) -> Result<Self, MetricsError> {
+        let rate_limit = rate_limit(described);
+        let events = metrics.workqueue(label)?;
+        let keys = WorkQueue::new(Config {
+            rate_limit,
+            minimum_interval: MINIMUM_INTERVAL,
+            key_bytes: |key: &Arc<str>| key.len(),
+            metrics: events,
+            ..Config::default()
+        });
+        let watched = keys.clone();
+        let gauges = metrics.workqueue_gauges(label, move || Some(watched.snapshot()))?;
+        let gauges = Arc::new(gauges);
+        Ok(Self {
+            name: described.name.as_str().into(),
+            keys,
+            max_retries: described.max_retries,
+            gauges,
+        })
+    }
+
+    /// Returns the queue with the same keys for another version, with its description.
+    pub fn handed_on(&self, described: &description::Queue) -> Self {
+        self.keys.set_rate_limit(rate_limit(described));
+        let (keys, gauges) = (self.keys.clone(), self.gauges.clone());
+        Self {
+            name: self.name.clone(),
+            keys,
+            max_retries: described.max_retries,
+            gauges,
+        }
+    }
+
+    /// Adds a key that a guest asked for.
+    pub fn add(&self, key: Arc<str>, delay: Duration, by: &Arc<str>) {
+        self.keys.add_after(
+            key,
+            delay,
+            Priority::Normal,
+            Reason::Requeued { by: by.clone() },
+        );
+    }
+
+    /// Adds a key that a delta yielded.
+    pub fn route(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
+        // Initial objects come after current changes.
+        let priority = if delta.initial {
+            Priority::Low
+        } else {
+            Priority::Normal
+        };
+        let reason = Reason::Delta {
+            kind: kind.clone(),
+            object: delta.object().key().into(),
+            delta: delta.delta_type(),
+        };
+        if delay.is_zero() && is_deletion(delta) {
+            self.keys.add_urgent(key, priority, reason);
+        } else if delay.is_zero() {
+            self.keys.add(key, priority, reason);
+        } else {
+            self.keys.add_after(key, delay, priority, reason);
+        }
+    }
+}
+
+/// Whether an object was deleted, or its deletion has begun: others may have to replace it.
+fn is_deletion(delta: &Delta) -> bool {
+    let is_deleting =
+        |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.is_deleting());
+    delta.new.is_none() || is_deleting(&delta.new) && !is_deleting(&delta.old)
+}
+
+fn rate_limit(described: &description::Queue) -> RateLimit {
+    let bucket = (described.qps > 0.0).then(|| BucketConfig {
+        qps: described.qps,
+        burst: described.burst.max(1),
+    });
+    RateLimit {
+        base: Duration::from_millis(described.base_delay_ms.into()),
+        max: Duration::from_millis(described.max_delay_ms.into()),
+        bucket,
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delta {
+                kind,
+                object,
+                delta,
+            } => {
+                let what = match delta {
+                    DeltaType::Added => "added",
+                    DeltaType::Modified => "modified",
+                    DeltaType::Deleted => "deleted",
+                };
+                write!(f, "{} {object} {what}", kind.kind)
+            }
+            Self::Requeued { by } => write!(f, "asked for by the reconcile of {by}"),
+            Self::Retry => f.write_str("retry"),
+            Self::Tick => f.write_str("tick"),
+            Self::HeldBack => f.write_str("held back while the plugin was quarantined"),
+            Self::Resumed => f.write_str("the quarantine was ended"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queued_key_keeps_no_object() {
+        let described: description::Queue =
+            serde_json::from_value(json!({"name": "a"})).expect("a queue");
+        let queue = Queue::new(&described, "a", &Metrics::new()).expect("the name is free");
+        let object = json!({"metadata": {"namespace": "demo", "name": "web", "uid": "1", "resourceVersion": "1"}});
+        let object = Object::parse(object.to_string().as_bytes()).expect("an object");
+        let left = Arc::downgrade(&object);
+        let delta = Delta {
+            old: Some(object.clone()),
+            new: Some(object.clone()),
+            between: vec![object],
+            initial: false,
+        };
+        let kind = Arc::new(Kind::new("", "v1", "Pod"));
+        queue.route("demo/web".into(), Duration::ZERO, &kind, &delta);
+        drop(delta);
+        assert_eq!(queue.keys.snapshot().normal, 1);
+        assert!(left.upgrade().is_none());
+    }
+}

@@ -1,0 +1,267 @@
+//! From the deltas of one watch to keys in the plugin's queues: `router.rs` applies the declared mappings. What they cannot
+//! express goes to the guest's `route`, by way of `guest_route.rs`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flyball_cache::{Delta, Deltas, Informer};
+use flyball_plugin::{Plugin, Quota};
+use flyball_reads::cached::WatchView;
+use flyball_types::Kind;
+use flyball_types::description::DeltaType;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::PluginContext;
+use crate::guest_route::{GuestRoute, RouteSender};
+use crate::router::{Enqueue, Router};
+use crate::tickers::jittered;
+
+/// How many deltas are routed before other tasks may run.
+const BATCH: usize = 256;
+/// How long a plugin's deltas are routed before other work of the plugin has its turn: as long as a guest computes in one.
+const TURN: Duration = Duration::from_millis(2);
+/// The most bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the least of one watch.
+const BACKLOG: (usize, usize) = (32 << 20, 1 << 20);
+
+/// Routes the deltas of one watch and one informer.
+pub(super) struct WatchRoute {
+    plugin: Plugin,
+    context: Arc<PluginContext>,
+    router: Arc<Router>,
+    /// None if no mapping of the watch is to the guest's `route`.
+    guest: Option<RouteSender>,
+    kind: Arc<Kind>,
+    /// The informer's objects that the plugin sees.
+    view: WatchView,
+    /// How many watches have not yet routed the initial objects of their informers.
+    left: watch::Sender<usize>,
+    finish: CancellationToken,
+}
+
+/// How far the deltas of a batch are routed.
+#[derive(Default)]
+struct Progress {
+    delta: usize,
+    /// The next mapping of the delta.
+    mapping: usize,
+    /// Whether the delta changes what the watch names, once that is known.
+    counts: Option<bool>,
+}
+
+impl WatchRoute {
+    /// Routes the objects of an informer and then its changes, until `finish`; then it routes the deltas that are left and
+    /// ends.
+    pub(super) fn run(
+        plugin: &Plugin,
+        context: &Arc<PluginContext>,
+        guest: &Arc<GuestRoute>,
+        watch: usize,
+        informer: Informer,
+        left: watch::Sender<usize>,
+        finish: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let kind = Arc::new(informer.resource().kind.clone());
+        let router = Arc::new(Router::new(
+            &context.settings.description,
+            &context.settings.description.watches[watch],
+            &kind,
+        ));
+        let cached = &context.reads.cached;
+        let guest_route = router.has_guest_route().then(|| {
+            let view = cached.route_view(&informer);
+            let view = context.telemetry.incidents.seen(view).ok()?;
+            Some(guest.sender(&kind, view, &left))
+        });
+        let view = cached.watch_view(&informer);
+        let routing = Self {
+            plugin: plugin.clone(),
+            context: context.clone(),
+            guest: guest_route.flatten(),
+            router,
+            view,
+            kind,
+            left,
+            finish,
+        };
+        // At once if possible, so that an earlier version may end.
+        let subscribed = informer.is_synced().then(|| routing.subscribe(&informer));
+        async move {
+            let deltas = match subscribed {
+                Some(deltas) => deltas,
+                None => {
+                    tokio::select! {
+                        () = informer.synced() => routing.subscribe(&informer),
+                        () = routing.finish.cancelled() => return,
+                    }
+                }
+            };
+            let resyncs = routing.resyncs(&informer);
+            tokio::pin!(resyncs);
+            tokio::select! {
+                () = routing.route_all(deltas) => {}
+                () = &mut resyncs => {}
+            }
+        }
+    }
+
+    /// Subscribes to the deltas that may concern the watch. All deletions do, because they remove entries of the memo.
+    fn subscribe(&self, informer: &Informer) -> Deltas {
+        let (router, quota) = (self.router.clone(), self.plugin.quota());
+        informer.subscribe_to(
+            move |delta| may_concern(&router, quota.as_ref(), delta),
+            backlog(&self.plugin, &self.context),
+        )
+    }
+
+    /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the objects
+    /// themselves. Never ends.
+    async fn resyncs(&self, informer: &Informer) {
+        let mappings: Vec<usize> = (0..self.router.mappings())
+            .filter(|mapping| self.router.is_to_itself(*mapping))
+            .collect();
+        let period = self.context.settings.pace.resync;
+        let Some(period) = period.filter(|_| !mappings.is_empty()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(jittered(period)).await;
+            let mut all = self.subscribe(informer);
+            while let Some(batch) = all.next(BATCH).await {
+                let mut next = 0;
+                while self
+                    .plugin
+                    .work(|| self.resync(&batch.deltas, &mappings, &mut next))
+                    .await
+                {}
+                if batch.initial_done {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Enqueues the keys of these objects until the turn is over. Returns whether some are left.
+    fn resync(&self, deltas: &[Delta], mappings: &[usize], next: &mut usize) -> bool {
+        let began = Instant::now();
+        while let Some(delta) = deltas.get(*next) {
+            if delta.new.is_some() && self.view.shows(delta.object()) {
+                for mapping in mappings {
+                    self.map(delta, *mapping, &mut || true);
+                }
+            }
+            *next += 1;
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        *next < deltas.len()
+    }
+
+    async fn route_all(&self, mut deltas: Deltas) {
+        let mut initial = true;
+        loop {
+            let batch = tokio::select! {
+                batch = deltas.next(BATCH) => batch,
+                () = self.finish.cancelled() => deltas.try_next(BATCH),
+            };
+            let Some(mut batch) = batch else { return };
+            if batch.restarted {
+                self.context.limits.note_restart();
+            }
+            let deltas = &mut batch.deltas;
+            self.plugin
+                .work(|| {
+                    deltas.retain(|delta| self.view.shows(delta.object()));
+                    deltas.iter().for_each(|delta| self.forget_deleted(delta));
+                })
+                .await;
+            let mut progress = Progress::default();
+            while self
+                .plugin
+                .work(|| self.route_for_a_turn(&batch.deltas, &mut progress))
+                .await
+            {}
+            if initial && batch.initial_done {
+                initial = false;
+                match &self.guest {
+                    Some(guest) => guest.end_initial(),
+                    None => self.left.send_modify(|left| *left -= 1),
+                }
+            }
+        }
+    }
+
+    /// Routes deltas until the turn is over. Returns whether some are left.
+    fn route_for_a_turn(&self, deltas: &[Delta], progress: &mut Progress) -> bool {
+        let began = Instant::now();
+        while let Some(delta) = deltas.get(progress.delta) {
+            let mut counts = || {
+                *progress
+                    .counts
+                    .get_or_insert_with(|| self.router.counts(delta))
+            };
+            if progress.mapping < self.router.mappings() {
+                self.map(delta, progress.mapping, &mut counts);
+                progress.mapping += 1;
+            } else {
+                self.ask_guest(delta, &mut counts);
+                *progress = Progress {
+                    delta: progress.delta + 1,
+                    ..Progress::default()
+                };
+            }
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        progress.delta < deltas.len()
+    }
+
+    /// Enqueues the keys that a mapping yields, if the delta counts.
+    fn map(&self, delta: &Delta, mapping: usize, counts: &mut impl FnMut() -> bool) {
+        let cached = &*self.context.reads.cached;
+        let keys = self.router.route(mapping, delta, cached);
+        // The cheaper test first: most deltas yield no key.
+        if keys.is_empty() || !counts() {
+            return;
+        }
+        for Enqueue { queue, key, delay } in keys {
+            self.context.queues[queue].route(key, delay, &self.kind, delta);
+        }
+    }
+
+    /// Gives a delta that counts to the guest's `route`, if it asks for it.
+    fn ask_guest(&self, delta: &Delta, counts: &mut impl FnMut() -> bool) {
+        if let Some(guest) = &self.guest
+            && self.router.asks_guest(delta)
+            && counts()
+        {
+            guest.push(delta);
+        }
+    }
+
+    /// Removes what the memo has for a deleted object.
+    fn forget_deleted(&self, delta: &Delta) {
+        if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
+            self.context.memo.object_deleted(&old.uid().to_string());
+        }
+    }
+}
+
+/// Whether a delta may concern the watch. A plugin with a CPU quota is charged for the answer, although the cache can't wait for
+/// the quota: its routing does.
+fn may_concern(router: &Router, quota: Option<&Quota>, delta: &Delta) -> bool {
+    let decide = || delta.delta_type() == DeltaType::Deleted || router.may_concern(delta);
+    match quota {
+        Some(quota) => quota.charge_brief(decide),
+        None => decide(),
+    }
+}
+
+/// The most bytes of old versions that wait for one watch; none for built-ins, which must not lose changes.
+fn backlog(plugin: &Plugin, context: &PluginContext) -> Option<usize> {
+    let watches = context.settings.description.watches.len().max(1);
+    let (all, least) = BACKLOG;
+    (!plugin.limits().is_reserved).then(|| (all / watches).max(least))
+}

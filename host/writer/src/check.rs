@@ -1,0 +1,160 @@
+//! The one check of a mutation by a guest.
+
+use flyball_plugin::{Operation, Write};
+use flyball_policy::Visible;
+use flyball_policy::access::{MayWrite, Mutation, may_write};
+use flyball_reads::live::selected_fields;
+use flyball_types::{ApiError, Kind, Mask};
+
+use crate::Writer;
+use crate::journal::verb;
+use crate::options::Options;
+
+/// The longest body of a write in bytes: the API server's own limit.
+pub(super) const MAX_BODY: usize = 3 << 20;
+/// The longest options of a write in bytes.
+const MAX_OPTIONS: usize = 16 << 10;
+
+impl Writer {
+    /// The one check of a mutation. Returns its options, and the policy's decision, which its requests need.
+    pub(super) fn check(
+        &self,
+        write: &Write,
+        kind: &Kind,
+    ) -> Result<(Options, MayWrite), ApiError> {
+        check_subresource(write)?;
+        check_size(write)?;
+        let (verb, subresource) = (verb(&write.operation), write.subresource());
+        let namespace = &write.target.namespace;
+        let mutation = Mutation {
+            verb,
+            kind,
+            subresource,
+            namespace,
+        };
+        let may_write = may_write(&self.policy, mutation)?;
+        let visible = may_write.visible();
+        let options = Options::parse(&write.options)?;
+        if let Operation::DeleteCollection {
+            label_selector,
+            field_selector,
+        } = &write.operation
+        {
+            // Which objects are deleted tells what their fields hold.
+            let compared = selected_fields(label_selector, field_selector)?;
+            let compared = Mask::of(&compared).map_err(|e| ApiError::invalid(e.to_string()))?;
+            visible.check(kind, &compared)?;
+        }
+        if let Operation::Patch { patch_type, patch } = &write.operation {
+            let sees_all = *visible == Visible::All;
+            match patch_type.as_str() {
+                "json" if !sees_all => check_json_patch(kind, patch)?,
+                "apply" => {
+                    self.check_apply(write, kind)?;
+                    if !sees_all && !options.is_forced() {
+                        return Err(ApiError::denied(format!(
+                            "the policy limits the fields that this plugin may read of {kind}, and a conflict of `apply` tells \
+                             whether others hold the same value: set `force`"
+                        )));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((options, may_write))
+    }
+
+    /// `apply` creates an object that does not exist: without a grant to create it, the plugin's cache must have it.
+    fn check_apply(&self, write: &Write, kind: &Kind) -> Result<(), ApiError> {
+        let (target, subresource) = (&write.target, write.subresource());
+        let may_create = self
+            .policy
+            .check("create", kind, subresource, &target.namespace);
+        let exists = || {
+            let cached = self.cached.before(kind, &target.namespace, &target.name);
+            cached.is_some()
+        };
+        match may_create {
+            Err(denied) if !exists() => Err(ApiError::denied(format!(
+                "{}; `apply` creates an object that does not exist",
+                denied.message
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `update` and `update-status` each have their own subresources. A subresource belongs to a named object: without the name,
+/// the request would go to the collection of the objects themselves.
+pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
+    let subresource = &*write.target.subresource;
+    match write.operation {
+        Operation::Update { .. } if subresource == "status" => Err(ApiError::invalid(
+            "`update` does not write the subresource `status`: use `update-status`",
+        )),
+        Operation::UpdateStatus { .. } if !subresource.is_empty() => Err(ApiError::invalid(
+            format!("`update-status` takes no subresource, and has `{subresource}`"),
+        )),
+        Operation::DeleteCollection { .. }
+            if !subresource.is_empty() || !write.target.name.is_empty() =>
+        {
+            Err(ApiError::invalid(
+                "`delete-collection` takes neither a name nor a subresource",
+            ))
+        }
+        _ if !subresource.is_empty() && write.target.name.is_empty() => Err(ApiError::invalid(
+            format!("the subresource `{subresource}` belongs to an object: name it"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what the API server would refuse, before the host parses it: a parsed document takes many times its bytes.
+fn check_size(write: &Write) -> Result<(), ApiError> {
+    let body = match &write.operation {
+        Operation::Create { object } => object.len(),
+        Operation::Update { change, .. } => change.len(),
+        Operation::UpdateStatus {
+            status, metadata, ..
+        } => status.len() + metadata.len(),
+        Operation::Patch { patch, .. } => patch.len(),
+        Operation::Delete => 0,
+        Operation::DeleteCollection {
+            label_selector,
+            field_selector,
+        } => label_selector.len() + field_selector.len(),
+    };
+    for (what, bytes, most) in [
+        ("body", body, MAX_BODY),
+        ("options", write.options.len(), MAX_OPTIONS),
+    ] {
+        if bytes > most {
+            return Err(ApiError::full(format!(
+                "the {what} of a write has {bytes} bytes, more than the limit of {most}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the operations of a JSON patch that read a field of the object: their effect shows what the field holds.
+fn check_json_patch(kind: &Kind, patch: &[u8]) -> Result<(), ApiError> {
+    #[derive(serde::Deserialize)]
+    struct Step {
+        op: String,
+    }
+    let steps: Vec<Step> = serde_json::from_slice(patch).map_err(|error| {
+        ApiError::invalid(format!("the JSON patch of {kind} is malformed: {error}"))
+    })?;
+    match steps
+        .iter()
+        .find(|step| !matches!(step.op.as_str(), "add" | "remove" | "replace"))
+    {
+        None => Ok(()),
+        Some(Step { op }) => Err(ApiError::denied(format!(
+            "the policy limits the fields that this plugin may read of {kind}, and the operation `{}` of a JSON patch reads \
+             others: use `add`, `remove` or `replace`",
+            op.escape_debug()
+        ))),
+    }
+}

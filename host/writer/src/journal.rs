@@ -1,0 +1,265 @@
+//! Records the writes of one guest call: for the log, for the consistency of the next call, and for the metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use flyball_limits::counters::PluginCounters;
+use flyball_plugin::{Operation, Write};
+use flyball_types::{ApiError, Effect, Kind};
+use parking_lot::Mutex;
+
+/// How many written objects of one call are remembered by name.
+const TOUCHED: usize = 32;
+
+/// An object that a call has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    pub verb: &'static str,
+    pub kind: Kind,
+    /// Empty for the object itself.
+    pub subresource: String,
+    /// `namespace/name`, or the name alone.
+    pub key: String,
+}
+
+/// The writes of one guest call. Shared with the writes that outlive it.
+#[derive(Default)]
+pub struct Journal {
+    state: Mutex<State>,
+    /// None if nobody counts the writes.
+    counters: Option<Arc<PluginCounters>>,
+}
+
+#[derive(Default)]
+struct State {
+    done: BTreeMap<What, Names>,
+    touched: Vec<Touched>,
+    unknown: BTreeSet<Kind>,
+    has_lost_server: bool,
+}
+
+/// A verb, a kind's short name and a subresource.
+type What = (&'static str, String, String);
+
+#[derive(Default)]
+struct Names {
+    count: usize,
+    /// The last one's.
+    name: String,
+}
+
+impl Journal {
+    /// A journal whose writes count as the plugin's.
+    pub fn counted_by(counters: Arc<PluginCounters>) -> Self {
+        Self {
+            counters: Some(counters),
+            ..Self::default()
+        }
+    }
+
+    /// Records a write's result. `name` is the object's, if it is known.
+    pub fn record(&self, write: &Write, kind: &Kind, name: &str, result: Result<(), &ApiError>) {
+        if let Some(counters) = &self.counters {
+            counters.wrote(verb(&write.operation), result_label(result));
+        }
+        let mut state = self.state.lock();
+        match result {
+            Ok(()) => {
+                let what = (
+                    verb(&write.operation),
+                    kind.kind.clone(),
+                    write.subresource().to_owned(),
+                );
+                let names = state.done.entry(what).or_default();
+                names.count += 1;
+                names.name = name.into();
+                if state.touched.len() < TOUCHED {
+                    let namespace = &write.target.namespace;
+                    let key = if namespace.is_empty() {
+                        name.to_owned()
+                    } else {
+                        format!("{namespace}/{name}")
+                    };
+                    state.touched.push(Touched {
+                        verb: verb(&write.operation),
+                        kind: kind.clone(),
+                        subresource: write.subresource().to_owned(),
+                        key,
+                    });
+                }
+            }
+            Err(error) if error.effect == Effect::Unknown => {
+                state.unknown.insert(kind.clone());
+            }
+            Err(error) => state.has_lost_server |= error.is_unreachable(),
+        }
+    }
+
+    /// Whether a write was not sent because the API server could not be reached.
+    pub fn has_lost_server(&self) -> bool {
+        self.state.lock().has_lost_server
+    }
+
+    /// Returns the kinds of the writes whose effect is unknown.
+    pub fn take_unknown(&self) -> BTreeSet<Kind> {
+        std::mem::take(&mut self.state.lock().unknown)
+    }
+
+    /// Returns the written objects; the first ones if there are many.
+    pub fn take_touched(&self) -> Vec<Touched> {
+        std::mem::take(&mut self.state.lock().touched)
+    }
+
+    /// Describes the successful writes, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
+    pub fn summary(&self) -> String {
+        let state = self.state.lock();
+        let words = state.done.iter().map(|((verb, kind, subresource), names)| {
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            match names.count {
+                1 => format!("{verb} {kind}{slash}{subresource} {}", names.name),
+                count => format!("{verb} {count} {kind}s{slash}{subresource}"),
+            }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Touched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        let (verb, kind, subresource) = (self.verb, &self.kind.kind, &self.subresource);
+        write!(f, "{verb} {kind}{slash}{subresource} {}", self.key)
+    }
+}
+
+/// Returns the API's verb of an operation, as in RBAC rules.
+pub(crate) fn verb(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Create { .. } => "create",
+        Operation::Update { .. } | Operation::UpdateStatus { .. } => "update",
+        Operation::Patch { .. } => "patch",
+        Operation::Delete => "delete",
+        Operation::DeleteCollection { .. } => "deletecollection",
+    }
+}
+
+/// The result of a write, as a label of metrics.
+fn result_label(result: Result<(), &ApiError>) -> &'static str {
+    match result {
+        Ok(()) => "success",
+        Err(error) => match (error.effect, error.status) {
+            (Effect::None, _) => "not_sent",
+            (Effect::Refused, 404) => "not_found",
+            (Effect::Refused, 409) => "conflict",
+            (Effect::Refused, _) => "refused",
+            (Effect::Unknown, _) => "unknown",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use flyball_plugin::Target;
+
+    use super::*;
+
+    fn write(operation: Operation, subresource: &str) -> Write {
+        let target = Target {
+            kind: "v1/Pod".into(),
+            namespace: "demo".into(),
+            name: String::new(),
+            subresource: subresource.into(),
+        };
+        Write {
+            target,
+            operation,
+            options: Bytes::new(),
+            returns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_call_is_summed_up_in_words() {
+        let journal = Journal::default();
+        let pod = Kind::new("", "v1", "Pod");
+        for _ in 0..3 {
+            journal.record(
+                &write(
+                    Operation::Create {
+                        object: "{}".into(),
+                    },
+                    "",
+                ),
+                &pod,
+                "web-1",
+                Ok(()),
+            );
+        }
+        journal.record(&write(Operation::Delete, ""), &pod, "web-0", Ok(()));
+        journal.record(
+            &write(Operation::Delete, "eviction"),
+            &pod,
+            "web-0",
+            Err(&ApiError::of_server(429, "TooManyRequests", "")),
+        );
+        let update = write(
+            Operation::UpdateStatus {
+                resource_version: String::new(),
+                status: "{}".into(),
+                metadata: Bytes::new(),
+            },
+            "",
+        );
+        journal.record(&update, &pod, "web-1", Ok(()));
+        assert_eq!(
+            journal.summary(),
+            "create 3 Pods, delete Pod web-0, update Pod/status web-1"
+        );
+        let touched = journal.take_touched();
+        assert_eq!(
+            touched.last().map(Touched::to_string).as_deref(),
+            Some("update Pod/status demo/web-1")
+        );
+        assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+
+    #[test]
+    fn writes_of_unknown_effect_are_remembered_once_for_their_kind() {
+        let journal = Journal::default();
+        let pod = Kind::new("", "v1", "Pod");
+        for error in [
+            ApiError::timeout("cut"),
+            ApiError::of_server(500, "InternalError", "a webhook failed"),
+            ApiError::of_server(409, "Conflict", "it changed"),
+            ApiError::unreachable("refused"),
+            ApiError::fenced(),
+        ] {
+            let write = write(Operation::Delete, "");
+            journal.record(&write, &pod, "a", Err(&error));
+        }
+        assert_eq!(journal.summary(), "");
+        assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
+        assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+
+    #[test]
+    fn only_a_server_that_can_t_be_reached_is_lost() {
+        let pod = Kind::new("", "v1", "Pod");
+        for (error, is_lost) in [
+            (ApiError::unreachable("refused"), true),
+            (ApiError::timeout("cut"), false),
+            (
+                ApiError::of_server(503, "ServiceUnavailable", "full"),
+                false,
+            ),
+            (ApiError::fenced(), false),
+        ] {
+            let journal = Journal::default();
+            let write = write(Operation::Delete, "");
+            journal.record(&write, &pod, "a", Err(&error));
+            assert_eq!(journal.has_lost_server(), is_lost, "{error}");
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own credentials,
+//! which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
+//!
+//! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The requests
+//! are on the host's runtime, so that they outlive the call.
+
+mod answer;
+mod batch;
+mod body;
+mod check;
+mod journal;
+pub mod merge;
+mod options;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::client::{ApiClient, ApiRequest};
+use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
+use flyball_cache::{ApiResource, ApiResponse, Discovery};
+use flyball_limits::rate::RateLimiter;
+use flyball_limits::stop::{StopSignal, Stoppable};
+use flyball_plugin::{Batch, Budget, Held, Operation, Quota, Write};
+use flyball_policy::PluginPolicy;
+use flyball_policy::access::MayWrite;
+use flyball_reads::cached::CachedReads;
+use flyball_reads::live::{DISCOVERY_AGE, resolve};
+use flyball_types::{ApiError, Kind, Mask, printable};
+use http::Method;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use self::answer::Acknowledged;
+pub use self::journal::{Journal, Touched};
+use self::options::Options;
+
+/// The most writes of a batch.
+const MAX_WRITES: usize = 1000;
+/// For how long writes are prepared before others may run.
+const PREPARING: Duration = Duration::from_millis(1);
+
+/// The writes of one plugin.
+pub struct Writer {
+    client: ApiClient,
+    discovery: Arc<Discovery>,
+    policy: Arc<PluginPolicy>,
+    rate: RateLimiter,
+    cached: Arc<CachedReads>,
+    /// A permit for each request that may be in flight.
+    sending: Semaphore,
+    /// Counts answers until the guest has them.
+    budget: Arc<Budget>,
+    stop: Arc<StopSignal>,
+    /// Charged for merges and for reading answers.
+    quota: Option<Quota>,
+}
+
+/// A batch whose writes are checked.
+pub struct PreparedBatch {
+    writes: Vec<PreparedWrite>,
+    slow_start: Option<u32>,
+    stop_on_error: bool,
+}
+
+struct PreparedWrite {
+    write: Write,
+    checked: Result<Checked, ApiError>,
+}
+
+/// A write that the plugin may try.
+struct Checked {
+    kind: Kind,
+    options: Options,
+    may_write: MayWrite,
+    /// What the plugin asks for of the answer; nothing if none.
+    returns: Option<Arc<Mask>>,
+}
+
+impl Writer {
+    pub fn new(
+        client: ApiClient,
+        discovery: Arc<Discovery>,
+        policy: Arc<PluginPolicy>,
+        rate: RateLimiter,
+        cached: Arc<CachedReads>,
+        budget: Arc<Budget>,
+        stop: Arc<StopSignal>,
+    ) -> Self {
+        Self {
+            client,
+            discovery,
+            policy,
+            sending: Semaphore::new(rate.in_flight()),
+            rate,
+            cached,
+            budget,
+            stop,
+            quota: None,
+        }
+    }
+
+    /// Charges the plugin's CPU quota, if it has one, for merges and for reading answers.
+    pub fn charged_to(self, quota: Option<Quota>) -> Self {
+        Self { quota, ..self }
+    }
+
+    /// The client of the plugin's requests.
+    pub fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    /// The limiter of the writes.
+    pub fn rate(&self) -> &RateLimiter {
+        &self.rate
+    }
+
+    /// Checks the writes of a batch. Fails, for all of them, if there are too many.
+    pub async fn prepare(&self, batch: Batch) -> Result<PreparedBatch, ApiError> {
+        let count = batch.writes.len();
+        if count > MAX_WRITES {
+            return Err(ApiError::full(format!(
+                "a batch has at most {MAX_WRITES} writes, and this one has {count}"
+            )));
+        }
+        let (mut writes, mut since) = (Vec::with_capacity(count), Instant::now());
+        for write in batch.writes {
+            let checked = self.checked(&write);
+            writes.push(PreparedWrite { write, checked });
+            if since.elapsed() > PREPARING {
+                tokio::task::yield_now().await;
+                since = Instant::now();
+            }
+        }
+        Ok(PreparedBatch {
+            writes,
+            slow_start: batch.slow_start,
+            stop_on_error: batch.stop_on_error,
+        })
+    }
+
+    fn checked(&self, write: &Write) -> Result<Checked, ApiError> {
+        let kind = &kind(write)?;
+        let (options, may_write) = self.check(write, kind)?;
+        let returns = self.cached.mask(&write.returns)?;
+        if let Some(returns) = &returns {
+            may_write.visible().check(kind, returns)?;
+        }
+        Ok(Checked {
+            kind: kind.clone(),
+            options,
+            may_write,
+            returns,
+        })
+    }
+
+    /// Runs the writes of a batch and returns their results, in order. They are recorded in the journal as they end.
+    pub async fn run(
+        &self,
+        batch: PreparedBatch,
+        journal: &Journal,
+    ) -> Vec<Result<Held, ApiError>> {
+        let begun = self.stop.begin();
+        batch::run(
+            batch.writes,
+            batch.slow_start,
+            batch.stop_on_error,
+            self.rate.in_flight(),
+            |write| self.write(write, journal, begun.clone()),
+        )
+        .await
+    }
+
+    async fn write(
+        &self,
+        prepared: PreparedWrite,
+        journal: &Journal,
+        begun: Stoppable,
+    ) -> Result<Held, ApiError> {
+        let PreparedWrite { write, checked } = prepared;
+        let kind = kind(&write)?;
+        let mut name = write.target.name.clone();
+        let result = match &checked {
+            Ok(checked) => self.try_write(&write, checked, &mut name, begun).await,
+            Err(error) => Err(error.clone()),
+        };
+        journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
+        result
+    }
+
+    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter. Returns
+    /// how long it waited for the token.
+    async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<Duration, ApiError> {
+        let may_start = async {
+            if let Some(quota) = &self.quota {
+                quota.wait().await;
+            }
+            self.rate.wait().await
+        };
+        tokio::select! {
+            waited = may_start => Ok(waited),
+            () = begun.stopped() => Err(ApiError::stopped()),
+        }
+    }
+
+    /// Waits until fewer requests are in flight.
+    async fn wait_to_send(&self, begun: &mut Stoppable) -> Result<SemaphorePermit<'_>, ApiError> {
+        tokio::select! {
+            permit = self.sending.acquire() => permit.map_err(|_| ApiError::stopped()),
+            () = begun.stopped() => Err(ApiError::stopped()),
+        }
+    }
+
+    /// Sets `name` to the name that the server assigned, if it did.
+    async fn try_write(
+        &self,
+        write: &Write,
+        checked: &Checked,
+        name: &mut String,
+        mut begun: Stoppable,
+    ) -> Result<Held, ApiError> {
+        let target = &write.target;
+        let Checked {
+            kind,
+            options,
+            may_write,
+            returns,
+        } = checked;
+        let waited = self.wait_for_token(&mut begun).await?;
+        let resource = resolve(&self.discovery, kind).await?;
+        self.check_served(write, &resource).await?;
+        let call = self.call(write, &resource, checked, &mut begun).await?;
+        let call = call.accept(self.form(write, kind, returns.as_deref()));
+        let is_delete = matches!(write.operation, Operation::Delete);
+        let before = if is_delete {
+            self.cached.before(kind, &target.namespace, &target.name)
+        } else {
+            None
+        };
+        let answer = {
+            let _permit = self.wait_to_send(&mut begun).await?;
+            let call = call.charged_to(&self.budget).unless_stopped(&begun);
+            let call = call.after_wait(waited);
+            let sent = self.client.send_held(call).await;
+            sent.map_err(|error| may_write.visible().refusal(kind, error))?
+        };
+        let acknowledged = Acknowledged {
+            cached: self.cached.clone(),
+            kind: kind.clone(),
+            deleted: is_delete.then(|| (target.namespace.clone(), target.name.clone())),
+            before,
+            answer: ApiResponse::new(answer.bytes.clone()),
+            is_dry_run: options.is_dry_run(),
+            returns: returns.clone(),
+        };
+        let (written, returned) = self.read(acknowledged, answer.bytes.len()).await?;
+        if let Some(written) = written {
+            *name = written;
+        }
+        Ok(answer.reduced(returned))
+    }
+
+    /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing else is
+    /// used.
+    fn form(&self, write: &Write, kind: &Kind, returns: Option<&Mask>) -> &'static str {
+        let subresource = write.subresource();
+        let wants_metadata = subresource.is_empty()
+            && returns.is_none_or(|returns| Mask::metadata().covers(returns))
+            && self.cached.shows_metadata_alone(kind);
+        match &write.operation {
+            Operation::DeleteCollection { .. } => {
+                if wants_metadata {
+                    METADATA_LIST
+                } else {
+                    JSON
+                }
+            }
+            _ if wants_metadata => PROTOBUF_METADATA,
+            // Other subresources return other kinds.
+            _ if matches!(subresource, "" | "status") && self.cached.reads_protobuf(kind) => {
+                PROTOBUF
+            }
+            _ => JSON,
+        }
+    }
+
+    /// Fails if the kind has no such subresource: below a namespace, its path would be that of another kind.
+    async fn check_served(&self, write: &Write, resource: &ApiResource) -> Result<(), ApiError> {
+        let name = write.subresource();
+        let is_served = |resource: &ApiResource| {
+            let mut subresources = resource.subresources.iter();
+            subresources.any(|subresource| subresource.name == name)
+        };
+        // The API server never takes `status` for a kind.
+        if matches!(name, "" | "status") || is_served(resource) {
+            return Ok(());
+        }
+        // It may have just been added.
+        let fresh = self.discovery.catalogue(DISCOVERY_AGE).await;
+        let fresh = fresh.map_err(|error| ApiError::unreachable(error.to_string()))?;
+        let mut resources = fresh.resources.iter();
+        match resources.any(|found| found.kind == resource.kind && is_served(found)) {
+            true => Ok(()),
+            false => Err(ApiError::invalid(format!(
+                "{} has no subresource `{}`",
+                resource.kind,
+                printable(name)
+            ))),
+        }
+    }
+
+    async fn call(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        checked: &Checked,
+        begun: &mut Stoppable,
+    ) -> Result<ApiRequest, ApiError> {
+        let (target, options) = (&write.target, &checked.options);
+        let request =
+            |method, path, body| ApiRequest::write(method, path, body, &checked.may_write);
+        let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
+        let collection = || resource.collection(&target.namespace).map_err(invalid);
+        let object = || {
+            resource
+                .object(&target.namespace, &target.name, write.subresource())
+                .map_err(invalid)
+        };
+        Ok(match &write.operation {
+            Operation::Create { object: body } if target.name.is_empty() => {
+                if resource.namespaced && target.namespace.is_empty() {
+                    return Err(ApiError::invalid(format!(
+                        "can't create a {} without a namespace",
+                        resource.kind
+                    )));
+                }
+                request(Method::POST, options.append(collection()?), body.clone())
+            }
+            Operation::Create { object: body } => {
+                request(Method::POST, options.append(object()?), body.clone())
+            }
+            Operation::Update {
+                resource_version,
+                change,
+            } => {
+                let body = self
+                    .updated(write, resource, resource_version, change, begun)
+                    .await?;
+                request(Method::PUT, options.append(object()?), body)
+            }
+            Operation::UpdateStatus {
+                resource_version,
+                status,
+                metadata,
+            } => {
+                let body = self
+                    .with_status(write, resource, resource_version, (status, metadata), begun)
+                    .await?;
+                request(Method::PUT, options.append(object()?), body)
+            }
+            Operation::Patch { patch_type, patch } => {
+                let content_type = match patch_type.as_str() {
+                    "json" => "application/json-patch+json",
+                    "merge" => "application/merge-patch+json",
+                    "strategic" => "application/strategic-merge-patch+json",
+                    "apply" => "application/apply-patch+yaml",
+                    other => {
+                        let known = "`json`, `merge`, `strategic` or `apply`";
+                        return Err(ApiError::invalid(format!(
+                            "`{other}` is not a type of patch: use {known}"
+                        )));
+                    }
+                };
+                let patch = patch.clone();
+                request(Method::PATCH, options.append(object()?), patch).content_type(content_type)
+            }
+            Operation::Delete => request(Method::DELETE, object()?, options.delete_body()),
+            Operation::DeleteCollection {
+                label_selector,
+                field_selector,
+            } => {
+                let mut path = collection()?;
+                for (key, selector) in [
+                    ("labelSelector", label_selector),
+                    ("fieldSelector", field_selector),
+                ] {
+                    if !selector.is_empty() {
+                        flyball_cache::resource::push_parameter(&mut path, key, selector);
+                    }
+                }
+                request(Method::DELETE, path, options.delete_body())
+            }
+        })
+    }
+}
+
+fn kind(write: &Write) -> Result<Kind, ApiError> {
+    let kind = write.target.kind.parse();
+    kind.map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+#[cfg(test)]
+mod tests;
