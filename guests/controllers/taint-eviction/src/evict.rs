@@ -43,7 +43,8 @@ pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Erro
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     for pods in pods.chunks(BATCH) {
         let begun = host.now();
-        for ((pod, late), result) in delete_batch(host, pods) {
+        let targets = pods.iter().map(|(pod, late)| ((pod, *late), target(pod)));
+        for ((pod, late), result) in DISRUPTION.delete(host, targets) {
             let result = result
                 .found()
                 .doing(|| format!("deleting pod {}", pod.meta.key()));
@@ -51,7 +52,7 @@ pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Erro
                 Ok(deleted) => {
                     done.push(pod.meta.uid.clone());
                     if deleted.is_some() {
-                        let took = host.now().since(begun) + *late;
+                        let took = host.now().since(begun) + late;
                         report(host, pod, took);
                     }
                 }
@@ -88,19 +89,10 @@ fn emit(host: &Host, pod: &Key, message: &str) {
     host.emit(Event::normal(&about, REASON, message));
 }
 
-/// Returns each pod with its result.
-fn delete_batch<'p>(
-    host: &Host,
-    pods: &'p [(Pod, Duration)],
-) -> Vec<(&'p (Pod, Duration), Result<Answer, ApiError>)> {
-    let targets = pods.iter().map(|due| {
-        let (pod, _) = due;
-        let target = Target {
-            pod: &pod.meta,
-            before: pod.disruption.as_ref(),
-            observed_generation: Some(pod.meta.generation),
-        };
-        (due, target)
-    });
-    DISRUPTION.delete(host, targets)
+fn target(pod: &Pod) -> Target<'_> {
+    Target {
+        pod: &pod.meta,
+        before: pod.disruption.as_ref(),
+        observed_generation: Some(pod.meta.generation),
+    }
 }
