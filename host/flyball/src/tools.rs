@@ -14,6 +14,7 @@ mod package;
 mod plural;
 mod producers;
 mod rbac;
+mod test_server;
 mod validate;
 
 use std::path::PathBuf;
@@ -124,6 +125,10 @@ pub(crate) enum Tool {
         output: Manifests,
     },
     Dev(dev::Arguments),
+    /// Serve a cluster in memory to the tests of a plugin, over standard input and output
+    ///
+    /// The SDKs for Go, TypeScript, JavaScript, Python and C start it when tests need it.
+    TestServer,
     /// Push a plugin to an OCI registry, as a package
     ///
     /// Validates the plugin first. Prints the package's reference, pinned to its digest.
@@ -268,6 +273,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         Tool::Dev(arguments) => runtime
             .block_on(dev::run(arguments))
             .map(|()| String::new().into()),
+        Tool::TestServer => test_server::run().map(|()| String::new().into()),
         Tool::Push {
             file,
             package,

@@ -54,6 +54,7 @@ impl New {
         let variables = self.variables.iter().map(|(name, value)| (name, value));
         command
             .envs(variables)
+            .env("FLYBALL", env!("CARGO_BIN_EXE_flyball"))
             .output()
             .unwrap_or_else(|error| panic!("can't run {command:?}: {error}"))
     }

@@ -71,6 +71,11 @@ impl KeyUsages {
     pub const ENCIPHER_ONLY: Self = Self(1 << 7);
     pub const DECIPHER_ONLY: Self = Self(1 << 8);
 
+    /// The purposes with these bits in X.509's order; `None` if a bit is unknown.
+    pub fn of_bits(bits: u16) -> Option<Self> {
+        (bits < 1 << 9).then_some(Self(bits))
+    }
+
     /// The bits in X.509's order: `digitalSignature` is bit 0.
     pub fn bits(self) -> u16 {
         self.0

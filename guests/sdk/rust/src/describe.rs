@@ -99,6 +99,12 @@ impl From<Description> for Document {
     }
 }
 
+impl From<Document> for Description {
+    fn from(document: Document) -> Self {
+        Self(document)
+    }
+}
+
 impl Description {
     /// Adds a watch.
     #[must_use]

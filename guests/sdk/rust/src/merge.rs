@@ -1,6 +1,34 @@
-//! JSON merge patches (RFC 7396) from two versions of an object.
+//! JSON merge patches (RFC 7396).
 
 use serde_json::{Map, Value};
+
+/// Applies a merge patch.
+///
+/// ```
+/// use flyball_sdk::merge;
+/// use serde_json::json;
+///
+/// let mut object = json!({"a": {"b": 1, "c": 2}});
+/// merge::apply(&mut object, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}}));
+/// assert_eq!(object, json!({"a": {"c": 2, "d": {"f": 1}}}));
+/// ```
+pub fn apply(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let fields = target.as_object_mut().expect("set to an object above");
+    for (key, value) in patch {
+        if value.is_null() {
+            fields.remove(key);
+        } else {
+            apply(fields.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
 
 /// Returns the merge patch that turns `old` into `new`; an empty object if they are equal. Lists are replaced as a whole.
 ///

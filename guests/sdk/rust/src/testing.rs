@@ -42,6 +42,8 @@
 //! apply with field managers and conflicts (`testing/apply.rs` lists the limitations), and a [rate
 //! limit](Cluster::limit_rate). It has no schemas: it neither validates nor defaults objects. Memo entries expire by
 //! the cluster's clock and are removed with their objects.
+//!
+//! `flyball test-server` serves the same cluster to tests in other languages.
 
 mod apply;
 mod imports;
@@ -78,7 +80,7 @@ use crate::route::{Delta, RoutedKey};
 use memo::Memo;
 use rate::RateLimit;
 use records::EventIdentity;
-pub use records::{Enqueued, Event, Signed, Written};
+pub use records::{Enqueued, Event, Logged, Signed, Written};
 use store::{Id, Store};
 
 /// An in-memory API server with the host's other imports.
@@ -103,7 +105,7 @@ struct State {
     /// The events that are emitted once.
     once: HashSet<EventIdentity>,
     enqueued: Vec<Enqueued>,
-    logs: Vec<(Level, String)>,
+    logs: Vec<Logged>,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
     config: BTreeMap<String, String>,
     /// The signing keys.
@@ -229,8 +231,18 @@ impl Cluster {
 
     /// Restricts the host to what the controller describes.
     fn describe<C: Controller>(&self) {
-        let description = C::describe_configured(&self.host());
-        description.check().expect("the description is valid");
+        self.restrict(C::describe_configured(&self.host()));
+    }
+
+    /// Restricts the host to what a description declares and requests, until [`host`](Self::host) is called. Reconciles
+    /// and routes do this with the controller's own description.
+    ///
+    /// # Panics
+    /// If the description is not valid.
+    pub fn restrict(&self, description: Description) {
+        if let Err(error) = description.check() {
+            panic!("the description is not valid: {error}");
+        }
         self.state.borrow_mut().description = Some(description);
     }
 
@@ -291,8 +303,14 @@ impl Cluster {
         std::mem::take(&mut self.state.borrow_mut().enqueued)
     }
 
-    /// Returns all messages logged since the last call.
+    /// Returns all messages logged since the last call of `logged` or `recorded_logs`.
     pub fn logged(&self) -> Vec<(Level, String)> {
+        let line = |logged: Logged| (logged.level, logged.message);
+        self.recorded_logs().into_iter().map(line).collect()
+    }
+
+    /// Returns the same as [`logged`](Self::logged), with the fields.
+    pub fn recorded_logs(&self) -> Vec<Logged> {
         std::mem::take(&mut self.state.borrow_mut().logs)
     }
 

@@ -15,7 +15,7 @@ use crate::write::{Batch, MAX_BATCH};
 
 use super::reads::{Rest, in_scope, invalid};
 use super::store::Id;
-use super::{Cluster, Enqueued, Event, Signed, State};
+use super::{Cluster, Enqueued, Event, Logged, Signed, State};
 
 impl Imports for Cluster {
     fn share(&self) -> Rc<dyn Imports> {
@@ -186,8 +186,12 @@ impl Imports for Cluster {
         (0..count).map(|_| next()).collect()
     }
 
-    fn log_write(&self, level: Level, message: &str, _: &[(String, String)]) {
-        self.state.borrow_mut().logs.push((level, message.into()));
+    fn log_write(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        self.state.borrow_mut().logs.push(Logged {
+            level,
+            message: message.into(),
+            fields: fields.to_vec(),
+        });
     }
 
     fn log_enabled(&self, _: Level) -> bool {

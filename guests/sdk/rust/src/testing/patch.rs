@@ -3,24 +3,7 @@
 use flyball_types::ApiError;
 use serde_json::Value;
 
-/// A JSON merge patch (RFC 7396).
-pub(super) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let fields = target.as_object_mut().expect("set to an object above");
-    for (key, value) in patch {
-        if value.is_null() {
-            fields.remove(key);
-        } else {
-            merge(fields.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
+pub(super) use crate::merge::apply as merge;
 
 /// A strategic merge patch: lists of objects merge by key, `finalizers` as a set. Supports `$patch:
 /// delete`, `$patch: replace` and `$deleteFromPrimitiveList`.
@@ -126,7 +109,10 @@ pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
         let missing = || fail(format!("{op} {path}: the path does not exist"));
         let value = operation["value"].clone();
         match (op, target.pointer_mut(parent).ok_or_else(missing)?) {
-            ("add" | "replace", Value::Object(fields)) => drop(fields.insert(last, value)),
+            ("add", Value::Object(fields)) => drop(fields.insert(last, value)),
+            ("replace", Value::Object(fields)) => {
+                *fields.get_mut(&last).ok_or_else(missing)? = value;
+            }
             ("remove", Value::Object(fields)) => drop(fields.remove(&last).ok_or_else(missing)?),
             ("add", Value::Array(items)) if last == "-" => items.push(value),
             (_, Value::Array(items)) => {
@@ -174,16 +160,6 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_removes_what_is_null() {
-        let mut object = json!({"a": {"b": 1, "c": 2}});
-        merge(
-            &mut object,
-            &json!({"a": {"b": null, "d": {"e": null, "f": 1}}}),
-        );
-        assert_eq!(object, json!({"a": {"c": 2, "d": {"f": 1}}}));
-    }
-
-    #[test]
     fn a_json_patch_adds_replaces_removes_and_tests() {
         let mut object = json!({"list": [1, 2], "labels": {"a/b": "c"}});
         let patch = json!([
@@ -194,12 +170,11 @@ mod tests {
         ]);
         json(&mut object, &patch).unwrap();
         assert_eq!(object, json!({"list": [2, 3], "labels": {"a/b": "d"}}));
-        assert!(
-            json(
-                &mut object,
-                &json!([{"op": "test", "path": "/list/0", "value": 1}])
-            )
-            .is_err()
-        );
+        for refused in [
+            json!([{"op": "test", "path": "/list/0", "value": 1}]),
+            json!([{"op": "replace", "path": "/labels/none", "value": 1}]),
+        ] {
+            assert!(json(&mut object, &refused).is_err(), "{refused}");
+        }
     }
 }

@@ -67,7 +67,7 @@ impl State {
             .get(&id)
             .map_or_else(|| self.store.get(&id), Option::as_ref);
         let missing = || ApiError::of_server(404, "NotFound", format!("{kind} {name:?} not found"));
-        prune(found.ok_or_else(missing)?, &mask(fields)?)
+        reduced(found.ok_or_else(missing)?, fields)
     }
 
     fn live_list(
@@ -88,7 +88,6 @@ impl State {
         };
         let labels: LabelSelector = parameter("labelSelector").parse().map_err(invalid)?;
         let selector: FieldSelector = parameter("fieldSelector").parse().map_err(invalid)?;
-        let mask = mask(fields)?;
         let mut items = Vec::new();
         for object in self.live_of_kind(kind) {
             let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
@@ -97,7 +96,7 @@ impl State {
                 && selector.matches(field)
             {
                 items.push(
-                    serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?,
+                    serde_json::from_slice::<Value>(&reduced(object, fields)?).map_err(invalid)?,
                 );
             }
         }
@@ -323,6 +322,14 @@ pub(super) fn in_scope(watches: &[Watch], object: &Value) -> bool {
 
 pub(super) fn mask(fields: &[impl AsRef<str>]) -> Result<Mask, ApiError> {
     Mask::parse(fields).map_err(invalid)
+}
+
+/// Returns an object with these fields; the whole object if there are none.
+fn reduced(object: &Value, fields: &[String]) -> Result<Vec<u8>, ApiError> {
+    match fields {
+        [] => Ok(object.to_string().into_bytes()),
+        fields => prune(object, &mask(fields)?),
+    }
 }
 
 pub(super) fn prune(object: &Value, mask: &Mask) -> Result<Vec<u8>, ApiError> {

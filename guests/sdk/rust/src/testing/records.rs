@@ -6,7 +6,9 @@ use std::time::Duration;
 use flyball_types::{ApiError, EventOptions};
 use serde_json::Value;
 
+use crate::log::Level;
 use crate::reference::ObjectReference;
+use crate::write::PatchType;
 
 /// A write that reached the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Written {
     pub name: String,
     /// The subresource, or empty.
     pub subresource: String,
+    /// The type, if it is a patch.
+    pub patch_type: Option<PatchType>,
     /// The body: the object, the change or the patch.
     pub body: Value,
     /// The API's options object.
@@ -77,6 +81,15 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)
     }
+}
+
+/// A logged message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub level: Level,
+    pub message: String,
+    /// Names and values.
+    pub fields: Vec<(String, String)>,
 }
 
 /// A signed token.

@@ -8,7 +8,7 @@ use flyball_types::{
 use serde_json::Value;
 
 use super::rate::RateLimit;
-use super::store::Id;
+use super::store::{DeleteOptions, Id};
 use super::{Cluster, Fault, kind_of};
 use crate::imports::Page;
 use crate::reference::ObjectReference;
@@ -33,13 +33,23 @@ impl Cluster {
         self.state.borrow_mut().store.put(object);
     }
 
-    /// Changes an object like another client, which changes its resource version.
+    /// Changes an object like another client. Its resource version changes and, with its spec, its generation.
     ///
     /// # Panics
     /// If there is no such object.
     pub fn edit(&self, kind: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let state = &mut *self.state.borrow_mut();
         state.store.edit(&Id::new(kind, namespace, name), change);
+    }
+
+    /// Deletes an object like another client: with finalizers or a grace period, it only gets a deletion timestamp.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn delete(&self, kind: &str, namespace: &str, name: &str) {
+        let store = &mut self.state.borrow_mut().store;
+        let deleted = store.delete(&Id::new(kind, namespace, name), &DeleteOptions::default());
+        deleted.unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Removes an object immediately.

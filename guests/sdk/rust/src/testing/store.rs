@@ -108,9 +108,11 @@ impl Store {
 
     /// Changes an object like another client.
     pub(super) fn edit(&mut self, id: &Id, change: impl FnOnce(&mut Value)) {
-        let old = self.objects.get(id).expect("the object exists").clone();
+        let old = self.found(id).unwrap_or_else(|error| panic!("{error}"));
+        let old = old.clone();
         let mut new = old.clone();
         change(&mut new);
+        mutate::raise_generation(&old, &mut new);
         self.touch(&mut new);
         let owners = self.owners.entry(id.clone()).or_default();
         owners.update(ANOTHER_CLIENT, "", &old, &new);
@@ -128,8 +130,10 @@ impl Store {
             self.uid += 1;
             object["metadata"]["uid"] = format!("uid-{}", self.uid).into();
         }
-        if text(object, "/metadata/resourceVersion").is_empty() {
-            self.touch(object);
+        match text(object, "/metadata/resourceVersion") {
+            "" => self.touch(object),
+            // Later versions must differ from one that the test has chosen.
+            own => self.version = self.version.max(own.parse().unwrap_or(0)),
         }
         if text(object, "/metadata/creationTimestamp").is_empty() {
             object["metadata"]["creationTimestamp"] = self.now.to_string().into();

@@ -55,6 +55,10 @@ impl State {
             namespace: id.namespace,
             name: id.name,
             subresource,
+            patch_type: match action {
+                Action::Patch(patch_type, _) => Some(patch_type),
+                _ => None,
+            },
             body,
             options,
             error: result.as_ref().err().cloned(),

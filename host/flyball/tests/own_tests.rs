@@ -1,4 +1,5 @@
-//! Runs the tests of the SDKs and of the examples, with their languages' own tools.
+//! Runs the tests of the SDKs and of the examples, with their languages' own tools. They find the cluster in memory by the variable
+//! `FLYBALL`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ fn succeeds(folder: &str, command: &[&str]) -> String {
     let output = Command::new(command[0])
         .args(&command[1..])
         .current_dir(root().join(folder))
+        .env("FLYBALL", env!("CARGO_BIN_EXE_flyball"))
         .output()
         .unwrap_or_else(|error| panic!("can't run {command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
