@@ -75,7 +75,7 @@ func TestAChangedConfigMapIsCorrected(t *testing.T) {
 	cluster := asked()
 	reconcile(t, cluster)
 	cluster.Events()
-	cluster.Change(configMaps.Name, "team", "hello", flyball.Object{"data": flyball.Object{"text": "spoilt"}})
+	cluster.Edit(configMaps.Name, "team", "hello", flyball.Object{"data": flyball.Object{"text": "spoilt"}})
 	expect(t, "the writes", reconcile(t, cluster), []string{"update v1/ConfigMap team/hello"})
 	expect(t, "the events", cluster.Events(), []string{"Normal Greeted wrote ConfigMap hello"})
 }
@@ -83,7 +83,7 @@ func TestAChangedConfigMapIsCorrected(t *testing.T) {
 func TestANewTextIsWrittenAndObserved(t *testing.T) {
 	cluster := asked()
 	reconcile(t, cluster)
-	cluster.Change(greetings.Name, "team", "hello", flyball.Object{"spec": flyball.Object{"text": "bye"}})
+	cluster.Edit(greetings.Name, "team", "hello", flyball.Object{"spec": flyball.Object{"text": "bye"}})
 	expect(t, "the writes", reconcile(t, cluster), []string{
 		"update v1/ConfigMap team/hello",
 		"update greeter.flyball.dev/v1/Greeting/status team/hello",

@@ -89,10 +89,10 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	reconcile(t, cluster)
 	cluster.Events()
 	// The server writes quantities and defaults in its own way.
-	cluster.Change("v1/LimitRange", team, name, flyball.Object{"spec": flyball.Object{"limits": []any{flyball.Object{
+	cluster.Edit("v1/LimitRange", team, name, flyball.Object{"spec": flyball.Object{"limits": []any{flyball.Object{
 		"type": "Container", "default": flyball.Object{"memory": "512Mi"}, "defaultRequest": flyball.Object{"memory": "512Mi"},
 	}}}})
-	cluster.Change("v1/ResourceQuota", team, name, flyball.Object{"spec": flyball.Object{"hard": flyball.Object{"pods": "10"}}})
+	cluster.Edit("v1/ResourceQuota", team, name, flyball.Object{"spec": flyball.Object{"hard": flyball.Object{"pods": "10"}}})
 	expect(t, "the writes", reconcile(t, cluster))
 	expect(t, "the events", cluster.Events())
 }
@@ -100,7 +100,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 func TestWhatWasChangedIsCorrected(t *testing.T) {
 	cluster := cluster(strict)
 	reconcile(t, cluster)
-	cluster.Change("v1/ResourceQuota", team, name, flyball.Object{"spec": flyball.Object{"hard": flyball.Object{"pods": "999"}}})
+	cluster.Edit("v1/ResourceQuota", team, name, flyball.Object{"spec": flyball.Object{"hard": flyball.Object{"pods": "999"}}})
 	cluster.Delete("v1/LimitRange", team, name)
 	expect(t, "the writes", reconcile(t, cluster), all[0], all[1])
 }
@@ -108,7 +108,7 @@ func TestWhatWasChangedIsCorrected(t *testing.T) {
 func TestWhatAProfileDoesNotHaveIsDeleted(t *testing.T) {
 	cluster := cluster(strict)
 	reconcile(t, cluster)
-	cluster.Change("v1/ConfigMap", "flyball-system", name, flyball.Object{"data": flyball.Object{"strict": `{"ResourceQuota": {"hard": {"pods": 20}}}`}})
+	cluster.Edit("v1/ConfigMap", "flyball-system", name, flyball.Object{"data": flyball.Object{"strict": `{"ResourceQuota": {"hard": {"pods": 20}}}`}})
 	expect(t, "the writes", reconcile(t, cluster),
 		"delete v1/LimitRange team/namespace-defaults",
 		"patch v1/ResourceQuota team/namespace-defaults",
@@ -119,7 +119,7 @@ func TestANamespaceWithoutTheLabelLosesItsDefaults(t *testing.T) {
 	for _, label := range []any{nil, ""} {
 		cluster := cluster(strict)
 		reconcile(t, cluster)
-		cluster.Change("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"labels": flyball.Object{profileLabel: label}}})
+		cluster.Edit("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"labels": flyball.Object{profileLabel: label}}})
 		if writes := reconcile(t, cluster); len(writes) != 3 || !strings.HasPrefix(writes[0], "delete ") {
 			t.Errorf("the writes are %q", writes)
 		}
@@ -151,7 +151,7 @@ func TestAnInvalidProfileIsReportedAndTheDefaultsStay(t *testing.T) {
 		cluster := cluster(strict)
 		reconcile(t, cluster)
 		cluster.Events()
-		cluster.Change("v1/ConfigMap", "flyball-system", name, flyball.Object{"data": flyball.Object{"strict": profile}})
+		cluster.Edit("v1/ConfigMap", "flyball-system", name, flyball.Object{"data": flyball.Object{"strict": profile}})
 		_, err := cluster.Reconcile(Controller{}, team)
 		if !flyball.IsTerminal(err) || !strings.Contains(err.Error(), message) {
 			t.Errorf("the profile %s is refused with %v", profile, err)
@@ -164,7 +164,7 @@ func TestAnInvalidProfileIsReportedAndTheDefaultsStay(t *testing.T) {
 func TestAMissingProfileIsReportedAndTheDefaultsStay(t *testing.T) {
 	cluster := cluster(strict)
 	reconcile(t, cluster)
-	cluster.Change("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"labels": flyball.Object{profileLabel: "strickt"}}})
+	cluster.Edit("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"labels": flyball.Object{profileLabel: "strickt"}}})
 	_, err := cluster.Reconcile(Controller{}, team)
 	want := "can't read the profile strickt: the ConfigMap flyball-system/namespace-defaults has no such key"
 	if !flyball.IsTerminal(err) || err.Error() != want {
@@ -219,7 +219,7 @@ func TestANamespaceThatEndsNeedsNothing(t *testing.T) {
 	cluster.Fail("patch", "v1/LimitRange", flyballtest.Refusal(403, "NamespaceTerminating"))
 	reconcile(t, cluster)
 	// The LimitRange is missing, but it is too late for it.
-	cluster.Change("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"finalizers": []any{"example.com/wait"}}})
+	cluster.Edit("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"finalizers": []any{"example.com/wait"}}})
 	cluster.Delete("v1/Namespace", "", team)
 	expect(t, "the writes", reconcile(t, cluster))
 }

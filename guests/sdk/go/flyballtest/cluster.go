@@ -1,184 +1,116 @@
-// Package flyballtest tests controllers without a cluster or a sandbox: put objects, reconcile a key, and check the writes.
+// Package flyballtest tests controllers without a cluster or a sandbox: put objects, reconcile a key, and check the
+// writes.
 //
 //	cluster := flyballtest.New(flyball.Object{
 //		"apiVersion": "v1", "kind": "Namespace", "metadata": flyball.Object{"name": "team"},
 //	})
 //	outcome, err := cluster.Reconcile(Quotas{}, "team")
 //
-// The controller's own description is enforced: it reads only the kinds and fields that it watches, and writes only with the
-// permissions that it asks for. The cache shows every write at once, as the host's cache does for a plugin's own writes.
+// The controller runs in the test's process. The cluster is in memory, in a process that the package starts: the
+// program flyball, which the variable FLYBALL names or which is on the PATH.
 //
-// The server supports resource versions, generations, finalizers, deletion timestamps, preconditions and the subresource
-// status. It has no schemas: it neither validates nor defaults objects. A strategic merge patch is treated as a merge patch,
-// and so is an apply, which also creates the object; field managers are not tracked. Grace periods are ignored.
+// The controller's own description is enforced: it reads only the kinds and fields that it watches, and writes only
+// with the permissions that it asks for. The cache shows every write at once, as the host's cache does for a plugin's
+// own writes.
+//
+// The server supports resource versions, generations, finalizers and graceful deletion, subresources, all patch types,
+// and server-side apply with field managers and conflicts. It has no schemas: it neither validates nor defaults
+// objects.
 package flyballtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
+	"strings"
 	"time"
 
 	"flyball.dev/sdk"
 )
 
-// Cluster is an API server in memory, with the host's other functions.
-type Cluster struct {
-	store       store
-	description *flyball.Description
-	faults      []fault
-	written     []Written
-	events      []flyball.Event
-	enqueued    []Enqueued
-	logged      []Logged
-	metrics     []Measured
-	config      map[string]string
-	memo        map[string]memoEntry
-	observed    []flyball.Reference
-	raw         map[string]any
-	catalogue   flyball.Catalogue
-	keys        map[string]bool
-	random      uint64
-}
-
-// Written is a write that reached the server.
-type Written struct {
-	flyball.Write
-	Err error
-}
-
-// String returns the write as in `create v1/Pod default/web-1` or `update v1/Pod/status default/web-1: … (409 Conflict)`.
-func (written Written) String() string {
-	verb, subresource := written.Verb, written.Subresource
-	if verb == flyball.VerbUpdateStatus {
-		verb, subresource = flyball.VerbUpdate, "status"
-	}
-	kind := written.Kind
-	if subresource != "" {
-		kind += "/" + subresource
-	}
-	text := fmt.Sprintf("%s %s %s", verb, kind, flyball.Key{Namespace: written.Namespace, Name: written.Name})
-	if written.Err != nil {
-		text += ": " + written.Err.Error()
-	}
-	return text
-}
-
-// Enqueued is a key that the controller enqueued.
-type Enqueued struct {
-	Queue, Key string
-	Delay      time.Duration
-}
-
-// Logged is a line of the log.
-type Logged struct {
-	Level   slog.Level
-	Message string
-	Fields  []flyball.LogField
-}
-
-// Measured is a change of a metric.
-type Measured struct {
-	Operation flyball.MetricOperation
-	Name      string
-	Labels    []string
-	Value     float64
-}
-
-type fault struct {
-	verb, kind string
-	err        error
-}
+// Cluster is an API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z.
+type Cluster struct{ number int }
 
 // New returns a cluster with these objects. Each has its `apiVersion` and `kind`.
 func New(objects ...flyball.Object) *Cluster {
-	cluster := &Cluster{
-		store:  newStore(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		config: map[string]string{},
-		memo:   map[string]memoEntry{},
-		raw:    map[string]any{},
-		keys:   map[string]bool{},
-		random: 0x9e3779b97f4a7c15,
-	}
+	cluster := &Cluster{}
+	cluster.do("new", nil, &cluster.number)
 	for _, object := range objects {
 		cluster.Put(object)
 	}
 	return cluster
 }
 
-// Put creates or replaces an object, with all that it holds: its status, finalizers and owners too. The server sets the UID,
-// the resource version and the creation timestamp.
-func (cluster *Cluster) Put(object flyball.Object) {
-	copied := plain(object)
-	version, _ := copied["apiVersion"].(string)
-	kind, _ := copied["kind"].(string)
-	if version == "" || kind == "" {
-		panic("flyballtest: an object has no apiVersion or kind; see PutAs")
-	}
-	cluster.store.put(version+"/"+kind, copied)
+// call makes a call on this cluster. The error is one that a controller gets.
+func (cluster *Cluster) call(name string, with, result any) error {
+	return start().call(cluster.number, name, with, result)
 }
+
+// do makes a call of the test, which ends with no such error.
+func (cluster *Cluster) do(name string, with, result any) {
+	if err := cluster.call(name, with, result); err != nil {
+		panic(err)
+	}
+}
+
+func keyOf(kind, namespace, name string) args {
+	return args{"kind": kind, "namespace": namespace, "name": name}
+}
+
+// Put stores an object as it is, in place of an older one. What a server sets and it lacks (UID, resource version,
+// creation time) is filled in.
+func (cluster *Cluster) Put(object flyball.Object) { cluster.do("put", args{"object": object}, nil) }
 
 // PutAs puts an object of this kind, such as one of a type of k8s.io/api.
 func (cluster *Cluster) PutAs(kind string, object any) {
-	copied := plain(object)
-	copied["apiVersion"], copied["kind"] = splitKind(kind)
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(fmt.Sprintf("flyballtest: %T can't be written as JSON: %v", object, err))
+	}
+	var copied flyball.Object
+	decode(text, &copied)
+	at := strings.LastIndexByte(kind, '/')
+	if at < 0 {
+		panic(fmt.Sprintf("flyballtest: %q is not a kind such as apps/v1/Deployment", kind))
+	}
+	copied["apiVersion"], copied["kind"] = kind[:at], kind[at+1:]
 	cluster.Put(copied)
 }
 
-// Object returns an object; nil if there is none.
-func (cluster *Cluster) Object(kind, namespace, name string) flyball.Object {
-	object := cluster.store.objects[id{kind, namespace, name}]
-	if object == nil {
-		return nil
-	}
-	return plain(object)
+// PutLive makes live reads return this object while the cache has another one or none.
+func (cluster *Cluster) PutLive(object flyball.Object) {
+	cluster.do("put-live", args{"object": object}, nil)
 }
 
-// Read returns an object as a value of type T; nil if there is none.
-func Read[T any](cluster *Cluster, kind, namespace, name string) *T {
-	object := cluster.Object(kind, namespace, name)
-	if object == nil {
-		return nil
-	}
-	value := new(T)
-	if err := json.Unmarshal(text(object), value); err != nil {
-		panic(fmt.Sprintf("flyballtest: %s %s/%s: %v", kind, namespace, name, err))
-	}
-	return value
+// RemoveLive makes live reads not find this object while the cache still has it.
+func (cluster *Cluster) RemoveLive(kind, namespace, name string) {
+	cluster.do("remove-live", keyOf(kind, namespace, name), nil)
 }
 
-// Objects returns all objects of a kind, ordered by namespace and name.
-func (cluster *Cluster) Objects(kind string) []flyball.Object {
-	return cluster.store.ofKind(kind, "")
+// Edit changes an object by a JSON merge patch of any of its fields, as another client would.
+func (cluster *Cluster) Edit(kind, namespace, name string, patch any) {
+	with := keyOf(kind, namespace, name)
+	with["patch"] = patch
+	cluster.do("edit", with, nil)
 }
 
-// Change changes an object by a JSON merge patch, as another client would.
-func (cluster *Cluster) Change(kind, namespace, name string, change any) {
-	key := id{kind, namespace, name}
-	object, found := cluster.store.objects[key]
-	if !found {
-		panic(fmt.Sprintf("flyballtest: there is no %s %s/%s", kind, namespace, name))
-	}
-	merged, _ := merge(plain(object), plainAny(change)).(map[string]any)
-	if _, err := cluster.store.replace(key, merged, true); err != nil {
-		panic(err)
-	}
-}
-
-// Delete deletes an object as another client would: one with finalizers gets a deletion timestamp.
+// Delete deletes an object as another client would: with finalizers or a grace period, it only gets a deletion
+// timestamp.
 func (cluster *Cluster) Delete(kind, namespace, name string) {
-	if _, err := cluster.store.delete(id{kind, namespace, name}, nil); err != nil {
-		panic(err)
-	}
+	cluster.do("delete", keyOf(kind, namespace, name), nil)
 }
 
-// Reconcile reconciles a key of the controller's first queue, under its description. A panic of the controller is an error, as
-// in the sandbox.
+// Remove removes an object at once.
+func (cluster *Cluster) Remove(kind, namespace, name string) {
+	cluster.do("remove", keyOf(kind, namespace, name), nil)
+}
+
+// Reconcile reconciles a key of the controller's first queue, under its description. A panic of the controller is an
+// error, as in the sandbox.
 func (cluster *Cluster) Reconcile(controller flyball.Controller, key string) (flyball.Outcome, error) {
-	cluster.describe(controller)
-	queue := cluster.description.Queues[0].Name
-	return cluster.ReconcileRequest(controller, flyball.Request{Key: flyball.ParseKey(key), Queue: queue})
+	description := cluster.describe(controller)
+	request := flyball.Request{Key: flyball.ParseKey(key), Queue: description.Queues[0].Name}
+	return flyball.Call(controller, flyball.NewHost(world{cluster}), request)
 }
 
 // ReconcileRequest reconciles a request, under the controller's description.
@@ -193,141 +125,99 @@ func (cluster *Cluster) Route(controller flyball.Controller, deltas ...flyball.D
 	return flyball.CallRoute(controller, flyball.NewHost(world{cluster}), deltas)
 }
 
-func (cluster *Cluster) describe(controller flyball.Controller) {
-	cluster.description = nil
-	cluster.description = controller.Describe(flyball.NewHost(world{cluster}))
+func (cluster *Cluster) describe(controller flyball.Controller) *flyball.Description {
+	description := controller.Describe(cluster.Host())
+	cluster.do("restrict", args{"description": raw(description.JSON())}, nil)
+	return description
 }
 
 // Host returns a host without restrictions, for tests of single steps.
 func (cluster *Cluster) Host() *flyball.Host {
-	cluster.description = nil
+	cluster.do("restrict", args{"description": nil}, nil)
 	return flyball.NewHost(world{cluster})
 }
 
 // Now returns the cluster's time.
-func (cluster *Cluster) Now() time.Time { return cluster.store.now }
+func (cluster *Cluster) Now() time.Time { return world{cluster}.Now() }
 
-// Advance advances the cluster's time.
-func (cluster *Cluster) Advance(by time.Duration) { cluster.store.now = cluster.store.now.Add(by) }
+// SetNow sets the cluster's time.
+func (cluster *Cluster) SetNow(now time.Time) {
+	cluster.do("set-now", args{"time": instantOf(now)}, nil)
+}
+
+// Advance advances the cluster's time, to a millisecond.
+func (cluster *Cluster) Advance(by time.Duration) { cluster.do("advance", args{"ms": millis(by)}, nil) }
 
 // SetConfig sets the operator's value of a configuration key.
-func (cluster *Cluster) SetConfig(key, value string) { cluster.config[key] = value }
+func (cluster *Cluster) SetConfig(key, value string) {
+	cluster.do("set-config", args{"key": key, "value": value}, nil)
+}
 
-// Fail lets the next call of this verb on this kind fail. The kind of a subresource is as in `v1/Pod/status`; the verbs are the
-// API's, such as `create` or `update`, and `get` and `list` for live reads.
-func (cluster *Cluster) Fail(verb, kind string, err error) {
-	cluster.faults = append(cluster.faults, fault{verb, kind, err})
+// Fail lets the next call of this verb on this kind fail with an [flyball.APIError], such as a [Refusal]. The kind of a
+// subresource is as in `v1/Pod/status`; the verbs are the API's, such as `create` or `update`, and `get` and `list` for
+// live reads. The verb `count` fails a cached count, `discover` with an empty kind discovery, and `raw` with a path a
+// raw GET.
+func (cluster *Cluster) Fail(verb, kind string, err error) { cluster.FailNth(verb, kind, 1, err) }
+
+// FailNth lets the nth call from now fail; 1 is the next one. See [Cluster.Fail].
+func (cluster *Cluster) FailNth(verb, kind string, nth int, err error) {
+	var api *flyball.APIError
+	if !errors.As(err, &api) {
+		panic(fmt.Sprintf("flyballtest: a call fails with an APIError, and this is %T", err))
+	}
+	failure := failure{api.Status, api.Reason, api.Message, string(api.Effect), millis(api.RetryAfter)}
+	cluster.do("fail", args{"verb": verb, "kind": kind, "nth": nth, "error": failure}, nil)
 }
 
 // Refusal returns an API error for [Cluster.Fail].
 func Refusal(status int, reason string) error {
-	return &flyball.APIError{Status: status, Reason: reason, Message: "the test refuses this", Effect: flyball.EffectRefused}
-}
-
-// Observe records that the host observed the deletion of an object.
-func (cluster *Cluster) Observe(deletion flyball.Reference) {
-	cluster.observed = append(cluster.observed, deletion)
-}
-
-// SetRaw sets the body of the answer to a live GET of a path.
-func (cluster *Cluster) SetRaw(path string, body any) { cluster.raw[path] = body }
-
-// Serve sets what discovery returns.
-func (cluster *Cluster) Serve(catalogue flyball.Catalogue) { cluster.catalogue = catalogue }
-
-// AddKey adds a signing key of the host.
-func (cluster *Cluster) AddKey(name string) { cluster.keys[name] = true }
-
-// Writes returns all writes since the last call of Writes or Written, those that failed too.
-func (cluster *Cluster) Writes() []Written { return take(&cluster.written) }
-
-// Written returns the same as Writes as lines: `create v1/Pod default/web-1`.
-func (cluster *Cluster) Written() []string {
-	lines := []string{}
-	for _, written := range cluster.Writes() {
-		lines = append(lines, written.String())
+	effect := flyball.EffectUnknown
+	if status < 500 {
+		effect = flyball.EffectRefused
 	}
-	return lines
+	return &flyball.APIError{Status: status, Reason: reason, Message: "the test refuses this: " + reason, Effect: effect}
 }
 
-// RecordedEvents returns all events since the last call.
-func (cluster *Cluster) RecordedEvents() []flyball.Event { return take(&cluster.events) }
+// Answer returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its
+// status.
+func (cluster *Cluster) Answer(kind string, answer any) {
+	cluster.do("answer", args{"kind": kind, "answer": answer}, nil)
+}
 
-// Events returns the same as RecordedEvents as lines: `Normal Created Created pod: web-1`.
-func (cluster *Cluster) Events() []string {
-	lines := []string{}
-	for _, event := range cluster.RecordedEvents() {
-		lines = append(lines, fmt.Sprintf("%s %s %s", event.Type, event.Reason, event.Message))
+// LimitRate limits writes and live reads to this many in each window of the cluster's time. Others fail with 429.
+func (cluster *Cluster) LimitRate(calls int, window time.Duration) {
+	cluster.do("limit-rate", args{"calls": calls, "windowMs": millis(window)}, nil)
+}
+
+// ObserveDeletion records that the host observed the deletion of an object.
+func (cluster *Cluster) ObserveDeletion(object flyball.Reference) {
+	cluster.do("observe-deletion", object, nil)
+}
+
+// PutRaw sets the body of the answer to a live GET of a path.
+func (cluster *Cluster) PutRaw(path string, answer any) {
+	cluster.do("put-raw", args{"path": path, "answer": answer}, nil)
+}
+
+// Serve adds a kind to what discovery returns. The first version of a group is the preferred one.
+func (cluster *Cluster) Serve(kind flyball.ServedKind) {
+	subresources := [][2]any{}
+	for _, below := range kind.Subresources {
+		subresources = append(subresources, [2]any{below.Name, list(below.Verbs)})
 	}
-	return lines
+	cluster.do("serve", args{"kind": kind.Kind, "plural": kind.Plural, "namespaced": kind.Namespaced, "verbs": list(kind.Verbs),
+		"subresources": subresources}, nil)
 }
 
-// Enqueued returns all keys that the controller enqueued since the last call.
-func (cluster *Cluster) Enqueued() []Enqueued { return take(&cluster.enqueued) }
-
-// Logged returns all lines of the log since the last call.
-func (cluster *Cluster) Logged() []Logged { return take(&cluster.logged) }
-
-// Metrics returns all changes of metrics since the last call.
-func (cluster *Cluster) Metrics() []Measured { return take(&cluster.metrics) }
-
-func take[T any](list *[]T) []T {
-	taken := *list
-	*list = nil
-	return taken
+// FailDiscovery adds a group version to the failures of discovery.
+func (cluster *Cluster) FailDiscovery(groupVersion, message string) {
+	cluster.do("fail-discovery", args{"groupVersion": groupVersion, "message": message}, nil)
 }
 
-// admit fails if the controller does not ask for this verb, or if a failure is due.
-func (cluster *Cluster) admit(verb, kind, subresource string) error {
-	whole := kind
-	if subresource != "" {
-		whole += "/" + subresource
-	}
-	if cluster.description != nil && !cluster.allows(verb, kind, subresource) {
-		return denied(fmt.Sprintf("the plugin does not ask to %s %s", verb, whole))
-	}
-	for i, fault := range cluster.faults {
-		if fault.verb == verb && fault.kind == whole {
-			cluster.faults = slices.Delete(cluster.faults, i, i+1)
-			return fault.err
-		}
-	}
-	return nil
-}
+// AddKey adds a signing key of the host. Its tokens are placeholders.
+func (cluster *Cluster) AddKey(name string) { cluster.do("add-key", args{"name": name}, nil) }
 
-func (cluster *Cluster) allows(verb, kind, subresource string) bool {
-	return slices.ContainsFunc(cluster.description.Permissions, func(permission flyball.Permission) bool {
-		return (permission.Kind == kind || permission.Kind == "*") && permission.Subresource == subresource &&
-			(slices.Contains(permission.Verbs, verb) || slices.Contains(permission.Verbs, "*"))
-	})
-}
-
-// watched returns the fields of a kind that the controller watches; an error if it does not watch it.
-func (cluster *Cluster) watched(kind string) ([]string, error) {
-	if cluster.description == nil {
-		return []string{"."}, nil
-	}
-	for _, watch := range cluster.description.Watches {
-		switch {
-		case watch.Kind == kind && watch.MetadataOnly:
-			return []string{"metadata"}, nil
-		case watch.Kind == kind:
-			return watch.Fields, nil
-		case watch.Discovered != nil && !slices.Contains(watch.Discovered.Except, kind):
-			return []string{"metadata"}, nil
-		}
-	}
-	return nil, denied("the plugin does not watch " + kind)
-}
-
-func denied(message string) error {
-	return &flyball.APIError{Status: 403, Reason: "Denied", Message: message, Effect: flyball.EffectNone}
-}
-
-func invalid(message string) error {
-	return &flyball.APIError{Status: 400, Reason: "Invalid", Message: message, Effect: flyball.EffectNone}
-}
-
-func refused(status int, reason, message string) error {
-	return &flyball.APIError{Status: status, Reason: reason, Message: message, Effect: flyball.EffectRefused}
+// AddAuthority adds an authority for a signer. Its certificates are placeholders.
+func (cluster *Cluster) AddAuthority(signer string) {
+	cluster.do("add-authority", args{"signer": signer}, nil)
 }

@@ -34,8 +34,8 @@ func TestAnUpdateOfAStaleVersionIsAConflict(t *testing.T) {
 	if err := host.Update(configMap, meta, change); !flyball.IsConflict(err) {
 		t.Errorf("the second update ends with %v", err)
 	}
-	want := []string{"update v1/ConfigMap a/x", "update v1/ConfigMap a/x: v1/ConfigMap a/x: the object has been modified; " +
-		"please apply your changes to the latest version (409 Conflict)"}
+	want := []string{"update v1/ConfigMap a/x", "update v1/ConfigMap a/x: operation cannot be fulfilled on v1/ConfigMap \"x\": " +
+		"the object has been modified; please apply your changes to the latest version (409 Conflict)"}
 	if written := cluster.Written(); !slices.Equal(written, want) {
 		t.Errorf("written is %q", written)
 	}

@@ -1,11 +1,8 @@
 package flyballtest
 
 import (
-	"encoding/base64"
-	"fmt"
+	"encoding/json"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"flyball.dev/sdk"
@@ -14,411 +11,300 @@ import (
 // world is the host's functions on a cluster.
 type world struct{ cluster *Cluster }
 
-type memoEntry struct {
-	flyball.MemoEntry
-	objectUID string
-	// expires is the zero time for no limit.
-	expires time.Time
-}
+// args are the arguments of a call.
+type args = map[string]any
 
 func (world world) ListerGet(kind, namespace, name string, fields []string) ([]byte, error) {
-	declared, err := world.cluster.watched(kind)
-	if err != nil {
-		return nil, err
-	}
-	object := world.cluster.Object(kind, namespace, name)
-	if object == nil {
-		return nil, nil
-	}
-	return text(reduce(object, declared, fields)), nil
+	var object json.RawMessage
+	err := world.cluster.call("lister.get", args{"kind": kind, "namespace": namespace, "name": name, "fields": list(fields)}, &object)
+	return document(object), err
 }
 
-// reduce reduces an object to the declared fields, and then to the requested ones, if there are any.
-func reduce(object flyball.Object, declared, requested []string) flyball.Object {
-	object = prune(object, declared)
-	if len(requested) > 0 {
-		object = prune(object, requested)
+// document returns nil for null.
+func document(text json.RawMessage) []byte {
+	if string(text) == "null" {
+		return nil
 	}
-	return object
+	return text
 }
 
-func (world world) ListerList(query flyball.Query, projection flyball.Projection, _ int) (flyball.Page, error) {
-	objects, declared, err := world.query(query)
-	if err != nil {
+// page is a part of the result of a query.
+type page struct {
+	Items json.RawMessage `json:"items"`
+	Rest  *int            `json:"rest"`
+}
+
+func (world world) page(name string, with args) (flyball.Page, error) {
+	var found page
+	if err := world.cluster.call(name, with, &found); err != nil {
 		return flyball.Page{}, err
 	}
-	items := []any{}
-	for _, object := range objects {
-		object = reduce(object, declared, projection.Fields)
-		if len(projection.Columns) == 0 {
-			items = append(items, object)
-			continue
-		}
-		row := []any{}
-		for _, column := range projection.Columns {
-			row = append(row, valueAt(object, column))
-		}
-		items = append(items, row)
+	if found.Rest == nil {
+		return flyball.Page{Items: found.Items}, nil
 	}
-	return flyball.Page{Items: text(items)}, nil
+	next := func(limit int) (flyball.Page, error) {
+		return world.page("lister.next", args{"rest": *found.Rest, "limit": limit})
+	}
+	return flyball.Page{Items: found.Items, Next: next, Drop: func() {}}, nil
 }
 
-func valueAt(object any, path string) any {
-	for _, name := range segments(path) {
-		parent, _ := object.(map[string]any)
-		object = parent[name]
+func (world world) ListerList(query flyball.Query, projection flyball.Projection, limit int) (flyball.Page, error) {
+	var shape any = "all"
+	switch {
+	case len(projection.Columns) > 0:
+		shape = args{"columns": projection.Columns}
+	case len(projection.Fields) > 0:
+		shape = args{"fields": projection.Fields}
 	}
-	return object
+	return world.page("lister.list", args{"query": queryOf(query), "projection": shape, "limit": limit})
 }
 
-func (world world) ListerCount(query flyball.Query) (int, error) {
-	objects, _, err := world.query(query)
-	return len(objects), err
+func queryOf(query flyball.Query) args {
+	conditions := [][2]string{}
+	for _, condition := range query.Conditions {
+		conditions = append(conditions, [2]string{condition.Name, condition.Value})
+	}
+	return args{"kind": query.Kind, "namespace": query.Namespace, "conditions": conditions}
 }
 
-func (world world) query(query flyball.Query) (objects []flyball.Object, declared []string, err error) {
-	declared, err = world.cluster.watched(query.Kind)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, object := range world.cluster.store.ofKind(query.Kind, query.Namespace) {
-		isWanted := true
-		for _, condition := range query.Conditions {
-			matches, err := world.cluster.matches(query.Kind, object, condition)
-			if err != nil {
-				return nil, nil, err
-			}
-			isWanted = isWanted && matches
+func (world world) ListerCount(query flyball.Query) (count int, err error) {
+	err = world.cluster.call("lister.count", args{"query": queryOf(query)}, &count)
+	return count, err
+}
+
+func (world world) DeletionObserved(object flyball.Reference) (isObserved bool) {
+	world.cluster.do("lister.deletion-observed", args{"object": object}, &isObserved)
+	return isObserved
+}
+
+// results are those of live reads and of writes.
+func (world world) results(name string, with args) []flyball.Result {
+	var replies []reply
+	world.cluster.do(name, with, &replies)
+	results := make([]flyball.Result, len(replies))
+	for i, reply := range replies {
+		if reply.Error != nil {
+			results[i].Err = reply.Error.of()
+		} else {
+			results[i].JSON = document(reply.OK)
 		}
-		if isWanted {
-			objects = append(objects, object)
-		}
 	}
-	return objects, declared, nil
-}
-
-func (world world) DeletionObserved(object flyball.Reference) bool {
-	return slices.ContainsFunc(world.cluster.observed, func(deletion flyball.Reference) bool {
-		return deletion.Kind == object.Kind && deletion.UID == object.UID
-	})
+	return results
 }
 
 func (world world) Read(reads []flyball.LiveRead) []flyball.Result {
-	results := make([]flyball.Result, len(reads))
-	for i, read := range reads {
-		found, err := world.read(read)
-		results[i] = flyball.Result{Err: err}
-		if err == nil {
-			results[i].JSON = text(found)
-		}
-	}
-	return results
-}
-
-func (world world) read(read flyball.LiveRead) (any, error) {
-	cluster := world.cluster
-	switch {
-	case read.Path != "":
-		if body, found := cluster.raw[read.Path]; found {
-			return body, nil
-		}
-		return nil, refused(404, "NotFound", read.Path+" not found")
-	case !read.IsList:
-		if err := cluster.admit("get", read.Kind, ""); err != nil {
-			return nil, err
-		}
-		object, err := cluster.store.get(id{read.Kind, read.Namespace, read.Name})
-		if err == nil && len(read.Fields) > 0 {
-			object = prune(object, read.Fields)
-		}
-		return object, err
-	}
-	if err := cluster.admit("list", read.Kind, ""); err != nil {
-		return nil, err
-	}
-	items := []any{}
-	for _, object := range cluster.store.ofKind(read.Kind, read.Namespace) {
-		isWanted := true
-		for _, parameter := range read.Parameters {
-			if parameter.Name == "labelSelector" {
-				matches, err := matchesLabels(flyball.MetaOf(object).Labels, parameter.Value)
-				if err != nil {
-					return nil, err
-				}
-				isWanted = isWanted && matches
+	sent := []args{}
+	for _, read := range reads {
+		with := args{"kind": read.Kind, "namespace": read.Namespace, "fields": list(read.Fields)}
+		switch {
+		case read.Path != "":
+			with = args{"verb": "raw", "path": read.Path}
+		case read.IsList:
+			parameters := [][2]string{}
+			for _, parameter := range read.Parameters {
+				parameters = append(parameters, [2]string{parameter.Name, parameter.Value})
 			}
+			with["verb"], with["parameters"] = "list", parameters
+		default:
+			with["verb"], with["name"] = "get", read.Name
 		}
-		if len(read.Fields) > 0 {
-			object = prune(object, read.Fields)
-		}
-		if isWanted {
-			items = append(items, object)
-		}
+		sent = append(sent, with)
 	}
-	return flyball.Object{"metadata": flyball.Object{}, "items": items}, nil
+	return world.results("reader.run", args{"reads": sent})
 }
 
-func (world world) Kinds() (flyball.Catalogue, error) { return world.cluster.catalogue, nil }
+func (world world) Kinds() (catalogue flyball.Catalogue, err error) {
+	var found struct {
+		Kinds []struct {
+			Kind, Plural          string
+			Namespaced, Preferred bool
+			Verbs                 []string
+			Subresources          []pair[[]string]
+		}
+		Failures []pair[string]
+	}
+	err = world.cluster.call("discovery.kinds", nil, &found)
+	for _, kind := range found.Kinds {
+		served := flyball.ServedKind{Kind: kind.Kind, Plural: kind.Plural, Namespaced: kind.Namespaced, Preferred: kind.Preferred, Verbs: kind.Verbs}
+		for _, below := range kind.Subresources {
+			served.Subresources = append(served.Subresources, flyball.ServedSubresource{Name: below.name, Verbs: below.value})
+		}
+		catalogue.Kinds = append(catalogue.Kinds, served)
+	}
+	for _, failed := range found.Failures {
+		catalogue.Failures = append(catalogue.Failures, flyball.DiscoveryFailure{GroupVersion: failed.name, Message: failed.value})
+	}
+	return catalogue, err
+}
+
+// pair is a list of a name and a value.
+type pair[T any] struct {
+	name  string
+	value T
+}
+
+func (pair *pair[T]) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, &[]any{&pair.name, &pair.value})
+}
 
 func (world world) Write(batch flyball.Batch) []flyball.Result {
-	results := make([]flyball.Result, len(batch.Writes))
-	failed := false
-	for i, write := range batch.Writes {
-		if failed && (batch.StopOnError || batch.SlowStart > 0) {
-			results[i].Err = &flyball.APIError{Status: 424, Reason: "Skipped", Message: "an earlier write failed", Effect: flyball.EffectNone}
-			continue
-		}
-		object, err := world.write(write)
-		if err == nil && write.Name == "" {
-			write.Name = flyball.MetaOf(object).Name
-		}
-		if err != nil && write.Name == "" && len(write.Body) > 0 {
-			write.Name = flyball.MetaOf(plain(rawJSON(write.Body))).Name
-		}
-		world.cluster.written = append(world.cluster.written, Written{write, err})
-		failed = failed || err != nil
-		results[i].Err = err
-		if err == nil && len(write.Returns) > 0 {
-			results[i].JSON = text(prune(object, write.Returns))
-		}
+	writes := []args{}
+	for _, write := range batch.Writes {
+		writes = append(writes, args{
+			"verb": write.Verb, "kind": write.Kind, "namespace": write.Namespace, "name": write.Name, "subresource": write.Subresource,
+			"resourceVersion": write.ResourceVersion, "body": raw(write.Body), "metadata": raw(write.Metadata),
+			"patchType": write.PatchType, "labelSelector": write.LabelSelector, "fieldSelector": write.FieldSelector,
+			"options": write.Options, "returns": list(write.Returns),
+		})
 	}
-	return results
+	return world.results("writer.run", args{"writes": writes, "slowStart": batch.SlowStart, "stopOnError": batch.StopOnError})
 }
 
-// rawJSON is JSON that is written as it is.
-type rawJSON []byte
-
-func (raw rawJSON) MarshalJSON() ([]byte, error) { return raw, nil }
-
-func (world world) write(write flyball.Write) (flyball.Object, error) {
-	verb, subresource := string(write.Verb), write.Subresource
-	switch write.Verb {
-	case flyball.VerbUpdateStatus:
-		verb, subresource = "update", "status"
-	case flyball.VerbDeleteCollection:
-		verb = "deletecollection"
-	case flyball.VerbUpdate:
-		if subresource == "status" {
-			return nil, invalid("an update does not write a status: use UpdateStatus")
-		}
-	}
-	cluster := world.cluster
-	if err := cluster.admit(verb, write.Kind, subresource); err != nil {
-		return nil, err
-	}
-	if err := cluster.admitBase(write); err != nil {
-		return nil, err
-	}
-	var body any
-	if len(write.Body) > 0 {
-		body = plainAny(rawJSON(write.Body))
-	}
-	store, key := &cluster.store, id{write.Kind, write.Namespace, write.Name}
-	options := plain(rawOptions(write.Options))
-	switch write.Verb {
-	case flyball.VerbCreate:
-		object := plain(body)
-		switch {
-		case subresource == "eviction":
-			return store.delete(key, nil)
-		case subresource != "":
-			return object, nil
-		}
-		return store.create(write.Kind, write.Namespace, object)
-	case flyball.VerbUpdate:
-		object, err := store.ofVersion(key, write.ResourceVersion)
-		if err != nil {
-			return nil, err
-		}
-		return store.replace(key, plain(merge(object, body)), false)
-	case flyball.VerbUpdateStatus:
-		if _, err := store.ofVersion(key, write.ResourceVersion); err != nil {
-			return nil, err
-		}
-		return store.replaceStatus(key, body)
-	case flyball.VerbPatch:
-		return world.patch(key, write, body)
-	case flyball.VerbDelete:
-		return store.delete(key, options)
-	case flyball.VerbDeleteCollection:
-		return flyball.Object{}, world.deleteCollection(write, options)
-	}
-	return nil, invalid(fmt.Sprintf("a write has the verb %q", write.Verb))
-}
-
-func rawOptions(options flyball.Object) flyball.Object {
-	if options == nil {
-		return flyball.Object{}
-	}
-	return options
-}
-
-func (world world) patch(key id, write flyball.Write, patch any) (flyball.Object, error) {
-	store := &world.cluster.store
-	object, err := store.get(key)
-	if flyball.IsNotFound(err) && write.PatchType == flyball.ApplyPatch && write.Subresource == "" {
-		created := plain(patch)
-		metadataOf(created)["name"] = key.name
-		return store.create(key.kind, key.namespace, created)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var patched any
-	if write.PatchType == flyball.JSONPatch {
-		patched, err = applyJSON(object, patch)
-	} else {
-		patched = merge(object, patch)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if write.Subresource == "status" {
-		return store.replaceStatus(key, plain(patched)["status"])
-	}
-	return store.replace(key, plain(patched), false)
-}
-
-func (world world) deleteCollection(write flyball.Write, options flyball.Object) error {
-	store := &world.cluster.store
-	if write.FieldSelector != "" {
-		return invalid("flyballtest has no field selectors")
-	}
-	for _, object := range store.ofKind(write.Kind, write.Namespace) {
-		meta := flyball.MetaOf(object)
-		matches, err := matchesLabels(meta.Labels, write.LabelSelector)
-		if err != nil {
-			return err
-		}
-		if matches {
-			if _, err := store.delete(id{write.Kind, meta.Namespace, meta.Name}, options); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// admitBase fails if the host could not build the whole object of an update: the cache does not hold enough of it, and the
-// plugin may not get it.
-func (cluster *Cluster) admitBase(write flyball.Write) error {
-	isUpdate := write.Verb == flyball.VerbUpdate || write.Verb == flyball.VerbUpdateStatus
-	if !isUpdate || cluster.description == nil || cluster.allows("get", write.Kind, "") {
+// raw returns a document; null if it is empty.
+func raw(document []byte) json.RawMessage {
+	if len(document) == 0 {
 		return nil
 	}
-	fields, _ := cluster.watched(write.Kind)
-	isStatus := write.Verb == flyball.VerbUpdateStatus
-	if slices.Contains(fields, ".") || isStatus && slices.Contains(fields, "metadata") {
-		return nil
-	}
-	return denied(fmt.Sprintf("the plugin neither watches all of %s that an update needs nor asks to get it", write.Kind))
+	return document
 }
+
+// list returns a list that is never null.
+func list[T any](of []T) []T { return append([]T{}, of...) }
 
 func (world world) Emit(event flyball.Event) {
-	world.cluster.events = append(world.cluster.events, event)
+	about := args{"kind": event.About.Kind, "namespace": event.About.Namespace, "name": event.About.Name, "uid": event.About.UID}
+	world.cluster.do("events.emit", args{"about": about, "type": event.Type, "reason": event.Reason, "message": event.Message,
+		"options": raw(event.Options())}, nil)
 }
 
 func (world world) QueueAdd(queue, key string, delay time.Duration) error {
-	world.cluster.enqueued = append(world.cluster.enqueued, Enqueued{queue, key, delay})
-	return nil
+	return world.cluster.call("queue.add", args{"queue": queue, "key": key, "delayMs": millis(delay)}, nil)
 }
 
-func (world world) QueueForget(string, string) error          { return nil }
-func (world world) QueueRequeues(string, string) (int, error) { return 0, nil }
-func (world world) Now() time.Time                            { return world.cluster.store.now }
+func (world world) QueueForget(queue, key string) error {
+	return world.cluster.call("queue.forget", args{"queue": queue, "key": key}, nil)
+}
 
-// Random returns bytes of an xorshift, the same in each run.
-func (world world) Random(count int) []byte {
-	bytes := make([]byte, count)
-	for i := range bytes {
-		random := &world.cluster.random
-		*random ^= *random << 13
-		*random ^= *random >> 7
-		*random ^= *random << 17
-		bytes[i] = byte(*random)
-	}
+func (world world) QueueRequeues(queue, key string) (count int, err error) {
+	err = world.cluster.call("queue.requeues", args{"queue": queue, "key": key}, &count)
+	return count, err
+}
+
+// instant is a point in time.
+type instant struct {
+	Seconds     int64 `json:"seconds"`
+	Nanoseconds int   `json:"nanoseconds"`
+}
+
+func instantOf(at time.Time) instant { return instant{at.Unix(), at.Nanosecond()} }
+
+func (world world) Now() time.Time {
+	var now instant
+	world.cluster.do("clock.now", nil, &now)
+	return time.Unix(now.Seconds, int64(now.Nanoseconds)).UTC()
+}
+
+// millis rounds up.
+func millis(duration time.Duration) uint32 {
+	return uint32((duration + time.Millisecond - 1) / time.Millisecond)
+}
+
+func milliseconds(count uint32) time.Duration { return time.Duration(count) * time.Millisecond }
+
+func (world world) Random(count int) (bytes []byte) {
+	world.cluster.do("random.bytes", args{"count": count}, &bytes)
 	return bytes
 }
 
 func (world world) LogEnabled(slog.Level) bool { return true }
 
+// levels are the names of the log's levels.
+var levels = map[string]slog.Level{"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+func levelName(level slog.Level) string {
+	switch {
+	case level < slog.LevelDebug:
+		return "trace"
+	case level < slog.LevelInfo:
+		return "debug"
+	case level < slog.LevelWarn:
+		return "info"
+	case level < slog.LevelError:
+		return "warn"
+	}
+	return "error"
+}
+
 func (world world) Log(level slog.Level, message string, fields []flyball.LogField) {
-	world.cluster.logged = append(world.cluster.logged, Logged{level, message, fields})
+	sent := [][2]string{}
+	for _, field := range fields {
+		sent = append(sent, [2]string{field.Name, field.Value})
+	}
+	world.cluster.do("log.write", args{"level": levelName(level), "message": message, "fields": sent}, nil)
 }
 
 func (world world) Metric(operation flyball.MetricOperation, name string, labels []string, value float64) {
-	world.cluster.metrics = append(world.cluster.metrics, Measured{operation, name, labels, value})
+	world.cluster.do("metrics.record", args{"operation": operation, "name": name, "labels": list(labels), "value": value}, nil)
 }
 
 func (world world) Config(key string) (string, bool) {
-	value, found := world.cluster.config[key]
-	if !found && world.cluster.description != nil {
-		if declared := world.cluster.description.Config[key]; declared.Default != nil {
-			return *declared.Default, true
-		}
+	var value *string
+	world.cluster.do("config.get", args{"key": key}, &value)
+	if value == nil {
+		return "", false
 	}
-	return value, found
+	return *value, true
 }
 
 func (world world) MemoGet(key string) (flyball.MemoEntry, bool) {
-	entry, found := world.cluster.memo[key]
-	isExpired := !entry.expires.IsZero() && !entry.expires.After(world.Now())
-	isOrphaned := entry.objectUID != "" && !world.cluster.store.holds(entry.objectUID)
-	if !found || isExpired || isOrphaned {
-		delete(world.cluster.memo, key)
+	var entry *flyball.MemoEntry
+	world.cluster.do("memo.get", args{"key": key}, &entry)
+	if entry == nil {
 		return flyball.MemoEntry{}, false
 	}
-	return entry.MemoEntry, true
+	return *entry, true
 }
 
-func (store *store) holds(uid string) bool {
-	for _, object := range store.objects {
-		if metadataOf(object)["uid"] == uid {
-			return true
-		}
-	}
-	return false
+func (world world) MemoPut(key string, expected uint32, value []byte, objectUID string, ttl time.Duration) (version uint32, err error) {
+	err = world.cluster.call("memo.put", args{"key": key, "expected": expected, "value": list(value), "objectUid": objectUID, "ttlMs": millis(ttl)}, &version)
+	return version, err
 }
 
-func (world world) MemoPut(key string, expected uint32, value []byte, objectUID string, ttl time.Duration) (uint32, error) {
-	old, _ := world.MemoGet(key)
-	if old.Version != expected {
-		return 0, &flyball.APIError{Status: 409, Reason: "Conflict", Message: "the entry has another version", Effect: flyball.EffectNone}
-	}
-	entry := memoEntry{MemoEntry: flyball.MemoEntry{Value: slices.Clone(value), Version: expected + 1}, objectUID: objectUID}
-	if ttl > 0 {
-		entry.expires = world.Now().Add(ttl)
-	}
-	world.cluster.memo[key] = entry
-	return entry.Version, nil
-}
+func (world world) MemoRemove(key string) { world.cluster.do("memo.remove", args{"key": key}, nil) }
 
-func (world world) MemoRemove(key string) { delete(world.cluster.memo, key) }
-
-// SignJWT returns a token that only this cluster verifies: the key's name and the claims.
-func (world world) SignJWT(key string, claims []byte) (string, error) {
-	if !world.cluster.keys[key] {
-		return "", refused(404, "NotFound", "the host holds no key "+key)
-	}
-	return key + "." + base64.RawURLEncoding.EncodeToString(claims), nil
+func (world world) SignJWT(key string, claims []byte) (token string, err error) {
+	err = world.cluster.call("signer.sign-jwt", args{"key": key, "claims": raw(claims)}, &token)
+	return token, err
 }
 
 func (world world) VerifyJWT(key, token string) ([]byte, error) {
-	if !world.cluster.keys[key] {
-		return nil, refused(404, "NotFound", "the host holds no key "+key)
-	}
-	claims, isOfKey := strings.CutPrefix(token, key+".")
-	decoded, err := base64.RawURLEncoding.DecodeString(claims)
-	if !isOfKey || err != nil {
-		return nil, refused(401, "Unauthorized", "the key did not sign the token")
-	}
-	return decoded, nil
+	var claims json.RawMessage
+	err := world.cluster.call("signer.verify-jwt", args{"key": key, "token": token}, &claims)
+	return claims, err
 }
 
-func (world world) CertificateAuthority(signer string) ([][]byte, error) {
-	return nil, refused(404, "NotFound", "flyballtest has no authorities of signers")
+func (world world) CertificateAuthority(signer string) (certificates [][]byte, err error) {
+	err = world.cluster.call("signer.certificate-authority", args{"signer": signer}, &certificates)
+	return certificates, err
 }
 
-func (world world) SignCertificate(signer string, _ flyball.CertificateTemplate) ([]byte, error) {
-	return nil, refused(404, "NotFound", "flyballtest has no authorities of signers")
+func (world world) SignCertificate(signer string, template flyball.CertificateTemplate) (certificate []byte, err error) {
+	key := args{"publicKey": template.PublicKey}
+	if len(template.Request) > 0 {
+		key = args{"request": template.Request}
+	}
+	subject := [][][2]string{}
+	for _, names := range template.Subject {
+		set := [][2]string{}
+		for _, attribute := range names {
+			set = append(set, [2]string{attribute.OID, attribute.Value})
+		}
+		subject = append(subject, set)
+	}
+	err = world.cluster.call("signer.sign-certificate", args{"signer": signer, "template": args{
+		"key": key, "subject": subject, "dnsNames": list(template.DNSNames), "emailAddresses": list(template.EmailAddresses),
+		"ipAddresses": list(template.IPAddresses), "uris": list(template.URIs), "keyUsages": template.KeyUsages,
+		"extendedKeyUsages": list(template.ExtendedKeyUsages), "notBefore": instantOf(template.NotBefore), "notAfter": instantOf(template.NotAfter),
+	}}, &certificate)
+	return certificate, err
 }
