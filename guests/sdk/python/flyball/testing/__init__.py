@@ -4,34 +4,35 @@
     cluster.reconcile(Marker(), "a")
     assert cluster.written() == ["update v1/Namespace a"]
 
+The controller runs in the test's process. The cluster is in memory, in a process that the module starts: the program flyball,
+which the variable FLYBALL names or which is on the PATH.
+
 The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that it
 requests. The cache shows every write at once, as the host's cache does for a plugin's own writes. The server has no schemas:
 it neither validates nor defaults objects."""
 
 from __future__ import annotations
 
-import copy
 import logging
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Iterator
 
-from ..controller import Controller, Delta, Duration, Key, Outcome, Request, RoutedKey
+from ..controller import Controller, Delta, Duration, Key, Outcome, Request, RoutedKey, millis
 from ..errors import ApiError
 from ..guest import Exported
-from ..host import Host, ServedKind
+from ..host import Host
 from ..logs import TRACE, HostHandler
-from .fake import Fake
-from .patches import merge
-from .records import Enqueued, Event, Logged, Metric, Written
-from .store import id_of, refusal
+from .records import Enqueued, Event, Logged, Metric, Signed, Written
+from .server import document_of
+from .world import World, instant
 
 
 class Cluster:
     """An API server in memory with the host's other imports. Its clock starts at 2026-01-01T00:00:00Z."""
 
     def __init__(self, *objects: dict[str, Any]):
-        self._fake = Fake()
+        self._world = World()
         for one in objects:
             self.put(one)
 
@@ -58,18 +59,18 @@ class Cluster:
 
     def host(self) -> Host:
         """Returns a host without restrictions, for tests of single steps."""
-        self._fake.description = None
-        return Host(self._fake)
+        self._world.call("restrict", description=None)
+        return Host(self._world)
 
     def _described(self, controller: Controller) -> Host:
         host = self.host()
-        self._fake.description = controller.describe_configured(host).complete()
+        self._world.call("restrict", description=controller.describe_configured(host).complete())
         return host
 
     @contextmanager
     def _logging(self) -> Iterator[None]:
         """Records what is logged."""
-        root, handler = logging.getLogger(), HostHandler(self._fake)
+        root, handler = logging.getLogger(), HostHandler(self._world)
         level = root.level
         root.addHandler(handler)
         root.setLevel(TRACE)
@@ -84,87 +85,97 @@ class Cluster:
     def put(self, found: dict[str, Any]) -> None:
         """Stores an object with `apiVersion` and `kind` verbatim, in place of an older one. A UID, resource version and
         creation time that it lacks are filled in."""
-        self._fake.store.put(found)
+        self._world.call("put", object=found)
 
     def edit(self, kind: str, namespace: str, name: str, change: dict[str, Any]) -> None:
         """Changes an object like another client, by a merge patch of any of its fields."""
-        found = merge(self.object(kind, namespace, name), change)
-        self._fake.store.touch(found)
-        self._fake.store.objects[(kind, namespace, name)] = found
+        self._world.call("edit", kind=kind, namespace=namespace, name=name, patch=change)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
         """Removes an object at once."""
-        self._fake.store.remove((kind, namespace, name))
+        self._world.call("remove", kind=kind, namespace=namespace, name=name)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Deletes an object like another client: with finalizers, it only gets a deletion timestamp."""
-        self._fake.store.delete((kind, namespace, name), {})
+        """Deletes an object like another client: with finalizers or a grace period, it only gets a deletion time."""
+        self._world.call("delete", kind=kind, namespace=namespace, name=name)
 
     def put_live(self, found: dict[str, Any]) -> None:
         """Makes live reads return this object while the cache has another one or none."""
-        self._fake.live[id_of(found)] = copy.deepcopy(found)
+        self._world.call("put-live", object=found)
 
     def remove_live(self, kind: str, namespace: str, name: str) -> None:
         """Makes live reads not find this object while the cache still has it."""
-        self._fake.live[(kind, namespace, name)] = None
+        self._world.call("remove-live", kind=kind, namespace=namespace, name=name)
 
     def put_raw(self, path: str, answer: Any) -> None:
         """Sets the answer to a raw GET of this path."""
-        self._fake.raw[path] = answer
+        self._world.call("put-raw", path=path, answer=answer)
 
     def observe_deletion(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Makes the host report the deletion of this object as observed."""
-        self._fake.deleted.add((kind, namespace, name, uid))
+        self._world.call("observe-deletion", kind=kind, namespace=namespace, name=name, uid=uid)
 
     def serve(self, kind: str, plural: str, namespaced: bool, *verbs: str, **subresources: list[str]) -> None:
-        """Appends a kind to the result of discovery."""
-        known = self._fake.catalogue.kinds
-        preferred = not any(one.kind.split("/")[:-2] == kind.split("/")[:-2] for one in known)
-        known.append(ServedKind(kind, plural, namespaced, preferred, [*verbs], subresources))
+        """Appends a kind to the result of discovery. The first version of a group is the preferred one."""
+        below = [*subresources.items()]
+        self._world.call("serve", kind=kind, plural=plural, namespaced=namespaced, verbs=verbs, subresources=below)
 
-    def fail(self, verb: str, kind: str, error: ApiError, skip: int = 0) -> None:
-        """Makes a call fail once, after this many others: a verb of a write, or `get` and `list` for live reads, and
-        `discover` of the kind ``."""
-        self._fake.faults.append([verb, kind, skip, error])
+    def fail_discovery(self, group_version: str, message: str) -> None:
+        """Adds a group version to the failures of discovery."""
+        self._world.call("fail-discovery", groupVersion=group_version, message=message)
+
+    def fail(self, verb: str, kind: str, error: ApiError, nth: int = 1) -> None:
+        """Makes the `nth` call from now fail: a verb of a write and a kind such as `v1/Pod` or `v1/Pod/status`, `get`
+        and `list` for live reads, `count`, `raw` with a path, and `discover` of the kind ``."""
+        self._world.call("fail", verb=verb, kind=kind, nth=nth, error=document_of(error))
+
+    def answer(self, kind: str, answer: dict[str, Any]) -> None:
+        """Returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its
+        status."""
+        self._world.call("answer", kind=kind, answer=answer)
+
+    def limit_rate(self, calls: int, window: Duration) -> None:
+        """Limits writes and live reads to this many in each window of the cluster's clock. Others fail with 429."""
+        self._world.call("limit-rate", calls=calls, windowMs=millis(window))
 
     def set_config(self, key: str, value: str) -> None:
         """Sets the operator's value of a configuration key."""
-        self._fake.config[key] = value
+        self._world.call("set-config", key=key, value=value)
 
     def add_key(self, name: str) -> None:
-        """Adds a signing key."""
-        self._fake.keys.add(name)
+        """Adds a signing key. Its tokens are placeholders."""
+        self._world.call("add-key", name=name)
 
     def add_authority(self, signer: str) -> None:
-        """Adds a signer with an authority."""
-        self._fake.authorities.add(signer)
+        """Adds a signer with an authority. Its certificates are placeholders."""
+        self._world.call("add-authority", signer=signer)
 
     @property
     def now(self) -> datetime:
         """The time of the cluster's clock."""
-        return self._fake.store.now
+        return self._world.clock_now()
 
-    def set_time(self, time: datetime) -> None:
+    def set_now(self, time: datetime) -> None:
         """Sets the clock."""
-        self._fake.store.now = time
+        self._world.call("set-now", time=instant(time))
 
     def advance(self, duration: Duration) -> None:
         """Moves the clock on."""
-        self._fake.store.now += duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+        self.set_now(self.now + (duration if isinstance(duration, timedelta) else timedelta(seconds=duration)))
 
     # Checks
 
     def object(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         """Returns an object; None if there is none."""
-        return copy.deepcopy(self._fake.store.objects.get((kind, namespace, name)))
+        return self._world.call("object", kind=kind, namespace=namespace, name=name)
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
         """Returns all objects of a kind, in order of namespace and name."""
-        return copy.deepcopy(self._fake.store.of_kind(kind))
+        return self._world.call("objects", kind=kind)
 
     def writes(self) -> list[Written]:
         """Returns all writes since the last call of `writes` or `written`, failed ones included."""
-        return _take(self._fake.writes)
+        return [Written.of(one) for one in self._world.call("writes")]
 
     def written(self) -> list[str]:
         """Returns the same as lines: `create v1/Pod default/web-1`."""
@@ -172,7 +183,7 @@ class Cluster:
 
     def live_reads(self) -> list[str]:
         """Returns all live reads since the last call as lines: `list v1/Pod default`."""
-        return _take(self._fake.live_reads)
+        return self._world.call("live-reads")
 
     def events(self) -> list[str]:
         """Returns all events since the last call as lines: `Normal Created created pod web-1`."""
@@ -180,19 +191,29 @@ class Cluster:
 
     def recorded_events(self) -> list[Event]:
         """Returns the same, unformatted."""
-        return _take(self._fake.events)
+        return [Event.of(one) for one in self._world.call("events")]
 
     def enqueued(self) -> list[Enqueued]:
         """Returns all keys that were enqueued since the last call."""
-        return _take(self._fake.enqueued)
+        return [Enqueued(one["queue"], one["key"], one["delayMs"]) for one in self._world.call("enqueued")]
 
     def logged(self) -> list[Logged]:
         """Returns all lines that were logged since the last call."""
-        return _take(self._fake.logs)
+        return [Logged(one["level"], one["message"], dict(one["fields"])) for one in self._world.call("logs")]
 
     def metrics(self) -> list[Metric]:
         """Returns all operations on metrics since the last call."""
-        return _take(self._fake.measured)
+        return [Metric(**one) for one in self._world.call("metrics")]
+
+    def signed(self) -> list[Signed]:
+        """Returns all tokens that were signed so far."""
+        return [Signed(**one) for one in self._world.call("signed")]
+
+
+def refusal(status: int, reason: str, message: str = "") -> ApiError:
+    """Returns an error as the API server answers it, for `Cluster.fail`."""
+    effect = "refused" if status < 500 else "unknown"
+    return ApiError.of(status, reason, message or f"the test refuses this: {reason}", effect)
 
 
 def delta(watch: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Delta:
@@ -203,10 +224,4 @@ def delta(watch: str, old: dict[str, Any] | None, new: dict[str, Any] | None) ->
     return Delta(watch, kind, old, new)
 
 
-def _take(recorded: list[Any]) -> list[Any]:
-    taken = recorded[:]
-    recorded.clear()
-    return taken
-
-
-__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Metric", "Written", "delta", "refusal"]
+__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Metric", "Signed", "Written", "delta", "refusal"]

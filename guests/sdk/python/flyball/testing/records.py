@@ -1,12 +1,12 @@
-"""What a fake cluster records."""
+"""What a cluster has recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..controller import Key
 from ..errors import ApiError
+from .server import error_of
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,22 @@ class Written:
     #: The name, also one that the server generated.
     name: str
     subresource: str
-    #: The object, the change, the new status, or the patch.
+    #: `json`, `merge`, `strategic` or `apply`; None if it is no patch.
+    patch_type: str | None
+    #: The object, the change or the patch; of a status, an object with `status`.
     body: Any
     options: dict[str, Any]
     error: ApiError | None
+    line: str
 
     def __str__(self) -> str:
-        below = f"/{self.subresource}" if self.subresource else ""
-        name = str(Key(self.namespace, self.name)) if self.name else self.namespace
-        failure = f": {self.error}" if self.error else ""
-        return f"{self.verb} {self.kind}{below} {name}{failure}"
+        return self.line
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Written:
+        """Returns the server's record."""
+        error, patch_type = record.pop("error"), record.pop("patchType")
+        return cls(**record, patch_type=patch_type, error=None if error is None else error_of(error))
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,16 @@ class Event:
     message: str
     #: Its action, related object, annotations, and the resource version of the object that it is about.
     options: dict[str, Any]
+    line: str
 
     def __str__(self) -> str:
-        return f"{self.type} {self.reason} {self.message}"
+        return self.line
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Event:
+        """Returns the server's record."""
+        about = record.pop("about")
+        return cls(**{name: about[name] for name in ("kind", "namespace", "name", "uid")}, **record)
 
 
 class Enqueued(NamedTuple):
@@ -73,3 +86,11 @@ class Metric(NamedTuple):
     name: str
     labels: list[str]
     value: float
+
+
+class Signed(NamedTuple):
+    """A token that the host signed."""
+
+    key: str
+    claims: dict[str, Any]
+    token: str
