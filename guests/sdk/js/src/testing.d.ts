@@ -13,12 +13,16 @@ export interface Written {
   /** The name, including one that the server generated. */
   name: string;
   subresource: string;
+  /** Only of a patch. */
+  patchType?: "json" | "merge" | "strategic" | "apply";
   /** The object, the change or the patch. */
   body: any;
   /** The API's options object. */
   options: Record<string, any>;
   /** The error, if the write failed. */
   error?: ErrorRecord;
+  /** The write as text: `create v1/Pod default/web-1`. */
+  line: string;
 }
 
 export interface RecordedEvent {
@@ -27,16 +31,21 @@ export interface RecordedEvent {
   reason: string;
   message: string;
   options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; once?: boolean };
+  /** The event as text: `Normal Created created pod web-1`. */
+  line: string;
 }
 
 /**
- * An API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z and stands still; a
- * controller reads it with `host.now()`.
+ * An API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z and stands still;
+ * a controller reads it with `host.now()`.
  *
- * The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that it
- * requests. The cache shows every write at once. The server supports resource versions, generations, finalizers, graceful
- * deletion, subresources, all patch types, and server-side apply with conflicts between appliers. It has no schemas: it
- * neither validates nor defaults objects.
+ * The controller runs in the test's process. The cluster is in a process that this module starts: the program flyball,
+ * which the variable FLYBALL names or which is on the PATH.
+ *
+ * The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that
+ * it requests. The cache shows every write at once. The server supports resource versions, generations, finalizers,
+ * graceful deletion, subresources, all patch types, and server-side apply with field managers and conflicts. It has no
+ * schemas: it neither validates nor defaults objects.
  *
  * A key is an object with `namespace` and `name`, or a text such as `default/web`.
  */
@@ -45,24 +54,35 @@ export class Cluster {
 
   /** Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
   put(object: AnyObjectToPut): void;
-  /** Changes an object as another client does, which changes its resource version. */
+  /** Makes live reads return this object while the cache has another one or none. */
+  putLive(object: AnyObjectToPut): void;
+  /** Makes live reads not find this object while the cache still has it. */
+  removeLive(kind: string, key: Key | string): void;
+  /** Changes an object as another client does. Its resource version changes and, with its spec, its generation. */
   edit<T = AnyObject>(kind: Kind<T> | string, key: Key | string, change: (object: T) => void): void;
+  /** Deletes an object as another client does: with finalizers or a grace period, it only gets a deletion timestamp. */
+  delete(kind: string, key: Key | string): void;
   /** Removes an object immediately. */
   remove(kind: string, key: Key | string): void;
   /**
-   * Fails the `nth` call from now (1: the next one) with this verb and kind, such as `v1/Pod` or `apps/v1/ReplicaSet/status`.
-   * The verb is that of a write, `get` or `list` of live reads, `count`, `raw` with a path, or `discover` with an empty kind.
+   * Fails the `nth` call from now (1: the next one) with this verb and kind, such as `v1/Pod` or
+   * `apps/v1/ReplicaSet/status`. The verb is that of a write, `get` or `list` of live reads, `count`, `raw` with a
+   * path, or `discover` with an empty kind.
    */
   fail(verb: string, kind: string, error: ApiError, nth?: number): void;
+  /** Returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its status. */
+  answer(kind: string, answer: unknown): void;
+  /** Limits writes and live reads to this many in each window of the cluster's clock. Others fail with 429. */
+  limitRate(calls: number, windowMs: number): void;
   setNow(now: Date | string): void;
   /** Advances the clock. */
   advance(ms: number): void;
   /** Sets the operator's value of a configuration key. */
   setConfig(key: string, value: string): void;
   /** Sets the response to a raw GET of this path. */
-  putRaw(path: string, response: unknown): void;
-  /** Adds a kind to the result of discovery. */
-  serve(kind: string, plural: string, options?: { namespaced?: boolean; preferred?: boolean; verbs?: string[]; subresources?: { name: string; verbs: string[] }[] }): void;
+  putRaw(path: string, answer: unknown): void;
+  /** Adds a kind to the result of discovery. The first version of a group is the preferred one. */
+  serve(kind: string, plural: string, options?: { namespaced?: boolean; verbs?: string[]; subresources?: { name: string; verbs: string[] }[] }): void;
   /** Adds a group version to the discovery failures. */
   failDiscovery(groupVersion: string, message: string): void;
   /** Makes the host report the deletion of this object as observed. */
