@@ -46,34 +46,34 @@ static void a_pod_without_digests_gets_an_event_and_is_counted(void) {
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "Warning ImageNotPinned no digest pins the image of init (busybox), web (nginx:1.27), debug "
                                  "(werkzeug:grüezi)");
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 3");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 3");
 }
 
 static void a_pinned_pod_is_left_in_peace(void) {
     start("{\"containers\": [{\"name\": \"web\", \"image\": \"nginx:1.27@" DIGEST "\"}]}");
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "");
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 0");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 0");
 }
 
 static void a_changed_image_ends_the_count(void) {
     start("{\"containers\": [{\"name\": \"web\", \"image\": \"nginx\"}]}");
     reconcile();
-    fbt_events(), fbt_measured();
+    fbt_events(), fbt_metrics();
     fbt_edit(POD, "team", "web", "{\"spec\": {\"containers\": [{\"name\": \"web\", \"image\": \"nginx@" DIGEST "\"}]}}");
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "");
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 0");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 0");
 }
 
 static void a_deleted_pod_is_no_longer_counted(void) {
     start("{\"containers\": [{\"name\": \"web\", \"image\": \"nginx\"}]}");
     reconcile();
-    fbt_events(), fbt_measured();
+    fbt_events(), fbt_metrics();
     fbt_remove(POD, "team", "web");
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "");
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 0");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 0");
 }
 
 static void pods_of_exempt_namespaces_are_not_flagged(void) {
@@ -81,10 +81,10 @@ static void pods_of_exempt_namespaces_are_not_flagged(void) {
     fbt_set_config(EXEMPT_NAMESPACES, "kube-system, team");
     reconcile();
     FBT_CHECK_TEXT(fbt_events(), "");
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 0");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 0");
     fbt_set_config(EXEMPT_NAMESPACES, "teams,tea,");
     reconcile();
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 1");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 1");
 }
 
 static void a_message_stays_short_whatever_the_pod_holds(void) {
@@ -106,13 +106,13 @@ static void a_message_stays_short_whatever_the_pod_holds(void) {
     const char *event = fbt_events();
     FBT_CHECK(strlen(event) < 1024);
     FBT_CHECK(strstr(event, "ü…), c1 (a") != NULL && strstr(event, " and 997 more") != NULL);
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 1000");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 1000");
 }
 
 static void a_container_without_an_image_is_not_flagged(void) {
     start("{\"containers\": [{\"name\": \"web\"}]}");
     reconcile();
-    FBT_CHECK_TEXT(fbt_measured(), "set unpinned_containers team 0");
+    FBT_CHECK_TEXT(fbt_metrics(), "set unpinned_containers team 0");
 }
 
 int main(void) {

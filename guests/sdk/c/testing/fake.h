@@ -1,9 +1,12 @@
 /* Tests of controllers without a cluster or a sandbox: put objects, reconcile a key, and check the writes.
  *
- * The fake is linked in place of the sandbox's functions. It enforces the permissions that the controller describes, and keeps
- * resource versions, UIDs, generations, conflicts, finalizers and deletion timestamps as the API server does. Reads return whole
- * objects, whatever fields are declared. Strategic merge patches and applies work as merge patches; there are no field
- * managers. There are no schemas. */
+ * The functions here are linked in place of the sandbox's. The controller runs in the test's process. The cluster is in
+ * memory, in a process that the tests start: the program flyball, which the variable FLYBALL names or which is on the
+ * PATH.
+ *
+ * The controller's own description is enforced: it reads only what it declares, and writes only with the permissions
+ * that it asks for. The server supports resource versions, generations, finalizers and graceful deletion, subresources,
+ * all patch types, and server-side apply with field managers and conflicts. It has no schemas. */
 #ifndef FLYBALL_FAKE_H
 #define FLYBALL_FAKE_H
 
@@ -21,25 +24,40 @@ const char *fbt_route(fb_delta delta);
 void fbt_put(const char *json);
 /* Changes an object like another client, by a merge patch of any of its fields. */
 void fbt_edit(const char *kind, const char *ns, const char *name, const char *patch);
-/* Deletes an object like another client: with finalizers, it only gets a deletion timestamp. */
+/* Deletes an object like another client: with finalizers or a grace period, it only gets a deletion timestamp. */
 void fbt_delete(const char *kind, const char *ns, const char *name);
 /* Removes an object at once. */
 void fbt_remove(const char *kind, const char *ns, const char *name);
-/* Makes a call fail once: a verb of a write, or `get` and `list` of live reads. */
+/* Makes live reads return this object while the cache has another one or none. */
+void fbt_put_live(const char *json);
+/* Makes live reads not find this object while the cache still has it. */
+void fbt_remove_live(const char *kind, const char *ns, const char *name);
+/* Makes the next call fail: a verb of a write and a kind such as `v1/Pod` or `v1/Pod/status`, `get` and `list` of live
+ * reads, `count`, `raw` with a path, or `discover` with an empty kind. */
 void fbt_fail(const char *verb, const char *kind, int status, const char *reason);
 void fbt_set_config(const char *key, const char *value);
-void fbt_set_time(fb_time time);
+void fbt_set_now(fb_time time);
+void fbt_advance(uint32_t milliseconds);
 /* Sets the answer to a raw GET of a path. */
-void fbt_set_raw(const char *path, const char *json);
+void fbt_put_raw(const char *path, const char *json);
+/* Makes the host report the deletion of this object as observed. */
+void fbt_observe_deletion(fb_reference object);
+/* Adds a kind to the result of discovery. The verbs end with NULL. */
+void fbt_serve(const char *kind, const char *plural, bool namespaced, const char *const *verbs);
+/* Adds a signing key. Its tokens are placeholders. */
+void fbt_add_key(const char *name);
+/* Adds an authority of a signer. Its certificates are placeholders. */
+void fbt_add_authority(const char *signer);
 
 /* Returns a copy of an object; NULL if there is none. */
 cJSON *fbt_object(const char *kind, const char *ns, const char *name);
 /* Each returns the lines since its last call, and an empty text if there are none. */
-const char *fbt_written(void);  /* `create v1/ConfigMap a/b`, and `: Conflict` after it if it failed. */
-const char *fbt_events(void);   /* `Normal Greeted wrote ConfigMap b`. */
-const char *fbt_enqueued(void); /* `queue key delay`. */
-const char *fbt_logged(void);   /* `info wrote ConfigMap b`. */
-const char *fbt_measured(void); /* `add greeted_total well 1`. */
+const char *fbt_written(void);    /* `create v1/ConfigMap a/b`, and `: … (409 Conflict)` after it if it failed. */
+const char *fbt_live_reads(void); /* `list v1/ConfigMap a`. */
+const char *fbt_events(void);     /* `Normal Greeted wrote ConfigMap b`. */
+const char *fbt_enqueued(void);   /* `queue key delay`. */
+const char *fbt_logged(void);     /* `info wrote ConfigMap b`. */
+const char *fbt_metrics(void);    /* `add greeted_total well 1`. */
 
 /* A test, with a name that is a sentence. */
 typedef struct {
