@@ -51,6 +51,7 @@ pub use informer::{Informer, InformerStatus, Interest};
 pub use lister::{Lister, ListerError, Projection, View};
 pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
+pub use protobuf::kubernetes_kinds;
 pub use query::ListQuery;
 pub use reachability::Reachability;
 pub use reflector::ListMode;

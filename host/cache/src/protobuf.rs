@@ -41,6 +41,12 @@ pub(crate) fn knows(kind: &Kind) -> bool {
     schema::of_kind(&kind.to_string()).is_some()
 }
 
+/// Kubernetes' own kinds whose objects are stored, as in `apps/v1/Deployment`. Those of other resources of its groups, such as
+/// `authorization.k8s.io`, are left out.
+pub fn kubernetes_kinds() -> impl Iterator<Item = &'static str> {
+    schema::kinds()
+}
+
 /// Whether a body is an object in protobuf, rather than JSON.
 pub(crate) fn is_object(body: &[u8]) -> bool {
     body.starts_with(MAGIC)

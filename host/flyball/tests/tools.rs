@@ -143,7 +143,18 @@ fn each_file_that_the_host_could_not_load_has_one_line_of_errors() {
         printed(&["validate", &greeter, &good]),
         format!("{greeter}: valid: the plugin greeter 0.1.0\n{good}: valid: a policy for a\n")
     );
+    let misspelt = write(
+        "misspelt.toml",
+        b"[[plugins.a.allow]]\nkinds = [\"v1/Podd\"]\nverbs = [\"get\"]\n",
+    );
+    let digest = "0".repeat(64);
+    let unsigned = write(
+        "unsigned.toml",
+        format!("[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\nsigned-by = \"no.pub\"\n").as_bytes(),
+    );
     for (file, problem) in [
+        (&misspelt, "did you mean `v1/Pod`?"),
+        (&unsigned, "no.pub: No such file"),
         (&text, "not WebAssembly"),
         (&module, "`flyball build`"),
         (&bad, "service-acount"),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_registry::{PackageReference, RegistryError};
+use flyball_registry::{PackageReference, PublicKey, RegistryError};
 use flyball_types::Mask;
 use flyball_types::description::VERBS;
 use flyball_types::nearest::{nearest, with_nearest};
@@ -51,6 +51,8 @@ pub enum PolicyError {
 
 /// The largest file of a policy in bytes.
 pub(super) const MAX_POLICY: usize = 4 * 1024 * 1024;
+/// The largest file of a public key in bytes. A key has 200.
+pub(crate) const MAX_KEY: usize = 64 * 1024;
 /// The most keys that a policy lets a plugin reconcile at once.
 const MAX_CONCURRENCY: u32 = 10_000;
 
@@ -79,6 +81,22 @@ impl Policy {
             }
         }
         Ok(policy)
+    }
+
+    /// Finds mistakes in a valid policy: kinds that Kubernetes does not have, and keys in `signed-by` that can't be read.
+    pub fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        for (plugin, rules) in &self.plugins {
+            let kinds = rules.allow.iter().flat_map(|rule| &rule.kinds);
+            let misspelt = kinds.filter_map(|kind| kinds::check_spelling(kind).err());
+            let key = rules.signed_by.iter().filter_map(|path| {
+                let problem = check_key(path).err()?;
+                Some(format!("`signed-by` is {}: {problem}", path.display()))
+            });
+            let found = misspelt.chain(key);
+            mistakes.extend(found.map(|mistake| format!("plugin `{plugin}`: {mistake}")));
+        }
+        mistakes
     }
 
     /// The files of a policy's folder, in order of their names.
@@ -201,6 +219,13 @@ impl PluginPolicy {
         }
         Ok(())
     }
+}
+
+/// Fails with a sentence if a file holds no public key.
+fn check_key(path: &Path) -> Result<(), String> {
+    let text = flyball_files::read_to_string(path, MAX_KEY).map_err(|error| error.to_string())?;
+    let key = PublicKey::from_pem(&text);
+    key.map(drop).map_err(|error| error.to_string())
 }
 
 fn is_digest(text: &str) -> bool {

@@ -343,6 +343,38 @@ impl Grants {
         policy.is_none_or(|policy| policy.is_for(file))
     }
 
+    /// A version that the operator rolls back to, as the policy of this name is checked against it. Where the policy names a
+    /// package, an operator may return to a version that ran from another package of that plugin: it was named, and checked
+    /// against its key, before it ran.
+    pub(crate) fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
+        let policy = self.plugins.plugins.get(name);
+        let named = policy.and_then(|policy| policy.source.as_deref());
+        PluginFile {
+            package: version.package.map(|ran| named.unwrap_or(ran)),
+            ..version
+        }
+    }
+
+    /// Whether the operator may roll back to this version.
+    pub(crate) fn may_roll_back(&self, name: &str, version: PluginFile<'_>) -> bool {
+        self.is_for(name, self.rolled_back(name, version))
+    }
+
+    /// Whether a version with this grant may go on while the package that the policy names is pulled: the policy still grants
+    /// all of it.
+    pub(crate) fn covers_running(&self, description: &Description, running: &Grant) -> bool {
+        let policy = self.plugins.plugins.get(&description.name);
+        let Some(source) = policy.and_then(|policy| policy.source.as_deref()) else {
+            return false;
+        };
+        let package = PluginFile {
+            digest: "",
+            package: Some(source),
+        };
+        let granted = self.dropped_in(description, package, None);
+        granted.is_ok_and(|granted| granted.covers(running))
+    }
+
     /// The file or package that the policy of this name applies to.
     pub fn only_file(&self, name: &str) -> String {
         let policy = self.plugins.plugins.get(name);

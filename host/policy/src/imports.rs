@@ -3,7 +3,7 @@
 
 use flyball_types::{ApiError, Kind, printable};
 
-use crate::{CertificateRule, PluginPolicy};
+use crate::{CertificateRule, Certified, PluginPolicy};
 
 /// The decision that a plugin may list the kinds that the API server serves. Only [`PluginPolicy::may_discover`] makes one.
 #[derive(Debug)]
@@ -40,24 +40,22 @@ impl MayUseSigner {
         &self.signer
     }
 
-    /// Checks the subject of a certificate that the signer would sign. Its relative names consist of attributes: an object
-    /// identifier and a value.
+    /// Checks a certificate that the signer would sign.
     ///
     /// # Errors
-    /// `Denied` if no rule allows all attributes.
-    pub fn check_subject(&self, subject: &[Vec<(String, String)>]) -> Result<(), ApiError> {
+    /// `Denied` if no rule allows all of it.
+    pub fn check_certificate(&self, certified: Certified<'_>) -> Result<(), ApiError> {
         let mut denied = None;
         for rule in &self.rules {
-            let mut attributes = subject.iter().flatten();
-            match attributes.find(|(oid, value)| !rule.allows(oid, value)) {
-                Some((_, value)) => denied = Some(value),
+            match rule.refused(certified) {
+                Some(what) => denied = Some(what),
                 None => return Ok(()),
             }
         }
-        let subject = denied.map_or("", String::as_str);
+        let (what, value) = denied.unwrap_or_default();
         Err(ApiError::denied(format!(
-            "the policy does not let this plugin sign certificates of `{}` as the signer `{}`",
-            printable(subject),
+            "the policy does not let this plugin sign certificates {what} `{}` as the signer `{}`",
+            printable(value),
             printable(&self.signer)
         )))
     }

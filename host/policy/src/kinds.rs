@@ -1,5 +1,6 @@
 //! Checks the kinds that a policy or a description names, and suggests the kind that was probably meant.
 
+use flyball_cache::kubernetes_kinds;
 use flyball_types::description::{Description, DescriptionError};
 use flyball_types::nearest::nearest;
 use flyball_types::{Kind, KindPattern, printable};
@@ -71,6 +72,45 @@ pub fn check(text: &str) -> Result<(), String> {
     }
 }
 
+/// The longest difference of a misspelt name from the one that was meant, in bytes.
+const MISSPELT: usize = 2;
+
+/// Fails with a sentence if a text names a kind that Kubernetes does not have, although it looks like one of Kubernetes' own. A
+/// later Kubernetes may have it, so a host accepts it; somebody who checks a policy wants to know.
+pub(super) fn check_spelling(text: &str) -> Result<(), String> {
+    let Ok(KindPattern::One(kind)) = text.parse::<KindPattern>() else {
+        return Ok(());
+    };
+    if kubernetes_kinds().any(|known| known == text) {
+        return Ok(());
+    }
+    let (version, name) = text.rsplit_once('/').unwrap_or_default();
+    let beside = kubernetes_kinds().filter_map(|known| known.rsplit_once('/'));
+    let beside = beside.filter(|(known, _)| *known == version);
+    let meant = nearest(name, beside.map(|(_, known)| known))
+        .filter(|meant| meant.len().abs_diff(name.len()) <= MISSPELT);
+    if let Some(meant) = meant {
+        return Err(format!(
+            "Kubernetes has no kind `{}`: did you mean `{version}/{meant}`?",
+            printable(text)
+        ));
+    }
+    // Groups of others have a domain.
+    let group_of = |known: &'static str| known.split('/').next().unwrap_or_default();
+    let is_own = kubernetes_kinds().any(|known| group_of(known) == kind.group);
+    if !kind.group.is_empty() && !kind.group.contains('.') && !is_own {
+        let groups = kubernetes_kinds().map(group_of);
+        let meant = nearest(&kind.group, groups);
+        let meant = meant.map(|meant| format!(": did you mean `{meant}`?"));
+        return Err(format!(
+            "Kubernetes has no group `{}`{}",
+            printable(&kind.group),
+            meant.unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
 /// Fails if a watch or a permission is on a kind without a version.
 pub fn check_description(description: &Description) -> Result<(), DescriptionError> {
     let watched = description.watches.iter();
@@ -128,6 +168,37 @@ mod tests {
                 let meant = "`apps/Deployment` has no version: did you mean `apps/v1/Deployment`?";
                 assert!(problem.ends_with(meant), "{problem}");
             }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_kind_of_kubernetes_is_noticed_and_one_of_others_is_not() {
+        for (text, meant) in [
+            ("v1/Podd", "`v1/Pod`"),
+            ("v1/Pods", "`v1/Pod`"),
+            ("apps/v1/Deploymnet", "`apps/v1/Deployment`"),
+            ("batch/v1/Jobs", "`batch/v1/Job`"),
+            ("app/v1/Deployment", "`apps`"),
+        ] {
+            let noticed = check_spelling(text).unwrap_err();
+            assert!(
+                noticed.ends_with(&format!("did you mean {meant}?")),
+                "{noticed}"
+            );
+        }
+        let others = [
+            "example.com/v1/Deploymnet",
+            "authorization.k8s.io/v1/SelfSubjectAccessReview",
+            "authentication.k8s.io/v1/TokenReview",
+            "apiextensions.k8s.io/v1/CustomResourceDefinition",
+            "autoscaling/v1/Scale",
+            "policy/v1/Eviction",
+            "v1/Binding",
+            "*",
+            "apps/*",
+        ];
+        for text in KNOWN.into_iter().chain(others) {
+            assert_eq!(check_spelling(text), Ok(()), "{text}");
         }
     }
 

@@ -38,8 +38,10 @@ use serde::{Deserialize, Serialize};
 use self::grant::PluginFile;
 
 pub use self::certificates::CertificateRule;
+pub use self::certificates::Certified;
 pub use self::decide::Visible;
 pub(crate) use self::decide::deny_hidden;
+pub use self::file::MAX_KEY;
 pub use self::file::PolicyError;
 pub use self::http_hosts::HttpHost;
 pub use self::limits::{LimitPolicy, Rate};

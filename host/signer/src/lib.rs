@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use flyball_plugin::{CertificateTemplate, Metered};
+use flyball_policy::Certified;
 use flyball_policy::imports::{MayUseKey, MayUseSigner};
 use flyball_types::{ApiError, Effect, printable};
 use ring::error::Unspecified;
@@ -164,7 +165,15 @@ impl SigningKeys {
         granted: &MayUseSigner,
         template: &CertificateTemplate,
     ) -> Result<Vec<u8>, ApiError> {
-        granted.check_subject(&template.subject)?;
+        let certified = Certified {
+            subject: &template.subject,
+            dns_names: &template.dns_names,
+            email_addresses: &template.email_addresses,
+            ip_addresses: &template.ip_addresses,
+            uris: &template.uris,
+            extended_key_usages: &template.extended_key_usages,
+        };
+        granted.check_certificate(certified)?;
         let authority = self.signer.authority(granted.signer())?;
         certificate::issue(&authority.issuer(), template, SystemTime::now())
     }

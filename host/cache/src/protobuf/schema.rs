@@ -80,6 +80,11 @@ pub(super) enum Type {
     Message(u16),
 }
 
+/// The kinds, as in `apps/v1/Deployment`.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    SCHEMA.kinds.keys().copied()
+}
+
 /// The message of a kind.
 pub(super) fn of_kind(kind: &str) -> Option<&'static Message> {
     SCHEMA.kinds.get(kind).copied().map(message)

@@ -25,9 +25,7 @@ pub(super) async fn run(
                 .extension()
                 .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
-            true => Policy::read(file)
-                .map(|policy| policy_document(&policy))
-                .map_err(anyhow::Error::from),
+            true => read_policy(file),
             false => plugin(&engine, file, &given).await,
         };
         results.push((file, checked));
@@ -86,8 +84,14 @@ async fn plugin(engine: &Engine, file: &Path, policy: &Policy) -> anyhow::Result
     )
 }
 
-fn policy_document(policy: &Policy) -> Value {
-    json!({"kind": "policy", "plugins": policy.plugins.keys().collect::<Vec<_>>()})
+/// Reads a policy, and fails if it has a mistake that the host would find only later.
+fn read_policy(path: &Path) -> anyhow::Result<Value> {
+    let policy = Policy::read(path)?;
+    let mistakes = policy.mistakes();
+    if !mistakes.is_empty() {
+        bail!("the policy {}: {}", path.display(), mistakes.join("; "));
+    }
+    Ok(json!({"kind": "policy", "plugins": policy.plugins.keys().collect::<Vec<_>>()}))
 }
 
 /// Returns a sentence about a valid file.

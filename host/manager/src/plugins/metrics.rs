@@ -300,7 +300,6 @@ impl Drop for PluginMetrics {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
     use flyball_limits::quarantine::Admission;
@@ -416,7 +415,8 @@ mod tests {
     fn a_plugin_that_waits_has_one_series_until_it_runs() {
         let metrics = Metrics::new();
         let mut waiting = WaitingInfo::new(&metrics).unwrap();
-        let mut status = PluginStatus::not_loaded(Path::new("greeter"), "it waits");
+        let mut status =
+            PluginStatus::not_loaded("greeter".into(), "greeter.wasm".into(), "it waits");
         for (state, name) in [
             (PluginState::Pending, "pending"),
             (PluginState::Failed, "failed"),

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::{Component, Engine};
-use flyball_policy::Policy;
+use flyball_policy::{MAX_KEY, Policy};
 use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 
-/// The largest file of a public key in bytes. A key has 200.
-const MAX_KEY: usize = 64 * 1024;
-/// The first and the longest time between two attempts to pull a package.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// The first and the longest time between two attempts to pull a package. What was wrong with it may be put right at any time,
+/// and an attempt that fails again costs a few small requests.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
 /// A package that the policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
     /// The name of the plugin that it must contain.
     pub(crate) plugin: String,
-    source: String,
+    /// Its address, pinned to a digest.
+    pub(crate) source: String,
     signed_by: Option<PathBuf>,
 }
 
@@ -32,16 +32,15 @@ pub(crate) struct Pulled {
     pub(crate) wasm: Bytes,
 }
 
-/// The packages that a policy names, by their addresses, which take the place of paths.
-pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
+/// The packages that a policy names, by the names of their plugins.
+pub(crate) fn named(policy: &Policy) -> BTreeMap<String, Package> {
     let package = |(plugin, rules): (&String, &flyball_policy::PluginPolicy)| {
-        let source = rules.source.clone()?;
         let package = Package {
             plugin: plugin.clone(),
-            source: source.clone(),
+            source: rules.source.clone()?,
             signed_by: rules.signed_by.clone(),
         };
-        Some((PathBuf::from(source), package))
+        Some((plugin.clone(), package))
     };
     policy.plugins.iter().filter_map(package).collect()
 }
@@ -59,8 +58,7 @@ impl Package {
             match self.try_load(engine, options).await {
                 Ok(loaded) => return Some(loaded),
                 Err(error) => {
-                    let can_retry =
-                        matches!(&error, PluginError::Pull { source, .. } if source.can_retry());
+                    let can_retry = can_be_put_right(&error);
                     failed(error, !can_retry);
                     if !can_retry {
                         return None;
@@ -114,6 +112,12 @@ impl Package {
     }
 }
 
+/// Whether a package that fails with this error may be loaded later, although its address pins its content: the registry
+/// answers again or has the package by then, the package is signed, or the key's file is there.
+fn can_be_put_right(error: &PluginError) -> bool {
+    matches!(error, PluginError::Pull { .. } | PluginError::Read { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -126,10 +130,32 @@ mod tests {
         let text =
             format!("[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\n[plugins.b]");
         let policy = Policy::parse(Path::new("policy.toml"), &text).unwrap();
-        let named: Vec<String> = named(&policy)
-            .into_values()
-            .map(|package| package.plugin)
-            .collect();
-        assert_eq!(named, ["a"]);
+        assert_eq!(named(&policy).into_keys().collect::<Vec<_>>(), ["a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_package_that_cannot_be_pulled_is_tried_again_twice_in_40_seconds_at_least() {
+        let package = Package {
+            plugin: "a".into(),
+            source: format!("oci://127.0.0.1:1/a@sha256:{}", "0".repeat(64)),
+            signed_by: Some("no-such-key.pem".into()),
+        };
+        let engine = Engine::new(flyball_plugin::EngineOptions {
+            max_instances: 1,
+            ..flyball_plugin::EngineOptions::default()
+        })
+        .unwrap();
+        let start = tokio::time::Instant::now();
+        let mut attempts = Vec::new();
+        let options = Options::default();
+        let pulling = package.load(&engine, &options, |error, is_last| {
+            assert!(!is_last, "{error}");
+            attempts.push(start.elapsed());
+        });
+        let pulled = tokio::time::timeout(Duration::from_secs(600), pulling).await;
+        assert!(pulled.is_err(), "there is no key");
+        for pair in attempts.windows(3) {
+            assert!(pair[2] - pair[0] <= Duration::from_secs(40), "{pair:?}");
+        }
     }
 }

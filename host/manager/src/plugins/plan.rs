@@ -38,8 +38,8 @@ pub(crate) struct Inputs<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) builtins: Vec<LoadedPlugin>,
-    /// Files and packages, by path or address.
-    pub(crate) sources: BTreeMap<PathBuf, Source>,
+    /// Files and packages.
+    pub(crate) sources: BTreeMap<SourceKey, Source>,
     /// Versions that the operator rolled back to, by digest.
     pub(crate) kept: BTreeMap<String, Source>,
     /// The running plugins, by name.
@@ -57,6 +57,8 @@ pub(crate) struct Source {
     pub(crate) is_loading: bool,
     /// The newest content that could be loaded.
     pub(crate) plugin: Option<LoadedPlugin>,
+    /// Whether `plugin` is the present content, and not that of before, which a load that failed or goes on leaves here.
+    pub(crate) is_current: bool,
     /// Why newer content, or a newer configuration, could not be loaded.
     pub(crate) problem: Option<String>,
     /// The configuration of the last `describe` call.
@@ -125,10 +127,15 @@ pub(crate) enum Subject {
     Folder(PathBuf),
 }
 
-/// The source whose `describe` is called.
+/// What tells sources apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
-    Path(PathBuf),
+    /// A file.
+    File(PathBuf),
+    /// The package that the policy names as the source of this plugin. Another address under the same name is new content of
+    /// the same source, so that the version before goes on until the new one is ready.
+    Package(String),
+    /// The stored version with this digest.
     Kept(String),
 }
 
@@ -138,13 +145,13 @@ pub(crate) enum Action {
     /// Read, compile and describe a file, when it is complete.
     Load(PathBuf, Stamp),
     /// Pull, compile and describe a package.
-    Pull(PathBuf, Package),
+    Pull(Package),
     /// Load the stored version with this digest. It ran from this origin.
     LoadKept(Origin, String),
     /// Call `describe` again, with this configuration.
     Describe(SourceKey, BTreeMap<String, String>),
     /// Remove a source that does not exist any more.
-    Forget(PathBuf),
+    Forget(SourceKey),
     /// Open a version's informers, in place of the version that is being opened under its name.
     Open(String, Box<Version>),
     /// Stop opening a version that is no longer wanted.
@@ -190,23 +197,28 @@ pub(crate) fn plan(state: &State, inputs: &Inputs<'_>) -> Plan {
 /// Plans the loading of new and changed sources, and removes those that don't exist any more.
 pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let packages = wanted_packages(inputs);
-    let is_there = |(path, source): (&PathBuf, &Source)| match &source.content {
-        Content::File(_) | Content::Kept => inputs.files.contains_key(path),
-        // The content of an address does not change; its signers may.
-        Content::Package(package) => packages.get(path) == Some(package),
+    let is_there = |key: &&SourceKey| match key {
+        SourceKey::File(path) => inputs.files.contains_key(path),
+        SourceKey::Package(plugin) => packages.contains_key(plugin),
+        SourceKey::Kept(_) => true,
     };
-    let forget = state.sources.iter().filter(|entry| !is_there(*entry));
-    let forget = forget.map(|(path, _)| Action::Forget(path.clone()));
-    let files = inputs.files.iter().filter(|(path, stamp)| {
-        let known = state.sources.get(*path);
-        known.is_none_or(|source| source.content != Content::File(**stamp))
-    });
+    let forget = state.sources.keys().filter(|key| !is_there(key));
+    let forget = forget.map(|key| Action::Forget(key.clone()));
+    let is_new = |key: SourceKey, content: Content| {
+        let known = state.sources.get(&key);
+        known.is_none_or(|source| source.content != content)
+    };
+    let files = inputs
+        .files
+        .iter()
+        .filter(|(path, stamp)| is_new(SourceKey::File((*path).clone()), Content::File(**stamp)));
     let load = files.map(|(path, stamp)| Action::Load(path.clone(), *stamp));
-    let new = packages.iter().filter(|(path, package)| {
-        let known = state.sources.get(*path);
-        known.is_none_or(|source| source.content != Content::Package((*package).clone()))
+    // The content of an address does not change; its signers may.
+    let new = packages.iter().filter(|(plugin, package)| {
+        let content = Content::Package((*package).clone());
+        is_new(SourceKey::Package((*plugin).clone()), content)
     });
-    let pull = new.map(|(path, package)| Action::Pull(path.clone(), package.clone()));
+    let pull = new.map(|(_, package)| Action::Pull(package.clone()));
     let describe = describe_again(state, inputs);
     forget.chain(load).chain(pull).chain(describe).collect()
 }
@@ -220,22 +232,46 @@ pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
 }
 
 /// The packages that the policy names and whose plugins are enabled.
-fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<PathBuf, Package> {
+fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<String, Package> {
     let mut packages = packages::named(&inputs.grants.plugins);
     packages.retain(|_, package| (inputs.enabled)(&package.plugin));
     packages
 }
 
+/// The plugins whose package is not loaded: it is new, or another than before, or it must be signed with another key. Until it
+/// is, a version that runs may go on, and none may start: nothing says yet that the policy's key signed it.
+fn awaited_packages(state: &State, inputs: &Inputs<'_>) -> BTreeSet<String> {
+    let is_loaded = |package: &Package| {
+        let source = state
+            .sources
+            .get(&SourceKey::Package(package.plugin.clone()));
+        source.is_some_and(|source| {
+            source.is_current && source.content == Content::Package(package.clone())
+        })
+    };
+    let mut packages = wanted_packages(inputs);
+    packages.retain(|_, package| !is_loaded(package));
+    packages.into_keys().collect()
+}
+
 /// Plans `describe` calls for plugins that were described with another configuration than the present one. A configuration for
 /// which `describe` failed is not tried again.
 fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
-    let of_paths = state.sources.iter();
-    let of_paths = of_paths.map(|(path, source)| (SourceKey::Path(path.clone()), source));
+    let awaited = awaited_packages(state, inputs);
+    let is_awaited =
+        |key: &SourceKey| matches!(key, SourceKey::Package(plugin) if awaited.contains(plugin));
+    let sources = state.sources.iter();
+    let sources = sources.filter(|(key, _)| !is_awaited(key));
+    let sources = sources.map(|(key, source)| (key.clone(), source));
     let kept = state.kept.iter();
     let kept = kept.map(|(digest, source)| (SourceKey::Kept(digest.clone()), source));
-    let stale = of_paths.chain(kept).filter_map(|(key, source)| {
+    let stale = sources.chain(kept).filter_map(|(key, source)| {
         let plugin = source.plugin.as_ref().filter(|_| !source.is_loading)?;
-        let config = inputs.grants.config_for(plugin.name(), plugin.file());
+        let file = match key {
+            SourceKey::Kept(_) => inputs.grants.rolled_back(plugin.name(), plugin.file()),
+            SourceKey::File(_) | SourceKey::Package(_) => plugin.file(),
+        };
+        let config = inputs.grants.config_for(plugin.name(), file);
         let is_tried = source.described_with.as_ref() == Some(&config);
         (plugin.config != config && !is_tried).then_some(Action::Describe(key, config))
     });
@@ -315,17 +351,19 @@ fn troubles(
     candidates: &Candidates,
 ) -> BTreeMap<String, Trouble> {
     let mut troubles: BTreeMap<String, Trouble> = BTreeMap::new();
-    for (path, source) in &state.sources {
-        let Some(plugin) = &source.plugin else {
-            continue;
+    for (key, source) in &state.sources {
+        let name = match (key, &source.plugin) {
+            (SourceKey::Package(plugin), _) => plugin,
+            (_, Some(plugin)) => plugin.name(),
+            (_, None) => continue,
         };
-        let refusal = candidates.refusals.get(path).cloned();
+        let refusal = candidates.refusals.get(key).cloned();
         let problem = || source.problem.clone().map(Trouble::failed);
         if let Some(trouble) = refusal.or_else(problem) {
             // Each of two files with the same name has its own problem.
-            match troubles.get_mut(plugin.name()) {
+            match troubles.get_mut(name) {
                 Some(first) => first.reason = format!("{}; {}", first.reason, trouble.reason),
-                None => drop(troubles.insert(plugin.name().to_owned(), trouble)),
+                None => drop(troubles.insert(name.to_owned(), trouble)),
             }
         }
     }
@@ -384,10 +422,8 @@ impl State {
     /// The names of the plugins that come from files and packages.
     pub(crate) fn dropped_in(&self, grants: &Grants) -> Vec<String> {
         let loaded = self.plugins().map(|plugin| plugin.name().to_owned());
-        let packages = packages::named(&grants.plugins).into_values();
-        loaded
-            .chain(packages.map(|package| package.plugin))
-            .collect()
+        let packages = packages::named(&grants.plugins).into_keys();
+        loaded.chain(packages).collect()
     }
 
     /// The plugins of files and packages.
@@ -407,10 +443,8 @@ impl State {
     /// Whether a file may contain a plugin that has a grant. This is judged before it is loaded: by the name of the plugin that
     /// the file contained before, or else by the file's name.
     pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
-        let before = self
-            .sources
-            .get(path)
-            .and_then(|source| source.plugin.as_ref());
+        let known = self.sources.get(&SourceKey::File(path.to_owned()));
+        let before = known.and_then(|source| source.plugin.as_ref());
         let name = match before {
             Some(plugin) => Some(plugin.name()),
             None => path.file_stem().and_then(|stem| stem.to_str()),
@@ -423,10 +457,10 @@ impl State {
         self.slots.get(name)?.running.as_ref()
     }
 
-    /// A source, by its path.
+    /// A source, by its key.
     pub(crate) fn source(&mut self, key: &SourceKey) -> Option<&mut Source> {
         match key {
-            SourceKey::Path(path) => self.sources.get_mut(path),
+            SourceKey::File(_) | SourceKey::Package(_) => self.sources.get_mut(key),
             SourceKey::Kept(digest) => self.kept.get_mut(digest),
         }
     }
@@ -448,10 +482,11 @@ impl State {
     pub(crate) fn begin(&mut self, action: &Action) {
         match action {
             Action::Load(path, stamp) => {
-                self.load(path, Content::File(*stamp));
+                self.load(SourceKey::File(path.clone()), Content::File(*stamp));
             }
-            Action::Pull(path, package) => {
-                self.load(path, Content::Package(package.clone()));
+            Action::Pull(package) => {
+                let key = SourceKey::Package(package.plugin.clone());
+                self.load(key, Content::Package(package.clone()));
             }
             Action::LoadKept(_, digest) => {
                 let source = Source::loading(Content::Kept);
@@ -463,8 +498,8 @@ impl State {
                     source.described_with = Some(config.clone());
                 }
             }
-            Action::Forget(path) => {
-                self.sources.remove(path);
+            Action::Forget(key) => {
+                self.sources.remove(key);
             }
             Action::Open(name, version) => {
                 let next = Next {
@@ -506,13 +541,13 @@ impl State {
     }
 
     /// Stores that the newest content of a source is being loaded. The loaded content remains until then.
-    fn load(&mut self, path: &PathBuf, content: Content) {
-        let before = self.sources.remove(path);
+    fn load(&mut self, key: SourceKey, content: Content) {
+        let before = self.sources.remove(&key);
         let source = Source {
             plugin: before.and_then(|source| source.plugin),
             ..Source::loading(content)
         };
-        self.sources.insert(path.clone(), source);
+        self.sources.insert(key, source);
     }
 }
 
@@ -522,6 +557,7 @@ impl Source {
             content,
             is_loading: true,
             plugin: None,
+            is_current: false,
             problem: None,
             described_with: None,
         }
@@ -531,7 +567,10 @@ impl Source {
     pub(crate) fn loaded(&mut self, loaded: Result<LoadedPlugin, String>) {
         self.is_loading = false;
         match loaded {
-            Ok(plugin) => (self.plugin, self.problem) = (Some(plugin), None),
+            Ok(plugin) => {
+                (self.plugin, self.problem) = (Some(plugin), None);
+                self.is_current = true;
+            }
             Err(problem) => self.problem = Some(problem),
         }
     }

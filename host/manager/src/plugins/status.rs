@@ -27,6 +27,8 @@ pub enum PluginState {
     Pending,
     /// It can't be loaded or started.
     Failed,
+    /// A controller of kube-controller-manager that this host does not have.
+    Missing,
 }
 
 impl PluginState {
@@ -41,6 +43,7 @@ impl PluginState {
             Self::WaitingForKind => "waiting-for-kind",
             Self::Pending => "pending",
             Self::Failed => "failed",
+            Self::Missing => "missing",
         }
     }
 }
@@ -86,26 +89,34 @@ impl PluginStatus {
     /// The status of a policy on disk that is refused, in a line of its own.
     pub(crate) fn refused_policy(path: &Path, problem: &str) -> Self {
         let reason = format!("{problem}; the policy before stays in force");
-        Self::not_loaded(path, &reason)
+        let path = path.display().to_string();
+        Self::not_loaded(path.clone(), path, &reason)
+    }
+
+    /// The status of an enabled controller that the host does not have.
+    pub fn missing(controller: &str, reason: String) -> Self {
+        Self {
+            state: PluginState::Missing,
+            ..Self::not_loaded(controller.to_owned(), "built-in".to_owned(), &reason)
+        }
     }
 
     /// The status of a file or package that is loaded for the first time.
-    pub(crate) fn loading(path: &Path) -> Self {
+    pub(crate) fn loading(name: String, origin: String) -> Self {
         Self {
             state: PluginState::Loading,
             reason: None,
-            ..Self::not_loaded(path, "")
+            ..Self::not_loaded(name, origin, "")
         }
     }
 
     /// The status of a file or package that could not be loaded.
-    pub(crate) fn not_loaded(path: &Path, problem: &str) -> Self {
-        let path = path.display().to_string();
+    pub(crate) fn not_loaded(name: String, origin: String, problem: &str) -> Self {
         Self {
-            name: path.clone(),
+            name,
             version: String::new(),
             digest: String::new(),
-            origin: path,
+            origin,
             state: PluginState::Failed,
             reason: Some(problem.to_owned()),
             rolled_back: false,
@@ -133,7 +144,7 @@ pub struct PluginDescription {
 mod tests {
     use super::*;
 
-    const ALL: [PluginState; 8] = [
+    const ALL: [PluginState; 9] = [
         PluginState::Running,
         PluginState::Quarantined,
         PluginState::Standby,
@@ -142,6 +153,7 @@ mod tests {
         PluginState::WaitingForKind,
         PluginState::Pending,
         PluginState::Failed,
+        PluginState::Missing,
     ];
 
     #[test]

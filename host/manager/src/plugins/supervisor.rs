@@ -487,9 +487,12 @@ impl Supervisor {
                         "; the version that was rolled back to can't be loaded: that of the file runs"
                     }
                     (_, Some(_)) => "; the version before goes on",
-                    (SourceKey::Path(_), None) => "",
+                    (SourceKey::File(_) | SourceKey::Package(_), None) => "",
                 };
-                tracing::error!("{problem}{goes_on}");
+                // A package is tried again and again.
+                if source.problem.as_ref() != Some(&problem) {
+                    tracing::error!("{problem}{goes_on}");
+                }
                 source.loaded(Err(problem));
                 source.is_loading = !is_last;
             }

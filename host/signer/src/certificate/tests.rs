@@ -1,6 +1,6 @@
 //! Certificates from templates, read back by another parser, and their signatures verified by the authorities' public keys.
 
-use flyball_policy::{CertificateRule, PluginPolicy};
+use flyball_policy::{CertificateRule, Certified, PluginPolicy};
 use ring::signature::{self as ring_signature, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::extensions::{GeneralName as Parsed, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -380,6 +380,11 @@ fn a_public_key_is_certified_without_a_request() {
     assert_eq!(parsed(&der).public_key().raw, key);
 }
 
+/// A list that allows everything.
+fn all() -> std::collections::BTreeSet<String> {
+    ["*".to_owned()].into()
+}
+
 /// The authority of a signer, and the policy of a plugin that names it and another one.
 fn keys() -> (SigningKeys, PluginPolicy) {
     let mut signer = Signer::default();
@@ -391,6 +396,10 @@ fn keys() -> (SigningKeys, PluginPolicy) {
         signers: strings(&["example.com/a", "example.com/none"])
             .into_iter()
             .collect(),
+        dns_names: all(),
+        email_addresses: all(),
+        ip_addresses: all(),
+        uris: all(),
         ..CertificateRule::default()
     };
     let policy = PluginPolicy {
@@ -432,6 +441,57 @@ fn a_plugin_uses_the_authorities_that_its_policy_names_for_the_subjects_that_it_
     assert!(denied.message.contains("`system:masters`"), "{denied}");
 }
 
+#[test]
+fn nothing_is_signed_that_a_rule_does_not_list() {
+    let (keys, _) = keys();
+    let plain = CertificateTemplate {
+        not_before: SystemTime::now(),
+        not_after: SystemTime::now() + Duration::from_secs(3600),
+        ..template()
+    };
+    let signed = |policy: CertificateRule, template: &CertificateTemplate| {
+        let policy = PluginPolicy {
+            imports: ["signer".to_owned()].into(),
+            certificates: vec![CertificateRule {
+                signers: ["example.com/a".to_owned()].into(),
+                ..policy
+            }],
+            ..PluginPolicy::default()
+        };
+        let granted = policy.may_use_signer("example.com/a").unwrap();
+        keys.sign_certificate(&granted, template).is_ok()
+    };
+    let listed = CertificateRule {
+        dns_names: all(),
+        email_addresses: all(),
+        ip_addresses: all(),
+        uris: all(),
+        extended_key_usages: Some(
+            strings(&["client-auth", "server-auth"])
+                .into_iter()
+                .collect(),
+        ),
+        ..CertificateRule::default()
+    };
+    assert!(signed(listed.clone(), &plain));
+    let changes: [fn(&mut CertificateRule); 5] = [
+        |rule| rule.dns_names.clear(),
+        |rule| rule.email_addresses.clear(),
+        |rule| rule.ip_addresses.clear(),
+        |rule| rule.uris.clear(),
+        |rule| rule.extended_key_usages = Some(strings(&["client-auth"]).into_iter().collect()),
+    ];
+    for change in changes {
+        let mut less = listed.clone();
+        change(&mut less);
+        assert!(!signed(less.clone(), &plain), "{less:?}");
+    }
+    let mut odd = plain;
+    odd.subject
+        .push(vec![attribute("1.3.6.1.4.1.57683.2", "some user's UID")]);
+    assert!(!signed(listed, &odd));
+}
+
 /// The values of an attribute in a certificate, by its encoded identifier and whatever the type of its string.
 fn values(der: &[u8], oid: &[u8]) -> Vec<String> {
     let certificate = parsed(der);
@@ -447,8 +507,8 @@ fn values(der: &[u8], oid: &[u8]) -> Vec<String> {
 fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
     let rule = CertificateRule {
         signers: ["example.com/a".to_owned()].into(),
-        common_names: None,
-        organizations: None,
+        subject_attributes: all(),
+        ..CertificateRule::default()
     };
     let policy = PluginPolicy {
         imports: ["signer".to_owned()].into(),
@@ -508,7 +568,11 @@ fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
             vec![vec![usual.clone(), odd.clone()]],
             vec![vec![odd.clone(), usual.clone()], vec![usual], vec![odd]],
         ] {
-            if granted.check_subject(&subject).is_err() {
+            let certified = Certified {
+                subject: &subject,
+                ..Certified::default()
+            };
+            if granted.check_certificate(certified).is_err() {
                 continue;
             }
             let der = issued(&CertificateTemplate {

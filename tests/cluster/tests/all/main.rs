@@ -20,6 +20,7 @@ mod kube_rs;
 mod leader_migration;
 mod leaders;
 mod messages;
+mod packages;
 mod plugins;
 mod reloads;
 mod replicasets;

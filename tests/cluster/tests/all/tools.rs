@@ -1,11 +1,11 @@
 //! A plugin works on a real API server with only the policy and the roles that the binary prints for
-//! it. A plugin can also be an OCI package that the policy names.
+//! it.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host_output, until};
-use flyball_controlplane::{Options, Registry};
+use flyball_controlplane::Options;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
@@ -40,70 +40,6 @@ async fn run_as_printed(cluster: &Cluster) -> Result<()> {
     let status = host.stop().await?;
     ensure!(status.success(), "the host ended with {status}");
     Ok(())
-}
-
-/// A public key whose private key was discarded.
-const KEY: &str = "\
------BEGIN PUBLIC KEY-----
-MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFiXzFncsxhiv0mpfCzaRfXRS5LRj
-idhIRw1df/CRaZTiBeNTQO9poeJAFeWFT/hZRttZWADLK6n50NubeAuyww==
------END PUBLIC KEY-----
-";
-
-#[tokio::test]
-async fn a_plugin_can_be_a_package_that_the_policy_names() -> Result<()> {
-    let cluster = Cluster::for_plugins().await?;
-    let registry = Registry::start().await?;
-    let greeter = guest("greeter")?.display().to_string();
-    let package = host_output(&[
-        "push",
-        &greeter,
-        &format!("oci://{}/team/greeter:1.0", registry.address()),
-    ])?;
-    let policy = cluster.plane.dir().join("policy.toml");
-    let grants = host_output(&["policy", &greeter])?;
-    let sourced = |more: &str| {
-        let header = "[plugins.greeter]\n";
-        grants.replacen(
-            header,
-            &format!("{header}source = \"{}\"\n{more}", package.trim()),
-            1,
-        )
-    };
-    std::fs::write(cluster.plane.dir().join("key.pem"), KEY)?;
-    std::fs::write(&policy, sourced("signed-by = \"key.pem\"\n"))?;
-    cluster
-        .apply(&host_output(&["rbac", "-o", "json", &greeter])?)
-        .await?;
-    let args = [
-        "--controllers=".to_owned(),
-        format!("--policy={}", policy.display()),
-    ];
-    let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
-    let result = async {
-        let unsigned = |status: &serde_json::Value| {
-            status["state"] == "failed"
-                && status["reason"]
-                    .as_str()
-                    .is_some_and(|reason| reason.contains("sign"))
-        };
-        cluster
-            .until_plugin("host", "greeter", "is not signed", unsigned)
-            .await?;
-        std::fs::write(&policy, sourced(""))?;
-        let status = cluster
-            .until_plugin("host", "greeter", "runs", |status| {
-                status["state"] == "running"
-            })
-            .await?;
-        ensure!(
-            status["origin"] == package.trim(),
-            "the plugin has another origin: {status}"
-        );
-        greeted(&cluster.client, "greeted").await
-    };
-    let result = result.await;
-    finish(cluster, [host], result).await
 }
 
 /// The user that `flyball rbac --host` binds the roles to.

@@ -32,6 +32,7 @@ struct Row {
     runs: &'static [&'static str],
 }
 
+/// The address of a package.
 const PACKAGE: &str =
     "oci://example.com/a@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -132,15 +133,14 @@ impl World {
     /// Writes down what comes of an action.
     fn finish(&mut self, action: Action) {
         match action {
-            Action::Load(ref path, _) | Action::Pull(ref path, _) => {
-                let origin = match action {
-                    Action::Pull(..) => Origin::Package(path.display().to_string()),
-                    _ => Origin::File(path.clone()),
-                };
-                let held = self.contents[path.to_str().expect("a path")].clone();
-                let loaded = held.map(|plugin| LoadedPlugin { origin, ..plugin });
-                let source = self.state.sources.get_mut(path).expect("a source");
-                source.loaded(loaded);
+            Action::Load(path, _) => {
+                let text = path.display().to_string();
+                self.load(&SourceKey::File(path.clone()), Origin::File(path), &text);
+            }
+            Action::Pull(package) => {
+                let key = SourceKey::Package(package.plugin);
+                let text = package.source.clone();
+                self.load(&key, Origin::Package(package.source), &text);
             }
             Action::LoadKept(origin, digest) => {
                 let held = self.contents.get(&digest).cloned();
@@ -172,6 +172,13 @@ impl World {
         }
     }
 
+    /// Stores what a file or a package holds as loaded.
+    fn load(&mut self, key: &SourceKey, origin: Origin, at: &str) {
+        let held = self.contents[at].clone();
+        let loaded = held.map(|plugin| LoadedPlugin { origin, ..plugin });
+        self.state.source(key).expect("a source").loaded(loaded);
+    }
+
     fn runs(&self) -> Vec<String> {
         let running = self.state.slots.iter();
         let running = running.filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
@@ -191,14 +198,14 @@ impl World {
 fn words(action: &Action) -> Option<String> {
     Some(match action {
         Action::Load(path, _) => format!("load {}", path.display()),
-        Action::Pull(path, _) => format!("pull {}", path.display()),
+        Action::Pull(package) => format!("pull {}", package.source),
         Action::LoadKept(_, digest) => format!("load kept {digest}"),
-        Action::Describe(SourceKey::Path(path), config) => {
-            let config: Vec<&str> = config.values().map(String::as_str).collect();
-            format!("describe {} with {}", path.display(), config.join(","))
-        }
         Action::Describe(SourceKey::Kept(digest), _) => format!("describe kept {digest}"),
-        Action::Forget(path) => format!("forget {}", path.display()),
+        Action::Describe(key, config) => {
+            let config: Vec<&str> = config.values().map(String::as_str).collect();
+            format!("describe {} with {}", name_of(key), config.join(","))
+        }
+        Action::Forget(key) => format!("forget {}", name_of(key)),
         Action::Open(name, version) => format!("open {name} {}", version.plugin.digest),
         Action::Abandon(name) => format!("abandon {name}"),
         Action::Start(name) => format!("start {name}"),
@@ -211,6 +218,14 @@ fn words(action: &Action) -> Option<String> {
         Action::Unnote(subject) => format!("unnote {subject:?}"),
         Action::Note(_, None) | Action::Record(..) => return None,
     })
+}
+
+/// The path of a file, or the name of the plugin of a package.
+fn name_of(key: &SourceKey) -> String {
+    match key {
+        SourceKey::File(path) => path.display().to_string(),
+        SourceKey::Package(name) | SourceKey::Kept(name) => name.clone(),
+    }
 }
 
 fn nothing(_: &mut World) {}
@@ -365,12 +380,13 @@ fn the_start_waits_for_no_file_but_those_of_plugins_that_the_policy_names() {
     assert!(waits(&world));
     let is_expected = |path: &str| world.state.is_expected(Path::new(path), &world.grants);
     assert!(is_expected("/a.wasm") && !is_expected("/other.wasm"));
-    let source = world.state.sources.get_mut(Path::new("/a.wasm"));
+    let file = |path: &str| SourceKey::File(path.into());
+    let source = world.state.source(&file("/a.wasm"));
     source.expect("a source").loaded(Ok(a("1")));
     assert!(!waits(&world), "the other one is loading");
     world.grants.trust = true;
     assert!(waits(&world), "all plugins are trusted");
-    let renamed = world.state.sources.get_mut(Path::new("/other.wasm"));
+    let renamed = world.state.source(&file("/other.wasm"));
     renamed.expect("a source").plugin = Some(a("2"));
     world.grants.trust = false;
     let is_expected = |path: &str| world.state.is_expected(Path::new(path), &world.grants);

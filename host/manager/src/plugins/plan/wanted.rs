@@ -2,20 +2,21 @@
 //! none of them replaces.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use super::{Action, Inputs, State, Trouble, Version};
+use super::{
+    Action, Inputs, SourceKey, State, Trouble, Version, awaited_packages, wanted_packages,
+};
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::status::PluginState;
-use flyball_policy::grant::{Asks, Grant, Refusal};
+use flyball_policy::grant::{Asks, Grant, PluginFile, Refusal};
 
 /// The loaded plugins that should run.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     /// The versions, by name.
     pub(crate) wanted: BTreeMap<String, Version>,
-    /// Why the plugin of a source may not run, by the source's path.
-    pub(crate) refusals: BTreeMap<PathBuf, Trouble>,
+    /// Why the plugin of a source may not run.
+    pub(crate) refusals: BTreeMap<SourceKey, Trouble>,
     /// Versions to load before they can run.
     pub(crate) loads: Vec<Action>,
 }
@@ -31,43 +32,66 @@ impl Candidates {
             };
             candidates.wanted.insert(builtin.name().to_owned(), version);
         }
-        // Of two files with the same name, the one that runs or ran last stays.
-        let mut plugins: Vec<(&PathBuf, &LoadedPlugin)> = state
+        // Of two files with the same name, the one that runs or ran last stays. A package that the policy names comes first.
+        let mut plugins: Vec<(&SourceKey, &LoadedPlugin)> = state
             .sources
             .iter()
-            .filter_map(|(path, source)| Some((path, source.plugin.as_ref()?)))
+            .filter_map(|(key, source)| Some((key, source.plugin.as_ref()?)))
             .collect();
-        plugins.sort_by_key(|(path, plugin)| {
+        plugins.sort_by_key(|(key, plugin)| {
             let ran = state.record.of(plugin.name());
             let ran_last = ran.is_some_and(|ran| ran.current == plugin.digest);
-            (!runs_from(state, path), !ran_last)
+            let is_package = matches!(key, SourceKey::Package(_));
+            (!is_package, !runs_from(state, &plugin.origin), !ran_last)
         });
-        let mut taken: BTreeMap<&str, &Path> = BTreeMap::new();
-        for (path, plugin) in plugins {
+        let mut taken: BTreeMap<&str, &Origin> = BTreeMap::new();
+        let awaited = awaited_packages(state, inputs);
+        for (key, plugin) in plugins {
             let refusal = match taken.get(plugin.name()) {
-                Some(other) => Some(Trouble::failed(format!(
-                    "{} and {} both hold a plugin with the name `{}`: that of {} is used; remove one of them",
-                    other.display(),
-                    path.display(),
-                    plugin.name(),
-                    other.display(),
-                ))),
+                Some(other) => {
+                    let (own, other) = (plugin.origin.text(), other.text());
+                    Some(Trouble::failed(format!(
+                        "{other} and {own} both hold a plugin with the name `{}`: that of {other} is used; remove one of them",
+                        plugin.name(),
+                    )))
+                }
                 None => {
-                    taken.insert(plugin.name(), path);
-                    candidates.consider(plugin, state, inputs)
+                    taken.insert(plugin.name(), &plugin.origin);
+                    let is_awaited =
+                        matches!(key, SourceKey::Package(plugin) if awaited.contains(plugin));
+                    candidates.consider(plugin, is_awaited, state, inputs)
                 }
             };
             if let Some(refusal) = refusal {
-                candidates.refusals.insert(path.clone(), refusal);
+                candidates.refusals.insert(key.clone(), refusal);
             }
         }
+        candidates.await_packages(state, inputs);
         candidates
     }
 
+    /// Lets running versions continue, with the grants that they have, until the packages that the policy names now are loaded
+    /// and may run.
+    fn await_packages(&mut self, state: &State, inputs: &Inputs<'_>) {
+        for name in wanted_packages(inputs).into_keys() {
+            let wanted = self.wanted.get(&name);
+            if wanted.is_none_or(|version| version.grant.is_builtin)
+                && let Some(running) = running_dropped_in(&name, state)
+                && inputs
+                    .grants
+                    .covers_running(&running.plugin.description, &running.grant)
+            {
+                self.wanted.insert(name, running.clone());
+            }
+        }
+    }
+
     /// Adds a plugin if it may run; otherwise the running version, if that may continue. Returns why the plugin may not run.
+    /// `is_awaited` says that it is only the content that its package had before.
     fn consider(
         &mut self,
         plugin: &LoadedPlugin,
+        is_awaited: bool,
         state: &State,
         inputs: &Inputs<'_>,
     ) -> Option<Trouble> {
@@ -80,9 +104,12 @@ impl Candidates {
         let file = plugin.digest.clone();
         let mut plugin = plugin;
         let mut problem = None;
-        // Since the rollback, the policy may have been changed to name another file or package.
-        let is_granted =
-            |digest: &&str| (inputs.grants).is_for(name, state.record.version(name, digest));
+        let mut is_rolled_back = false;
+        // Since the rollback, the policy may have been changed to name another file.
+        let is_granted = |digest: &&str| {
+            let version = state.record.version(name, digest);
+            inputs.grants.may_roll_back(name, version)
+        };
         let pinned = state.record.pinned(name, &file).filter(is_granted);
         if let Some(pinned) = pinned {
             match state.kept.get(pinned) {
@@ -93,7 +120,10 @@ impl Candidates {
                     return None;
                 }
                 Some(kept) => match &kept.plugin {
-                    Some(loaded) => (plugin, problem) = (loaded, kept.problem.clone()),
+                    Some(loaded) => {
+                        (plugin, problem) = (loaded, kept.problem.clone());
+                        is_rolled_back = true;
+                    }
                     None if kept.is_loading => {
                         self.go_on(name, state, inputs);
                         return None;
@@ -103,7 +133,10 @@ impl Candidates {
                 },
             }
         }
-        match grant(plugin, state, inputs) {
+        if is_awaited && !is_rolled_back {
+            return None;
+        }
+        match grant(plugin, is_rolled_back, state, inputs) {
             // It has to be described again first. If that fails, its source's problem says why.
             Ok(grant) if grant.config != plugin.config => {
                 self.go_on(name, state, inputs);
@@ -131,7 +164,8 @@ impl Candidates {
         let Some(running) = running_dropped_in(name, state) else {
             return;
         };
-        if let Ok(grant) = grant(&running.plugin, state, inputs) {
+        let is_rolled_back = running.file != running.plugin.digest;
+        if let Ok(grant) = grant(&running.plugin, is_rolled_back, state, inputs) {
             let mut policy = (*grant.policy).clone();
             policy.config.clone_from(&running.grant.policy.config);
             let version = Version {
@@ -147,13 +181,22 @@ impl Candidates {
     }
 }
 
-fn grant(plugin: &LoadedPlugin, state: &State, inputs: &Inputs<'_>) -> Result<Grant, Refusal> {
+fn grant(
+    plugin: &LoadedPlugin,
+    is_rolled_back: bool,
+    state: &State,
+    inputs: &Inputs<'_>,
+) -> Result<Grant, Refusal> {
     let running = running_dropped_in(plugin.name(), state);
     let running = running.map(|running| Asks::of(&running.plugin.description));
     let recorded = state.record.of(plugin.name()).map(|ran| &ran.asks);
     let before = running.as_ref().or(recorded);
     let grants = inputs.grants;
-    grants.dropped_in(&plugin.description, plugin.file(), before)
+    let file: PluginFile<'_> = match is_rolled_back {
+        true => grants.rolled_back(plugin.name(), plugin.file()),
+        false => plugin.file(),
+    };
+    grants.dropped_in(&plugin.description, file, before)
 }
 
 fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
@@ -161,16 +204,11 @@ fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
     (!running.grant.is_builtin).then_some(running)
 }
 
-fn runs_from(state: &State, path: &Path) -> bool {
-    let running = state
-        .slots
-        .values()
-        .filter_map(|slot| slot.running.as_ref());
-    let mut origins = running.map(|running| &running.plugin.origin);
-    origins.any(|origin| match origin {
-        Origin::File(own) => own == path,
-        Origin::Package(source) => Path::new(source) == path,
-        Origin::BuiltIn(_) => false,
+fn runs_from(state: &State, origin: &Origin) -> bool {
+    let mut slots = state.slots.values();
+    slots.any(|slot| {
+        let running = slot.running.as_ref();
+        running.is_some_and(|running| running.plugin.origin == *origin)
     })
 }
 

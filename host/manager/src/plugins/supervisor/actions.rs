@@ -51,10 +51,10 @@ impl Supervisor {
         }
         match action {
             Action::Load(path, stamp) => self.load_file(path, stamp),
-            Action::Pull(path, package) => self.pull(path, package),
+            Action::Pull(package) => self.pull(package),
             Action::LoadKept(origin, digest) => self.load_kept(origin, digest),
             Action::Describe(key, config) => self.describe(key, config),
-            Action::Forget(path) => drop(self.loading.remove(&SourceKey::Path(path))),
+            Action::Forget(key) => drop(self.loading.remove(&key)),
             Action::Open(name, version) => {
                 self.ready.remove(&name);
                 self.open_in_background(name, *version, false);
@@ -94,7 +94,7 @@ impl Supervisor {
     fn load_file(&mut self, path: PathBuf, stamp: Stamp) {
         let (options, loads) = (self.options.clone(), self.file_loads.clone());
         let is_expected = self.state.is_expected(&path, &self.grants);
-        self.spawn_loading(SourceKey::Path(path.clone()), |loading| async move {
+        self.spawn_loading(SourceKey::File(path.clone()), |loading| async move {
             // Until then it may be incomplete.
             tokio::time::sleep(stamp.wait()).await;
             let loaded = loads.load(&options.engine, path, is_expected).await;
@@ -106,14 +106,15 @@ impl Supervisor {
         });
     }
 
-    fn pull(&mut self, path: PathBuf, package: Package) {
+    fn pull(&mut self, package: Package) {
         let options = self.options.clone();
         let cache = self.sources.state.as_ref();
         let registry = flyball_registry::Options {
             cache: cache.map(|folder| folder.join("packages")),
             ..flyball_registry::Options::default()
         };
-        self.spawn_loading(SourceKey::Path(path), |loading| async move {
+        let key = SourceKey::Package(package.plugin.clone());
+        self.spawn_loading(key, |loading| async move {
             let failed = |error: PluginError, is_last| {
                 loading.send(Err(error_chain(&error)), is_last);
             };

@@ -1,7 +1,5 @@
 //! Handles the requests of operators.
 
-use std::path::PathBuf;
-
 use flyball_runtime::history::Reconciled;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
@@ -9,7 +7,7 @@ use tokio::sync::oneshot;
 use super::feeds::Approval;
 use super::{Event, Reply, Supervisor};
 use crate::plugins::load::{LoadedPlugin, Origin};
-use crate::plugins::plan::{Content, Source};
+use crate::plugins::plan::{Content, Source, SourceKey};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::start::RunningVersion;
@@ -112,7 +110,18 @@ impl Supervisor {
     fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
         let mut all = self.state.plugins().chain(&self.state.builtins);
         let known = all.find(|plugin| plugin.name() == name);
-        known.ok_or_else(|| RequestError::Unknown(name.to_owned()))
+        known.ok_or_else(|| {
+            let package = SourceKey::Package(name.to_owned());
+            match self.state.sources.get(&package) {
+                Some(source) => RequestError::Refused(match &source.problem {
+                    Some(problem) => format!("no version of `{name}` is loaded: {problem}"),
+                    None => {
+                        format!("no version of `{name}` is loaded yet: its package is being pulled")
+                    }
+                }),
+                None => RequestError::Unknown(name.to_owned()),
+            }
+        })
     }
 
     /// Finds a plugin that is not a built-in. For a built-in, `why_not` is the reason of the refusal.
@@ -175,7 +184,7 @@ impl Supervisor {
         let runs = runs.map_err(refused)?;
         let version = self.state.record.version(name, runs);
         // A running version has a grant.
-        if runs != plugin.digest && !self.grants.is_for(name, version) {
+        if runs != plugin.digest && !self.grants.may_roll_back(name, version) {
             return Err(refused(RollbackError::OtherFile {
                 name: name.to_owned(),
                 granted: self.grants.only_file(name),
@@ -241,20 +250,18 @@ impl Supervisor {
 }
 
 /// The status of a file or package that was not loaded so far.
-fn status_of_unloaded((path, source): (&PathBuf, &Source)) -> Option<PluginStatus> {
+fn status_of_unloaded((key, source): (&SourceKey, &Source)) -> Option<PluginStatus> {
     if source.plugin.is_some() {
         return None;
     }
-    let status = match &source.problem {
-        Some(problem) => PluginStatus::not_loaded(path, problem),
-        None if source.is_loading => PluginStatus::loading(path),
-        None => return None,
+    let (name, origin) = match (key, &source.content) {
+        (SourceKey::File(path), _) => (path.display().to_string(), path.display().to_string()),
+        (_, Content::Package(package)) => (package.plugin.clone(), package.source.clone()),
+        (_, Content::File(_) | Content::Kept) => return None,
     };
-    Some(match &source.content {
-        Content::Package(package) => PluginStatus {
-            name: package.plugin.clone(),
-            ..status
-        },
-        Content::File(_) | Content::Kept => status,
-    })
+    match &source.problem {
+        Some(problem) => Some(PluginStatus::not_loaded(name, origin, problem)),
+        None if source.is_loading => Some(PluginStatus::loading(name, origin)),
+        None => None,
+    }
 }

@@ -1,0 +1,177 @@
+//! A plugin is a package that the policy names. Each promise of `docs/publishing.md` about such plugins holds: whatever is wrong
+//! with the next package, the one before goes on, and the next one takes over once it is put right.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use flyball_cluster_tests::{Cluster, finish, greeted, guest, host_output, replace, stamped};
+use flyball_controlplane::Registry;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const HOST: &str = "host";
+const GREETER: &str = "greeter";
+
+/// A public key whose private key was discarded.
+const KEY: &str = "\
+-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFiXzFncsxhiv0mpfCzaRfXRS5LRj
+idhIRw1df/CRaZTiBeNTQO9poeJAFeWFT/hZRttZWADLK6n50NubeAuyww==
+-----END PUBLIC KEY-----
+";
+
+/// The host, the registry, and the policy that names a package.
+struct Scene {
+    cluster: Cluster,
+    registry: Registry,
+    policy: PathBuf,
+    /// What `flyball policy` prints.
+    grants: String,
+}
+
+impl Scene {
+    async fn set() -> Result<Self> {
+        let cluster = Cluster::for_plugins().await?;
+        let registry = Registry::start().await?;
+        let greeter = guest("greeter")?.display().to_string();
+        let roles = host_output(&["rbac", "-o", "json", &greeter])?;
+        cluster.apply(&roles).await?;
+        fs::write(cluster.plane.dir().join("key.pem"), KEY)?;
+        Ok(Self {
+            policy: cluster.plane.dir().join("policy.toml"),
+            grants: host_output(&["policy", &greeter])?,
+            cluster,
+            registry,
+        })
+    }
+
+    /// Pushes a version of the greeter. Returns the package's address and the file's digest.
+    fn push(&self, version: &str) -> Result<(String, String)> {
+        let wasm = stamped(&fs::read(guest("greeter")?)?, version);
+        let file = self.cluster.plane.dir().join(format!("{version}.wasm"));
+        fs::write(&file, &wasm)?;
+        let to = format!("oci://{}/team/greeter:{version}", self.registry.address());
+        let pushed = host_output(&["push", &file.display().to_string(), &to])?;
+        let digest: String = Sha256::digest(&wasm)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok((pushed.trim().to_owned(), digest))
+    }
+
+    /// Lets the policy name a package. `more` are further lines of it.
+    fn name(&self, package: &str, more: &str) -> Result<()> {
+        let header = format!("[plugins.{GREETER}]\n");
+        let named = format!("{header}source = \"{package}\"\n{more}");
+        let policy = self.grants.replacen(&header, &named, 1);
+        replace(&self.policy, policy.as_bytes())
+    }
+
+    async fn until(&self, what: &str, is_met: impl FnMut(&Value) -> bool) -> Result<Value> {
+        self.cluster.until_plugin(HOST, GREETER, what, is_met).await
+    }
+
+    /// Waits until this version runs and the status says nothing else.
+    async fn runs(&self, digest: &str) -> Result<()> {
+        let is_it = |status: &Value| {
+            status["state"] == "running" && status["digest"] == digest && status["reason"].is_null()
+        };
+        self.until(&format!("runs {digest}"), is_it).await.map(drop)
+    }
+
+    /// Waits until the status says why the next package doesn't run, while this version does.
+    async fn goes_on(&self, digest: &str, why_not: &str) -> Result<()> {
+        let goes_on = |status: &Value| {
+            let reason = status["reason"].as_str().unwrap_or_default();
+            status["state"] == "running" && status["digest"] == digest && reason.contains(why_not)
+        };
+        self.until(&format!("goes on: {why_not}"), goes_on)
+            .await
+            .map(drop)
+    }
+}
+
+#[tokio::test]
+async fn packages_keep_the_promises_of_the_docs() -> Result<()> {
+    let scene = Scene::set().await?;
+    let plugins = scene.cluster.folder_with("plugins", &[])?;
+    let (package, first) = scene.push("first")?;
+    scene.name(&package, "signed-by = \"key.pem\"\n")?;
+    let args = Cluster::plugins_alone(&plugins, &scene.policy);
+    let kubeconfig = scene.cluster.plane.kubeconfig_path().to_owned();
+    let host = scene.cluster.spawn_host(HOST, &kubeconfig, &args)?;
+    let result = async {
+        // Nothing runs that the key did not sign.
+        let unsigned = |status: &Value| {
+            let reason = status["reason"].as_str().unwrap_or_default();
+            status["state"] == "failed" && reason.contains("is not signed")
+        };
+        scene.until("is not signed", unsigned).await?;
+        scene.name(&package, "")?;
+        scene.runs(&first).await?;
+        let status = scene.until("runs", |_| true).await?;
+        ensure!(status["origin"] == *package, "another origin: {status}");
+        greeted(&scene.cluster.client, "greeted").await?;
+
+        // No file is accepted under the name.
+        let file = plugins.join("greeter.wasm");
+        fs::copy(guest("greeter")?, &file)?;
+        scene.goes_on(&first, "both hold a plugin").await?;
+        fs::remove_file(&file)?;
+        scene.runs(&first).await?;
+
+        next_packages(&scene, &first).await
+    };
+    let result = result.await;
+    finish(scene.cluster, [host], result).await
+}
+
+async fn next_packages(scene: &Scene, first: &str) -> Result<()> {
+    // A registry that is down, and a package that nobody pushed.
+    let nobody = "0".repeat(64);
+    let down = format!("oci://127.0.0.1:1/team/greeter@sha256:{nobody}");
+    scene.name(&down, "")?;
+    scene.goes_on(first, "can't pull").await?;
+    let missing = format!(
+        "oci://{}/team/greeter@sha256:{nobody}",
+        scene.registry.address()
+    );
+    scene.name(&missing, "")?;
+    scene.goes_on(first, "can't find").await?;
+
+    // Another key, and a key that isn't there.
+    let (package, second) = scene.push("second")?;
+    scene.name(&package, "signed-by = \"key.pem\"\n")?;
+    scene.goes_on(first, "is not signed").await?;
+    scene.name(&package, "signed-by = \"no-key.pem\"\n")?;
+    scene.goes_on(first, "no-key.pem").await?;
+
+    // A layer that was changed in the registry. Once it is put right, nobody has to touch the policy again.
+    let layer = scene.registry.blob(&second);
+    let intact = fs::read(&layer)?;
+    let mut changed = intact.clone();
+    changed[intact.len() - 1] ^= 1;
+    fs::write(&layer, changed)?;
+    scene.name(&package, "")?;
+    scene.goes_on(first, "does not match its digest").await?;
+    fs::write(&layer, intact)?;
+    scene.runs(&second).await?;
+
+    // The way back and forth.
+    let roll_back = |to: &[&str]| {
+        let command = [&["rollback", GREETER], to].concat();
+        scene.cluster.operator_command(HOST, &command)
+    };
+    roll_back(&[])?;
+    scene.runs(first).await?;
+    roll_back(&["--forward"])?;
+    scene.runs(&second).await?;
+    scene.name(&missing, "")?;
+    scene.goes_on(&second, "can't find").await?;
+    roll_back(&[])?;
+    scene.goes_on(first, "can't find").await?;
+    let (package, third) = scene.push("third")?;
+    scene.name(&package, "")?;
+    scene.runs(&third).await
+}
