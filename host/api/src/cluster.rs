@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_cache::connection::connect;
 use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability};
 use flyball_serving::Metrics;
-use flyball_serving::metrics::MetricsError;
+use flyball_serving::metrics::{MetricsError, OnScrape};
 use tokio::sync::watch;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt as _};
@@ -29,6 +29,7 @@ pub struct Cluster {
     pub migrated: Option<Migrated>,
     /// Names this process in the User-Agent and in the lease.
     pub holder_identity: String,
+    _informer_metrics: OnScrape,
 }
 
 /// What a lease lets this process do.
@@ -67,7 +68,7 @@ impl Leadership {
 pub enum ClusterError {
     #[error("can't set up the connection to the API server")]
     Client(#[source] Box<kube::Error>),
-    #[error("can't declare the metrics of requests to the API server")]
+    #[error("can't declare the metrics of requests to the API server and of informers")]
     Metrics(#[from] MetricsError),
 }
 
@@ -80,9 +81,9 @@ impl Cluster {
         holder_identity: String,
         is_elected: bool,
         migrated: Option<BTreeSet<String>>,
-        metrics: &Metrics,
+        all_metrics: &Metrics,
     ) -> Result<Self, ClusterError> {
-        let metrics = metrics.rest_client()?;
+        let metrics = all_metrics.rest_client()?;
         let reachability = Arc::<Reachability>::default();
         let connect = |config: &kube::Config| {
             let connection =
@@ -95,7 +96,8 @@ impl Cluster {
                 }
                 answer
             });
-            Ok::<_, ClusterError>(BoxCloneSyncService::new(metrics.layer().layer(noted)))
+            let layer = metrics.layer(&config.cluster_url);
+            Ok::<_, ClusterError>(BoxCloneSyncService::new(layer.layer(noted)))
         };
         let mut without_credentials = config.clone();
         without_credentials.auth_info = kube::config::AuthInfo::default();
@@ -105,12 +107,11 @@ impl Cluster {
             watching.headers.push((http::header::USER_AGENT, agent));
         }
         let source = Arc::new(KubeSource::new(connect(&watching)?));
+        let factory = InformerFactory::sharing(source.clone(), reachability.clone(), list_mode);
+        let factory = Arc::new(factory);
         Ok(Self {
-            factory: Arc::new(InformerFactory::sharing(
-                source.clone(),
-                reachability.clone(),
-                list_mode,
-            )),
+            _informer_metrics: informer_metrics(all_metrics, factory.clone())?,
+            factory,
             discovery: Arc::new(Discovery::new(source)),
             connection: connect(config)?,
             bare: connect(&without_credentials)?,
@@ -183,6 +184,43 @@ impl Cluster {
         ApiClient::new(self.bare.clone(), Some(credentials), agent, fence)
     }
 }
+
+/// Shows the informers as client-go does, whose informers have a queue between the watch and the cache. Those of Flyball have
+/// one between the cache and each subscriber.
+fn informer_metrics(
+    metrics: &Metrics,
+    factory: Arc<InformerFactory>,
+) -> Result<OnScrape, MetricsError> {
+    let labels = ["name", "group", "version", "resource"];
+    let queued = metrics.gauge(
+        "informer_queued_items",
+        "Number of items currently queued in the FIFO.",
+        &labels,
+    )?;
+    let versions = metrics.gauge(
+        "informer_store_resource_version",
+        "The 15 least significant digits of the resource version of the store.",
+        &labels,
+    )?;
+    Ok(metrics.on_scrape(move || {
+        queued.reset();
+        versions.reset();
+        for status in factory.status() {
+            let kind = &status.kind;
+            let labels = [KCM_CLIENT, &kind.group, &kind.version, &status.plural];
+            // Several informers of a kind differ in their scopes.
+            let (queued, version) = (
+                queued.with_label_values(&labels),
+                versions.with_label_values(&labels),
+            );
+            queued.set(queued.get().max(status.queued as f64));
+            version.set(version.get().max((status.position % LAST_DIGITS) as f64));
+        }
+    }))
+}
+
+/// A number with the 15 least significant digits, which a gauge can show exactly.
+const LAST_DIGITS: u64 = 1_000_000_000_000_000;
 
 /// The name of the client with which kube-controller-manager creates service accounts, requests their tokens, and records
 /// events about its lease. It is also the source of those events.

@@ -18,6 +18,7 @@ const MAX_MESSAGE: usize = 1024;
 /// Counts and reports the incidents of one plugin.
 pub struct Incidents {
     pub plugin: Arc<str>,
+    pub is_builtin: bool,
     pub count: Counter,
     /// The host's own, because the plugin may have no right to record events.
     pub recorder: Arc<Recorder>,
@@ -42,7 +43,18 @@ impl Incidents {
         self.count.inc();
         // It may name what the guest asked for, which has any length.
         let message = &message[..message.floor_char_boundary(MAX_MESSAGE)];
-        if tracing::enabled!(tracing::Level::DEBUG) && self.limits.log_lines.pass_line(message) {
+        if self.is_builtin {
+            if self.limits.log_lines.pass_line(message) {
+                let controller = &*self.plugin;
+                tracing::error!(
+                    controller,
+                    message,
+                    "the host's own policy denied a built-in controller a request: report this"
+                );
+            }
+        } else if tracing::enabled!(tracing::Level::DEBUG)
+            && self.limits.log_lines.pass_line(message)
+        {
             tracing::debug!(plugin = &*self.plugin, message, "denied");
         }
         self.record("PluginDenied", message);

@@ -488,6 +488,13 @@ impl State {
         self.listed && self.mask.covers(mask)
     }
 
+    /// The number of deltas that wait for the subscriber that is furthest behind.
+    pub(crate) fn queued(&self) -> usize {
+        let subscribers = self.subscribers.iter();
+        let waiting = subscribers.map(|subscriber| subscriber.pending.len());
+        waiting.max().unwrap_or_default()
+    }
+
     /// Sends deltas to the subscribers that have their snapshot.
     fn publish(&mut self, deltas: &[Delta]) {
         if deltas.is_empty() {

@@ -169,6 +169,11 @@ impl Pending {
         self.queue.lock().closed
     }
 
+    /// The number of deltas that the subscriber has not taken yet.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.lock().deltas.len()
+    }
+
     /// Appends deltas. A delta of an object with a pending one is merged into that. Returns false if the subscriber is
     /// too far behind, so that it must [`Pending::restart`].
     pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) -> bool {

@@ -53,6 +53,8 @@ pub(crate) struct Handle {
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
     pub kind: Kind,
+    /// The kind's name in URLs.
+    pub plural: String,
     pub scope: Scope,
     /// Whether the informer holds metadata only.
     pub metadata_only: bool,
@@ -62,6 +64,8 @@ pub struct InformerStatus {
     /// The resource version up to which the cache is complete.
     pub position: u64,
     pub handles: usize,
+    /// The deltas that wait for the subscriber that is furthest behind.
+    pub queued: usize,
     /// The number of lists since the start.
     pub lists: u64,
     /// The number of watch events since the start.
@@ -204,11 +208,13 @@ impl InformerStatus {
         let state = core.state();
         Self {
             kind: core.resource.kind.clone(),
+            plural: core.resource.plural.clone(),
             scope: core.scope.clone(),
             metadata_only: core.is_metadata_only(),
             objects: state.indexer.len(),
             bytes: state.indexer.bytes(),
             position: state.position,
+            queued: state.queued(),
             handles,
             lists,
             events: core.events(),

@@ -19,6 +19,8 @@ pub(crate) struct Described {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Manifest {
     pub(crate) about: String,
+    /// What does not happen in a cluster without the controller, as a clause. Each absent one says it.
+    pub(crate) without: Option<String>,
     #[serde(default = "complete")]
     pub(crate) state: String,
     #[serde(default)]
@@ -134,6 +136,15 @@ fn yes() -> bool {
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Described>, String> {
     let path = folder.join("absent.toml");
     let absent: BTreeMap<String, Manifest> = parse(&path)?;
+    let is_silent = |(_, manifest): &(&String, &Manifest)| {
+        manifest.without.is_none() && !matches!(manifest.start, Start::Cloud)
+    };
+    if let Some((name, _)) = absent.iter().find(is_silent) {
+        return Err(format!(
+            "{}: {name} does not tell what a cluster lacks `without` it",
+            path.display()
+        ));
+    }
     let mut all: Vec<Described> = absent
         .into_iter()
         .map(|(name, manifest)| Described {

@@ -18,6 +18,8 @@ pub struct Controller {
     /// Older names, which stay valid.
     pub aliases: &'static [&'static str],
     pub start: Start,
+    /// What does not happen in a cluster without the controller, as a clause; none if Flyball has it.
+    pub without: Option<&'static str>,
     /// Feature gates that can be off. The controller runs only if all of them are on.
     pub gates: &'static [&'static str],
     /// A boolean flag without which the controller does not run.

@@ -12,7 +12,7 @@ use flyball_runtime::history::Reconciled;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{AdminCommand, RunningHost, describe, run};
-pub(crate) use self::server::{serve, serve_default};
+pub(crate) use self::server::{Host, serve, serve_default};
 use crate::manager::user_folder;
 
 /// A request to the host.

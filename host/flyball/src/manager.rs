@@ -40,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) cluster: kube::Config,
     /// The built-in controllers to run.
     pub(crate) builtins: Vec<&'static Builtin>,
+    /// The enabled controllers of kube-controller-manager that this binary lacks.
+    pub(crate) missing: Vec<&'static str>,
     pub(crate) telemetry: Telemetry,
     /// The last lines of the log.
     pub(crate) recent: Recent,
@@ -151,7 +153,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         }
         known => known?,
     }
-    if manager.names().is_empty()
+    if !parts.builtins.is_empty()
+        && manager.names().is_empty()
         && config.plugins.dirs.is_empty()
         && config.plugins.policy.is_none()
     {
@@ -160,21 +163,23 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         );
     }
     let ended = CancellationToken::new();
+    let host = admin::Host {
+        admin: manager.admin(),
+        recent: parts.recent,
+        missing: parts.missing,
+    };
     let admin = match (&config.admin_socket, admin::default_socket()) {
         (Some(path), _) => {
-            let serving = admin::serve(path, manager.admin(), parts.recent, ended.clone()).await?;
+            let serving = admin::serve(path, host, ended.clone()).await?;
             Some(tokio::spawn(serving))
         }
-        (None, Some(path)) => {
-            let handle = manager.admin();
-            match admin::serve_default(&path, handle, parts.recent, ended.clone()).await {
-                Ok(serving) => Some(tokio::spawn(serving)),
-                Err(error) => {
-                    tracing::warn!("{error:#}; the controllers run without an admin socket");
-                    None
-                }
+        (None, Some(path)) => match admin::serve_default(&path, host, ended.clone()).await {
+            Ok(serving) => Some(tokio::spawn(serving)),
+            Err(error) => {
+                tracing::warn!("{error:#}; the controllers run without an admin socket");
+                None
             }
-        }
+        },
         (None, None) => None,
     };
     let done = manager.run(parts.shutdown).await;

@@ -24,6 +24,7 @@ use crate::cluster;
 use crate::config::{ClusterSource, RunConfig, ServingConfig};
 use crate::kcm::feature_gates::{FeatureGates, Gate};
 use crate::kcm::leader_migration::LeaderMigration;
+use crate::kcm::missing::consequence;
 use crate::kcm::versions::Versions;
 use crate::logging::Recent;
 use crate::{logging, manager};
@@ -77,6 +78,8 @@ struct Started {
     recent: Recent,
     set_verbosity: SetVerbosity,
     builtins: Vec<&'static Builtin>,
+    /// The enabled controllers that this binary lacks.
+    missing: Vec<&'static str>,
     cluster: Option<kube::Config>,
     port: Option<(Bound, Handle)>,
     /// Cancelled to stop the controllers.
@@ -109,6 +112,7 @@ impl Started {
             recent: Recent::default(),
             set_verbosity: Arc::new(|_| {}),
             builtins: Vec::new(),
+            missing: Vec::new(),
             cluster: None,
             port: None,
             shutdown: CancellationToken::new(),
@@ -261,10 +265,8 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
         }
     }
     let lacks_key = config.built_ins.service_account_key_file.is_none();
-    let mut without_key = Vec::new();
     for controller in that_need(Need::ServiceAccountKey).filter(|_| lacks_key) {
         if resolution.disable(controller) {
-            without_key.push(controller);
             tracing::info!(
                 controller,
                 "the controller does not run: --service-account-private-key-file is missing"
@@ -293,21 +295,21 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
         (true, false, true) => bail!("{without_builtins}"),
         (true, false, false) => tracing::warn!("{without_builtins}"),
         (false, false, _) => {
-            let missing = resolution.missing.join(", ");
+            let missing = resolution.missing.iter();
+            let missing = missing.map(|name| format!("{name} ({})", consequence(name)));
+            let missing = missing.collect::<Vec<_>>().join(", ");
             tracing::warn!(
-                "these controllers are not part of Flyball yet, and don't run: {missing}"
+                "these controllers are not part of Flyball yet, and don't run: {missing}; let a kube-controller-manager run \
+                 them beside this process, with a lease of its own"
             );
         }
         (_, true, _) => {}
     }
     if nothing_to_run {
         match resolution.missing_by_name.as_slice() {
-            [] if !without_key.is_empty() => bail!(
-                "there is nothing to run: {} needs --service-account-private-key-file, and there is no --plugin-dir",
-                without_key.join(", ")
-            ),
-            [] => bail!(
-                "there is nothing to run: --controllers enables no built-in controller, and there is no --plugin-dir"
+            // As kube-controller-manager, which serves health checks and metrics then.
+            [] => tracing::warn!(
+                "no controller runs: --controllers enables none that can, and there is neither --plugin-dir nor --policy"
             ),
             names => {
                 bail!(
@@ -317,6 +319,7 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
             }
         }
     }
+    started.missing = resolution.missing;
     started.builtins = BUILTINS
         .iter()
         .filter(|builtin| resolution.enabled.iter().any(|name| name == builtin.name))
@@ -387,6 +390,9 @@ async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
         tokens.map(|reviewer| reviewer as Arc<dyn TokenReviewer>),
         lookup.map(|reviewer| reviewer as Arc<dyn TrustLookup>),
     );
+    if let Err(problem) = authentication.check_files().await {
+        bail!("{problem}");
+    }
     if let Err(refused) = authentication.check_lookup().await {
         if !serving.tolerate_lookup_failure {
             bail!(
@@ -431,13 +437,13 @@ fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
         .is_enabled("ComponentFlagz")
         .then(|| serving.flagz.clone());
     let versions = BuildVersions {
-        compiler: "rustc".to_owned(),
+        // The place for what was not compiled by Go; the other versions are those of Kubernetes.
+        compiler: concat!("Flyball ", env!("CARGO_PKG_VERSION"), " (rustc)").to_owned(),
         binary: KUBERNETES.to_owned(),
         emulation: config.versions.emulated.to_string(),
     };
-    let paths = [
-        "/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz",
-    ];
+    // What kube-controller-manager lists: no probes, and of several paths with the same beginning only that.
+    let paths = ["/configz", "/flagz", "/healthz", "/metrics"];
     let is_served = |path: &&str| flags.is_some() || *path != "/flagz";
     ZPages {
         component: "kube-controller-manager".to_owned(),
@@ -447,6 +453,7 @@ fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
             .map(str::to_owned)
             .collect(),
         flags,
+        speaks_cbor: gates.is_enabled("CBORServingAndStorage"),
         versions: gates.is_enabled("ComponentStatusz").then_some(versions),
     }
 }
@@ -477,10 +484,10 @@ async fn reviewer(
     if kubeconfig != started.config.cluster.kubeconfig.as_deref() {
         warn_if_unverified(&config, flag);
     }
+    let requests = started.telemetry.metrics.rest_client()?;
+    let requests = requests.layer(&config.cluster_url);
     let client = ClientBuilder::try_from(config).with_context(|| format!("--{flag}"))?;
-    let client = client
-        .with_layer(&started.telemetry.metrics.rest_client()?.layer())
-        .build();
+    let client = client.with_layer(&requests).build();
     Ok(Some(Arc::new(KubeReviewer::new(client))))
 }
 
@@ -493,6 +500,7 @@ async fn start_manager(started: &mut Started) -> anyhow::Result<()> {
         config: started.config.clone(),
         cluster,
         builtins: std::mem::take(&mut started.builtins),
+        missing: std::mem::take(&mut started.missing),
         telemetry: started.telemetry.clone(),
         recent: started.recent.clone(),
         shutdown: started.shutdown.clone(),

@@ -66,9 +66,7 @@ fn an_unknown_controller_exits_with_1_and_suggests_the_nearest() {
 }
 
 #[test]
-fn nothing_to_run_is_an_error() {
-    let said = refusal(&["run", "--controllers="]);
-    assert!(said.contains("there is nothing to run"), "{said}");
+fn a_controller_that_is_missing_alone_is_an_error() {
     let said = refusal(&["run", "--controllers=service-lb-controller"]);
     assert!(said.contains("there is nothing to run"), "{said}");
 }
@@ -85,11 +83,40 @@ fn a_missing_kubeconfig_is_one_sentence() {
         said,
         "flyball: the kubeconfig /no/such does not exist: name another one\n"
     );
-    let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers="]);
+    let said = refusal(&["run", "--controllers="]);
     assert!(
         said.contains("--kubeconfig is missing, and this process does not run in a pod"),
         "{said}"
     );
+}
+
+#[test]
+fn a_start_ends_where_that_of_kube_controller_manager_would() {
+    let said = refusal(&["run", "--cloud-provider=aws"]);
+    assert!(
+        said.contains("built-in cloud providers are disabled"),
+        "{said}"
+    );
+    let (file, empty) = (
+        kubeconfig(),
+        tempfile::NamedTempFile::new().expect("a file"),
+    );
+    let path = file.path().display().to_string();
+    for flag in ["client-ca-file", "requestheader-client-ca-file"] {
+        for bundle in ["/no/such", &empty.path().display().to_string()] {
+            let flag = format!("--{flag}={bundle}");
+            let said = refusal(&[
+                "run",
+                "--controllers=",
+                "--kubeconfig",
+                &path,
+                "--bind-address=127.0.0.1",
+                "--secure-port=0",
+                &flag,
+            ]);
+            assert!(said.starts_with(&format!("flyball: {flag}: ")), "{said}");
+        }
+    }
 }
 
 #[test]
@@ -174,7 +201,7 @@ fn one_warning_names_the_flags_without_effect() {
 fn logging_format_json_logs_json() {
     for line in log_until_serving(&["--logging-format=json"]).lines() {
         assert!(
-            line.starts_with("{\"timestamp\":") && line.ends_with('}'),
+            line.starts_with("{\"ts\":") && line.ends_with('}'),
             "{line}"
         );
     }

@@ -346,7 +346,7 @@ impl Grants {
     /// A version that the operator rolls back to, as the policy of this name is checked against it. Where the policy names a
     /// package, an operator may return to a version that ran from another package of that plugin: it was named, and checked
     /// against its key, before it ran.
-    pub(crate) fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
+    pub fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
         let policy = self.plugins.plugins.get(name);
         let named = policy.and_then(|policy| policy.source.as_deref());
         PluginFile {
@@ -356,13 +356,13 @@ impl Grants {
     }
 
     /// Whether the operator may roll back to this version.
-    pub(crate) fn may_roll_back(&self, name: &str, version: PluginFile<'_>) -> bool {
+    pub fn may_roll_back(&self, name: &str, version: PluginFile<'_>) -> bool {
         self.is_for(name, self.rolled_back(name, version))
     }
 
     /// Whether a version with this grant may go on while the package that the policy names is pulled: the policy still grants
     /// all of it.
-    pub(crate) fn covers_running(&self, description: &Description, running: &Grant) -> bool {
+    pub fn covers_running(&self, description: &Description, running: &Grant) -> bool {
         let policy = self.plugins.plugins.get(&description.name);
         let Some(source) = policy.and_then(|policy| policy.source.as_deref()) else {
             return false;

@@ -82,6 +82,17 @@ pub struct CachedReads {
     answer_bytes: usize,
 }
 
+/// What the cache knows of the base of an update.
+pub enum Base {
+    Cached(Bytes),
+    /// The object is at this later version by now: the update would conflict.
+    Newer(u64),
+    /// The cache holds no such object: it was deleted, or is too new.
+    Gone,
+    /// The cache holds too few fields of the kind, or an earlier version.
+    Unknown,
+}
+
 impl CachedReads {
     /// Reads from these informers, which belong to the watches that name a kind, in the namespaces of the policy.
     pub fn new<'a>(
@@ -200,8 +211,7 @@ impl CachedReads {
         Ok(u32::try_from(readable.count(&list_query)?).unwrap_or(u32::MAX))
     }
 
-    /// Returns the cached object of this version, as the base of an update; none if the cache holds another version, or not
-    /// all of its fields (`whole`) or of its metadata.
+    /// Finds the base of an update: the cached object of this version, with all of its fields (`whole`) or of its metadata.
     pub fn base(
         &self,
         kind: &Kind,
@@ -209,7 +219,7 @@ impl CachedReads {
         name: &str,
         resource_version: &str,
         whole: bool,
-    ) -> Option<Bytes> {
+    ) -> Base {
         let listers = self.listers.of(kind);
         let enough = |lister: &&Lister| {
             let mask = lister.informer().mask();
@@ -219,9 +229,18 @@ impl CachedReads {
                 mask.covers(Mask::metadata())
             }
         };
-        let lister = listers.iter().find(enough)?;
-        let object = lister.get(namespace, name)?;
-        (object.resource_version().to_string() == resource_version).then(|| object.bytes())
+        let Some(lister) = listers.iter().find(enough) else {
+            return Base::Unknown;
+        };
+        let Some(object) = lister.get(namespace, name) else {
+            return Base::Gone;
+        };
+        let cached = object.resource_version();
+        match resource_version.parse::<u64>() {
+            Ok(asked) if asked == cached => Base::Cached(object.bytes()),
+            Ok(asked) if asked < cached => Base::Newer(cached),
+            _ => Base::Unknown,
+        }
     }
 
     /// Whether the deletion of this object was observed; false means unknown.

@@ -182,7 +182,7 @@ impl PluginTasks {
         for queue in 0..self.context.queues.len() {
             let worker = Worker::new(self.plugin.clone(), self.context.clone(), queue);
             let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
-            let stop = self.stop.clone();
+            let (context, stop) = (self.context.clone(), self.stop.clone());
             let pause = match takes_over {
                 true => Duration::ZERO,
                 false => jittered(self.context.settings.pace.start_interval),
@@ -191,6 +191,7 @@ impl PluginTasks {
                 let ready = async {
                     let ready = (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
                         && leading.wait_for(|leading| *leading).await.is_ok();
+                    context.queues[queue].end_standby();
                     if !pause.is_zero() {
                         tokio::time::sleep(pause).await;
                     }

@@ -1,15 +1,16 @@
 //! A plugin's workqueue: its keys are strings, and each has the reason for which it was queued.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_cache::{Delta, Object};
 use flyball_serving::Metrics;
-use flyball_serving::metrics::{Gauges, MetricsError};
+use flyball_serving::metrics::{Gauges, MetricsError, QueueMetrics};
 use flyball_types::Kind;
 use flyball_types::description::{self, DeltaType};
 use flyball_workqueue::{BucketConfig, Config, Priority, RateLimit, WorkQueue};
+use tokio::time::Instant;
 
 /// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write but
 /// the last is overwritten by the next.
@@ -42,18 +43,38 @@ pub struct Queue {
     pub keys: WorkQueue<Arc<str>, Reason>,
     /// How often a key is retried; without limit if none.
     pub max_retries: Option<u32>,
+    standby: Arc<Standby>,
     gauges: Arc<Gauges>,
 }
 
+/// Hides from the metrics that a standby has keys: no worker is late with them. kube-controller-manager has no queues before it
+/// leads, and alerts on `workqueue_depth` and `workqueue_queue_duration_seconds` rely on that.
+struct Standby {
+    /// When the standby ended; unset before.
+    ended: OnceLock<Instant>,
+}
+
+/// Counts the time that a key waited in a standby as no time in the queue.
+struct SinceStandby {
+    counted: Arc<QueueMetrics>,
+    standby: Arc<Standby>,
+}
+
 impl Queue {
-    /// Creates an empty queue. Its metrics have this `label`.
+    /// Creates an empty queue. Its metrics have this `label`. Those of a standby's keys begin with
+    /// [`end_standby`](Self::end_standby).
     pub fn new(
         described: &description::Queue,
         label: &str,
         metrics: &Metrics,
+        is_standby: bool,
     ) -> Result<Self, MetricsError> {
         let rate_limit = rate_limit(described);
-        let events = metrics.workqueue(label)?;
+        let standby = Arc::new(Standby::new(is_standby));
+        let events = Arc::new(SinceStandby {
+            counted: metrics.workqueue(label)?,
+            standby: standby.clone(),
+        });
         let keys = WorkQueue::new(Config {
             rate_limit,
             minimum_interval: MINIMUM_INTERVAL,
@@ -61,26 +82,33 @@ impl Queue {
             metrics: events,
             ..Config::default()
         });
-        let watched = keys.clone();
-        let gauges = metrics.workqueue_gauges(label, move || Some(watched.snapshot()))?;
+        let (watched, shown) = (keys.clone(), standby.clone());
+        let gauges = metrics
+            .workqueue_gauges(label, move || shown.has_ended().then(|| watched.snapshot()))?;
         let gauges = Arc::new(gauges);
         Ok(Self {
             name: described.name.as_str().into(),
             keys,
             max_retries: described.max_retries,
+            standby,
             gauges,
         })
+    }
+
+    /// From now on, workers take keys because this process leads.
+    pub fn end_standby(&self) {
+        self.standby.end();
     }
 
     /// Returns the queue with the same keys for another version, with its description.
     pub fn handed_on(&self, described: &description::Queue) -> Self {
         self.keys.set_rate_limit(rate_limit(described));
-        let (keys, gauges) = (self.keys.clone(), self.gauges.clone());
         Self {
             name: self.name.clone(),
-            keys,
+            keys: self.keys.clone(),
             max_retries: described.max_retries,
-            gauges,
+            standby: self.standby.clone(),
+            gauges: self.gauges.clone(),
         }
     }
 
@@ -114,6 +142,45 @@ impl Queue {
         } else {
             self.keys.add_after(key, delay, priority, reason);
         }
+    }
+}
+
+impl Standby {
+    fn new(is_standby: bool) -> Self {
+        let standby = Self {
+            ended: OnceLock::new(),
+        };
+        if !is_standby {
+            standby.end();
+        }
+        standby
+    }
+
+    fn end(&self) {
+        self.ended.get_or_init(Instant::now);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+}
+
+impl flyball_workqueue::Metrics for SinceStandby {
+    fn on_add(&self) {
+        self.counted.on_add();
+    }
+
+    fn on_get(&self, queued: Duration) {
+        let leads = self.standby.ended.get().map(Instant::elapsed);
+        self.counted.on_get(queued.min(leads.unwrap_or_default()));
+    }
+
+    fn on_done(&self, worked: Duration) {
+        self.counted.on_done(worked);
+    }
+
+    fn on_retry(&self) {
+        self.counted.on_retry();
     }
 }
 
@@ -170,7 +237,7 @@ mod tests {
     async fn a_queued_key_keeps_no_object() {
         let described: description::Queue =
             serde_json::from_value(json!({"name": "a"})).expect("a queue");
-        let queue = Queue::new(&described, "a", &Metrics::new()).expect("the name is free");
+        let queue = Queue::new(&described, "a", &Metrics::new(), false).expect("the name is free");
         let object = json!({"metadata": {"namespace": "demo", "name": "web", "uid": "1", "resourceVersion": "1"}});
         let object = Object::parse(object.to_string().as_bytes()).expect("an object");
         let left = Arc::downgrade(&object);
@@ -185,5 +252,25 @@ mod tests {
         drop(delta);
         assert_eq!(queue.keys.snapshot().normal, 1);
         assert!(left.upgrade().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_keys_of_a_standby_wait_in_no_metric() {
+        let described: description::Queue =
+            serde_json::from_value(json!({"name": "a"})).expect("a queue");
+        let metrics = Metrics::new();
+        let queue = Queue::new(&described, "a", &metrics, true).expect("the name is free");
+        let reason = Reason::Tick;
+        queue.keys.add("demo/web".into(), Priority::Normal, reason);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let shows = |line: &str| metrics.render().contains(line);
+        assert!(shows("workqueue_depth{name=\"a\"} 0\n"));
+        queue.end_standby();
+        assert!(shows("workqueue_depth{name=\"a\"} 1\n"));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        drop(queue.keys.get().await);
+        assert!(shows(
+            "workqueue_queue_duration_seconds_sum{name=\"a\"} 2\n"
+        ));
     }
 }

@@ -110,6 +110,28 @@ impl Authentication {
         }
     }
 
+    /// Reads the files of trusted authorities once, to find out at the start whether they are there, as kube-controller-manager
+    /// does.
+    ///
+    /// # Errors
+    /// A file can't be read, or holds no certificates. The error is a sentence that names the flag.
+    pub async fn check_files(&self) -> Result<(), String> {
+        let files = [
+            ("client-ca-file", &self.options.client_ca_file),
+            (
+                "requestheader-client-ca-file",
+                &self.options.request_header.client_ca_file,
+            ),
+        ];
+        for (flag, file) in files {
+            if let Some(file) = file {
+                let checked = trust::check_file(file).await;
+                checked.map_err(|reason| format!("--{flag}={}: {reason}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps the trusted authorities up to date until `shutdown`. Client certificates are ignored
     /// until they are known.
     pub async fn run(&self, shutdown: CancellationToken) {

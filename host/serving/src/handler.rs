@@ -1,11 +1,14 @@
 //! Handles one request: authenticates and authorizes it, and responds.
 
 use std::convert::Infallible;
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, StatusCode, Uri};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -151,22 +154,22 @@ impl Endpoints {
             }
             "/flagz" => self.zpages.flagz(query, &head.headers),
             "/statusz" => self.zpages.statusz(query, &head.headers),
-            _ => self.page(&head.uri),
+            _ => self.page(&head.uri, &head.headers),
         };
         page.unwrap_or_else(not_found)
     }
 
     /// Responds to a request for metrics, health checks or a page of a controller; none if there is no
     /// such path.
-    fn page(&self, uri: &Uri) -> Option<FullResponse> {
+    fn page(&self, uri: &Uri, headers: &HeaderMap) -> Option<FullResponse> {
         let path = uri.path().trim_matches('/');
         let (endpoint, rest) = path
             .split_once('/')
             .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
         let query = uri.query().unwrap_or_default();
         match (endpoint, rest) {
-            ("metrics", None) => Some(metrics(self.metrics.render())),
-            ("metrics", Some("slis")) => Some(metrics(self.health.slis().render())),
+            ("metrics", None) => Some(metrics(self.metrics.render(), headers)),
+            ("metrics", Some("slis")) => Some(metrics(self.health.slis().render(), headers)),
             ("healthz" | "livez" | "readyz", None) => Some(self.report(endpoint, query)),
             ("healthz" | "livez" | "readyz", Some(name)) => {
                 Some(match self.health.check(name)? {
@@ -220,9 +223,75 @@ pub(crate) fn too_many_reviews() -> FullResponse {
     )
 }
 
-fn metrics(body: String) -> FullResponse {
-    let mut response = text(StatusCode::OK, body);
+/// The response with metrics, compressed if the client accepts that. Prometheus does.
+fn metrics(body: String, headers: &HeaderMap) -> FullResponse {
+    let compressed = accepts_gzip(headers)
+        .then(|| gzip(body.as_bytes()))
+        .flatten();
+    let is_compressed = compressed.is_some();
+    let mut response = text(StatusCode::OK, compressed.unwrap_or(body.into_bytes()));
     let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, format);
+    if is_compressed {
+        let encoding = HeaderValue::from_static("gzip");
+        response.headers_mut().insert(CONTENT_ENCODING, encoding);
+    }
     response
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT_ENCODING).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut encodings = accepted.flat_map(|value| value.split(','));
+    encodings.any(|encoding| {
+        let (name, quality) = encoding.split_once(";q=").unwrap_or((encoding, "1"));
+        name.trim() == "gzip"
+            && quality
+                .trim()
+                .parse::<f32>()
+                .is_ok_and(|quality| quality > 0.0)
+    })
+}
+
+/// Compresses a body; none if that fails, which writing to memory does not.
+fn gzip(body: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn metrics_are_compressed_for_clients_that_accept_it() {
+        let page = "a_total 1\n".repeat(1000);
+        let respond = |accept: &'static str| {
+            let value = HeaderValue::from_static(accept);
+            metrics(
+                page.clone(),
+                &HeaderMap::from_iter([(ACCEPT_ENCODING, value)]),
+            )
+        };
+        for accept in ["gzip", "deflate, gzip;q=0.5", "br, gzip"] {
+            let response = respond(accept);
+            assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert!(body.len() < page.len() / 10);
+            let mut text = String::new();
+            GzDecoder::new(&*body).read_to_string(&mut text).unwrap();
+            assert_eq!(text, page);
+        }
+        for accept in ["", "identity", "gzip;q=0", "br"] {
+            let response = respond(accept);
+            assert!(!response.headers().contains_key(CONTENT_ENCODING));
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, page, "{accept}");
+        }
+    }
 }

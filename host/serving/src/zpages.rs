@@ -18,7 +18,9 @@ const GROUP: &str = "config.k8s.io";
 /// Versions of the objects, and whether they are deprecated.
 const VERSIONS: [(&str, bool); 2] = [("v1alpha1", true), ("v1beta1", false)];
 /// The media types in the order of preference.
-const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
+const MEDIA_TYPES: [&str; 4] = ["application/json", "application/yaml", "text/plain", CBOR];
+/// Served behind the gate `CBORServingAndStorage`.
+const CBOR: &str = "application/cbor";
 
 /// The versions that `/statusz` shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct ZPages {
     pub component: String,
     /// The flags with their values.
     pub flags: Option<BTreeMap<String, String>>,
+    /// Whether objects are also served in CBOR.
+    pub speaks_cbor: bool,
     pub versions: Option<BuildVersions>,
     /// The paths that `/statusz` names.
     pub paths: Vec<String>,
@@ -63,7 +67,7 @@ impl ZPages {
             object: json!({"metadata": {"name": self.component}, "flags": flags}),
             text,
         };
-        Some(page.respond("flagz", query, headers))
+        Some(page.respond("flagz", self.media_types(), query, headers))
     }
 
     /// Responds to a request for `statusz`; none if it is not served.
@@ -73,7 +77,14 @@ impl ZPages {
             + Duration::from_secs_f64(process_start_time().unwrap_or_default().max(0.0).trunc());
         let up = SystemTime::now().duration_since(start).unwrap_or_default();
         let page = self.status_page(versions, start, up.as_secs());
-        Some(page.respond("statusz", query, headers))
+        Some(page.respond("statusz", self.media_types(), query, headers))
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        match self.speaks_cbor {
+            true => &MEDIA_TYPES,
+            false => &MEDIA_TYPES[..3],
+        }
     }
 
     fn status_page(&self, versions: &BuildVersions, start: SystemTime, up: u64) -> Page {
@@ -119,16 +130,22 @@ impl ZPages {
 }
 
 impl Page {
-    fn respond(self, name: &str, query: &str, headers: &HeaderMap) -> FullResponse {
+    fn respond(
+        self,
+        name: &str,
+        media_types: &'static [&'static str],
+        query: &str,
+        headers: &HeaderMap,
+    ) -> FullResponse {
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let accept = accept.unwrap_or_default().trim();
         if accept.is_empty() {
             return text(StatusCode::OK, self.text);
         }
-        let Some(accepted) = negotiate(accept, self.kind) else {
+        let Some(accepted) = negotiate(accept, self.kind, media_types) else {
             let message = format!(
                 "only the following media types are accepted: {}",
-                MEDIA_TYPES.join(", ")
+                media_types.join(", ")
             );
             return status(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", &message);
         };
@@ -139,11 +156,12 @@ impl Page {
         object["kind"] = self.kind.into();
         object["apiVersion"] = format!("{GROUP}/{version}").into();
         let body = match accepted.media_type {
-            "application/yaml" => yaml(&object),
+            CBOR => cbor(&object),
+            "application/yaml" => yaml(&object).into_bytes(),
             _ if accepted.is_pretty || is_pretty(query, headers) => {
-                format!("{object:#}")
+                format!("{object:#}").into_bytes()
             }
-            _ => format!("{object}\n"),
+            _ => format!("{object}\n").into_bytes(),
         };
         let content_type = format!(
             "{};g={GROUP};v={version};as={}",
@@ -174,12 +192,12 @@ struct Accepted {
 
 /// Returns the representation that the client prefers among those served, or `None` if it accepts none of them. An
 /// object must be requested by its kind and version: `application/json;as=Flagz;v=v1beta1;g=config.k8s.io`.
-fn negotiate(accept: &str, kind: &str) -> Option<Accepted> {
+fn negotiate(accept: &str, kind: &str, media_types: &'static [&'static str]) -> Option<Accepted> {
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
     // A stable sort: of equally preferred types, the first counts.
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     clauses.iter().find_map(|clause| {
-        let of_type = MEDIA_TYPES.iter().filter(|media| clause.matches(media));
+        let of_type = media_types.iter().filter(|media| clause.matches(media));
         of_type.copied().find_map(|media_type| {
             let version = match media_type {
                 "text/plain" if clause.target.is_none() => None,
@@ -264,6 +282,54 @@ fn is_pretty(query: &str, headers: &HeaderMap) -> bool {
         .any(|known| agent.starts_with(known))
 }
 
+/// Writes an object of texts, natural numbers, lists and objects as CBOR (RFC 8949), with the tag of self-described CBOR. As in
+/// Kubernetes (KEP-4222), texts are byte strings.
+fn cbor(object: &Value) -> Vec<u8> {
+    let mut bytes = vec![0xd9, 0xd9, 0xf7];
+    write_cbor(object, &mut bytes);
+    bytes
+}
+
+fn write_cbor(value: &Value, to: &mut Vec<u8>) {
+    // Major types.
+    let [number_type, bytes_type, array_type, map_type] = [0, 2, 4, 5];
+    let text = |text: &str, to: &mut Vec<u8>| {
+        cbor_head(bytes_type, text.len() as u64, to);
+        to.extend_from_slice(text.as_bytes());
+    };
+    match value {
+        Value::String(own) => text(own, to),
+        Value::Array(items) => {
+            cbor_head(array_type, items.len() as u64, to);
+            items.iter().for_each(|item| write_cbor(item, to));
+        }
+        Value::Object(fields) => {
+            cbor_head(map_type, fields.len() as u64, to);
+            for (name, value) in fields {
+                text(name, to);
+                write_cbor(value, to);
+            }
+        }
+        Value::Number(number) => cbor_head(number_type, number.as_u64().unwrap_or_default(), to),
+        // Null. These pages have neither.
+        Value::Null | Value::Bool(_) => to.push(0xf6),
+    }
+}
+
+/// Writes the major type and the argument of a data item.
+fn cbor_head(major: u8, argument: u64, to: &mut Vec<u8>) {
+    let bytes = argument.to_be_bytes();
+    let (info, length) = match argument {
+        0..24 => (bytes[7], 0),
+        24..=0xff => (24, 1),
+        0x100..=0xffff => (25, 2),
+        0x1_0000..=0xffff_ffff => (26, 4),
+        _ => (27, 8),
+    };
+    to.push(major << 5 | info);
+    to.extend_from_slice(&bytes[8 - length..]);
+}
+
 /// Writes an object of texts, numbers, lists and objects as YAML.
 fn yaml(object: &Value) -> String {
     let mut text = String::new();
@@ -308,6 +374,7 @@ mod tests {
                     .map(|(a, b)| (a.into(), b.into()))
                     .into(),
             ),
+            speaks_cbor: false,
             versions: Some(BuildVersions {
                 compiler: "rustc".to_owned(),
                 binary: "1.36.3".to_owned(),
@@ -318,7 +385,7 @@ mod tests {
     }
 
     fn chosen(accept: &str) -> Option<(&'static str, Option<&'static str>)> {
-        let accepted = negotiate(accept, "Flagz")?;
+        let accepted = negotiate(accept, "Flagz", &MEDIA_TYPES)?;
         Some((
             accepted.media_type,
             accepted.version.map(|(version, _)| version),
@@ -379,6 +446,32 @@ mod tests {
             current.headers()["content-type"],
             "application/json;g=config.k8s.io;v=v1beta1;as=Statusz"
         );
+    }
+
+    #[test]
+    fn cbor_is_spoken_behind_its_gate() {
+        let asked = accept("application/cbor;as=Flagz;v=v1beta1;g=config.k8s.io");
+        let refused = pages().flagz("", &asked).unwrap();
+        assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
+        let pages = ZPages {
+            speaks_cbor: true,
+            ..pages()
+        };
+        let served = pages.flagz("", &asked).unwrap();
+        assert_eq!(
+            served.headers()["content-type"],
+            "application/cbor;g=config.k8s.io;v=v1beta1;as=Flagz"
+        );
+    }
+
+    #[test]
+    fn objects_are_written_as_self_described_cbor() {
+        let object = json!({"a": [1, 24, 500, 70_000, 5_000_000_000_u64], "b": "x".repeat(30)});
+        let mut expected = b"\xd9\xd9\xf7\xa2\x41a\x85\x01\x18\x18\x19\x01\xf4".to_vec();
+        expected.extend(b"\x1a\x00\x01\x11\x70\x1b\x00\x00\x00\x01\x2a\x05\xf2\x00");
+        expected.extend(b"\x41b\x58\x1e");
+        expected.extend([b'x'; 30]);
+        assert_eq!(cbor(&object), expected);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use flyball_cache::{ApiResource, ApiResponse};
 use flyball_limits::stop::Stoppable;
 use flyball_plugin::Write;
 use flyball_policy::access::{Read, access};
+use flyball_reads::cached::Base;
 use flyball_types::{ApiError, Effect, Kind, Mask};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -92,7 +93,9 @@ impl Writer {
         .await
     }
 
-    /// Returns the object that an update is applied to, from the cache if it holds enough of this version.
+    /// Returns the object that an update is applied to, from the cache if it holds enough of this version. Fails with a conflict
+    /// if the cache shows that the object has changed since then, as it does all the time where others write it, too. Asking the
+    /// server would be in vain, and not every plugin may.
     async fn base(
         &self,
         write: &Write,
@@ -102,20 +105,22 @@ impl Writer {
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
         let whole = write.subresource() != "status";
-        let cached = self.cached.base(
-            &resource.kind,
-            &target.namespace,
-            &target.name,
-            resource_version,
-            whole,
-        );
-        match cached {
-            Some(base) => Ok(base),
-            None => {
-                self.fresh(write, resource, "", resource_version, begun)
-                    .await
+        let (kind, namespace, name) = (&resource.kind, &target.namespace, &target.name);
+        let cached = self
+            .cached
+            .base(kind, namespace, name, resource_version, whole);
+        let may_get = || self.policy.check("get", kind, "", namespace).is_ok();
+        let since = match cached {
+            Base::Cached(base) => return Ok(base),
+            Base::Newer(version) => format!("it is at {version}"),
+            Base::Gone if !may_get() => "the cache holds it no longer".to_owned(),
+            Base::Gone | Base::Unknown => {
+                return self
+                    .fresh(write, resource, "", resource_version, begun)
+                    .await;
             }
-        }
+        };
+        Err(changed(kind, name, resource_version, &since))
     }
 
     /// Gets the object, or the subresource that is an object of its own, from the server, with the write's token, and waits
@@ -151,11 +156,13 @@ impl Writer {
             .map_err(|error| unreadable(&resource.kind, &error))?
             .resource_version;
         if found != resource_version {
-            let message = format!(
-                "the {} {} has changed: the update was made against version {resource_version}, and it is at {found}",
-                resource.kind, target.name
-            );
-            return Err(ApiError::conflict(message));
+            let since = format!("it is at {found}");
+            return Err(changed(
+                &resource.kind,
+                &target.name,
+                resource_version,
+                &since,
+            ));
         }
         self.wait_for_token(begun).await?;
         answer
@@ -201,6 +208,12 @@ fn other_kind<'a>(write: &Write, resource: &'a ApiResource) -> Option<&'a Kind> 
     let mut subresources = resource.subresources.iter();
     let own = subresources.find(|own| own.name == write.subresource())?;
     own.kind.as_ref().filter(|kind| **kind != resource.kind)
+}
+
+fn changed(kind: &Kind, name: &str, resource_version: &str, since: &str) -> ApiError {
+    ApiError::conflict(format!(
+        "the {kind} {name} has changed: the update was made against version {resource_version}, and {since}"
+    ))
 }
 
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {

@@ -35,6 +35,13 @@ impl Writer {
         let may_write = may_write(&self.policy, mutation)?;
         let visible = may_write.visible();
         let options = Options::parse(&write.options)?;
+        let changes = !matches!(write.operation, Operation::Create { .. });
+        if options.is_dry_run() && changes && *visible != Visible::All {
+            return Err(ApiError::denied(format!(
+                "the policy limits the fields that this plugin may read of {kind}, and a dry run tells whether a hidden field \
+                 that can't change has a value: write without `dryRun`"
+            )));
+        }
         if let Operation::DeleteCollection {
             label_selector,
             field_selector,

@@ -38,6 +38,11 @@ impl Fixture {
     }
 
     async fn with_policy(policy: &str, fence: Fence, rate: RateLimiter) -> Self {
+        Self::with_fields(&["spec"], policy, fence, rate).await
+    }
+
+    /// With a cache of these fields.
+    async fn with_fields(fields: &[&str], policy: &str, fence: Fence, rate: RateLimiter) -> Self {
         let (connection, log) = serve(|request| {
             let mut object = request.body.clone();
             if object["metadata"]["name"] == "bad" {
@@ -46,7 +51,7 @@ impl Fixture {
             object["metadata"]["resourceVersion"] = "20".into();
             Reply::Json(201, object)
         });
-        let (informer, source): (_, Arc<dyn Source>) = informer(Vec::new(), &["spec"]).await;
+        let (informer, source): (_, Arc<dyn Source>) = informer(Vec::new(), fields).await;
         let policy = Policy::parse(Path::new("policy.toml"), policy).expect("a policy");
         let policy = Arc::new(policy.plugins["a"].clone());
         let discovery = Arc::new(Discovery::new(source));
@@ -205,6 +210,38 @@ async fn each_request_of_an_update_takes_a_token_and_none_is_sent_after_a_stop()
     fixture.stop.end();
     let stopped = fixture.run(vec![update("20")]).await.remove(0);
     assert!(stopped.unwrap_err().is_skipped() && fixture.log.take().is_empty());
+}
+
+#[tokio::test]
+async fn an_update_of_what_the_cache_shows_to_have_changed_conflicts_without_a_request() {
+    let status = |name: &str, resource_version: &str| Write {
+        operation: Operation::UpdateStatus {
+            resource_version: resource_version.into(),
+            status: "{}".into(),
+            metadata: Bytes::new(),
+        },
+        target: Target {
+            name: name.into(),
+            ..create("demo", "").target
+        },
+        ..create("demo", "")
+    };
+    let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"create\", \"watch\"]\n\
+                  [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nsubresource = \"status\"\nverbs = [\"update\"]\n";
+    let fixture = Fixture::with_fields(&["metadata"], policy, Fence::open(), unlimited()).await;
+    fixture.create("demo", "web").await.unwrap();
+    assert_eq!(fixture.log.take(), [PODS]);
+    for (name, version) in [("web", "19"), ("gone", "19")] {
+        let conflict = fixture.run(vec![status(name, version)]).await.remove(0);
+        assert_eq!(conflict.unwrap_err().reason, "Conflict", "{name}");
+    }
+    assert!(fixture.log.take().is_empty());
+    let written = fixture.run(vec![status("web", "20")]).await.remove(0);
+    written.unwrap();
+    assert_eq!(
+        fixture.log.take(),
+        ["PUT /api/v1/namespaces/demo/pods/web/status"]
+    );
 }
 
 #[tokio::test]

@@ -47,6 +47,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const NODES: usize = 3;
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);
+/// What a host logs if the policy of a built-in controller is the reason for a denial, which no test may see.
+const DENIED: &str = "denied a built-in controller a request";
 
 /// A control plane with fake nodes, and no controllers yet.
 pub struct Cluster {
@@ -56,6 +58,8 @@ pub struct Cluster {
     /// See [`running_since`](Self::running_since).
     running_since: Mutex<Option<Instant>>,
     nodes: Option<Process>,
+    /// The logs of all hosts that were started.
+    logs: Mutex<Vec<PathBuf>>,
 }
 
 impl Cluster {
@@ -85,6 +89,7 @@ impl Cluster {
             plane,
             running_since: Mutex::new(Some(Instant::now())),
             nodes: None,
+            logs: Mutex::default(),
         })
     }
 
@@ -151,7 +156,10 @@ impl Cluster {
             self.plane.dir().join(format!("{name}-state")).display()
         ));
         command.args(args);
-        Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
+        let log = self.plane.dir().join(format!("{name}.log"));
+        let process = Process::spawn(name, command, &log)?;
+        self.logs.lock().push(log);
+        Ok(process)
     }
 
     /// The time of the last restart of the host under test, or of the cluster's start if there was none. `None` during
@@ -296,12 +304,32 @@ impl Cluster {
         Ok(folder)
     }
 
-    /// Stops everything.
+    /// Stops everything. Fails if a host denied a built-in controller anything.
     pub async fn shutdown(mut self) -> Result<()> {
         if let Some(mut nodes) = self.nodes.take() {
             nodes.stop().await?;
         }
-        self.plane.shutdown().await
+        let denials = self.denials();
+        if !matches!(&denials, Ok(denials) if denials.is_empty()) {
+            self.plane.keep_logs();
+        }
+        self.plane.shutdown().await?;
+        let denials = denials?;
+        ensure!(denials.is_empty(), "a built-in was denied: {denials:#?}");
+        Ok(())
+    }
+
+    /// What hosts logged about denials of built-in controllers.
+    fn denials(&self) -> Result<Vec<String>> {
+        let mut denials = Vec::new();
+        for path in self.logs.lock().iter() {
+            let log =
+                std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+            let log = String::from_utf8_lossy(&log);
+            let lines = log.lines().filter(|line| line.contains(DENIED));
+            denials.extend(lines.map(str::to_owned));
+        }
+        Ok(denials)
     }
 }
 

@@ -81,6 +81,9 @@ fn missing_table() -> String {
     let missing = CONTROLLERS
         .iter()
         .filter(|controller| controller.guest.is_none() && controller.start != Start::Cloud);
-    let lines = missing.map(|controller| format!("- {}\n", controller.name));
+    let lines = missing.map(|controller| {
+        let consequence = controller.without.unwrap_or_default();
+        format!("- {}: without it, {consequence}\n", controller.name)
+    });
     format!("\n{}\n", lines.collect::<String>())
 }

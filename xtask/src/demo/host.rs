@@ -8,7 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flyball_controlplane::Process;
 use k8s_openapi::jiff::Timestamp;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 /// Marks the log lines of reconciles.
 const RECONCILED: &str = r#""target":"flyball::reconcile""#;
@@ -21,10 +22,17 @@ pub(super) struct Host {
     partial: String,
 }
 
+/// Reads milliseconds since 1970.
+fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let milliseconds = f64::deserialize(deserializer)?;
+    Timestamp::from_microsecond((milliseconds * 1e3) as i64).map_err(D::Error::custom)
+}
+
 /// The log entry of a reconcile.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reconciled {
     /// The time at which the reconcile ended.
+    #[serde(rename = "ts", deserialize_with = "timestamp")]
     pub(super) timestamp: Timestamp,
     pub(super) controller: String,
     pub(super) key: String,

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Request, Response};
+use crate::kcm;
 use crate::logging::Recent;
 
 /// Maximum size of a request in bytes.
@@ -22,20 +23,29 @@ const MAX_REQUEST: u64 = 64 * 1024;
 /// The pause after a failure to accept a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// What operators can ask about.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) admin: AdminHandle,
+    /// The last lines of the log.
+    pub(crate) recent: Recent,
+    /// The enabled controllers of kube-controller-manager that this host does not have.
+    pub(crate) missing: Vec<&'static str>,
+}
+
 /// Serves the socket until `stop`.
 ///
 /// # Errors
 /// Fails if another process serves the socket, or if it can't be created.
 pub(crate) async fn serve(
     path: &Path,
-    admin: AdminHandle,
-    recent: Recent,
+    host: Host,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let listener = bind(path)
         .await
         .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
-    Ok(serve_on(listener, path.to_owned(), admin, recent, stop))
+    Ok(serve_on(listener, path.to_owned(), host, stop))
 }
 
 /// Serves the socket at its default path, or one beside it if another host of this user serves that.
@@ -44,8 +54,7 @@ pub(crate) async fn serve(
 /// Fails if the socket can't be created.
 pub(crate) async fn serve_default(
     path: &Path,
-    admin: AdminHandle,
-    recent: Recent,
+    host: Host,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let (listener, bound) = bind_default(path, std::process::id())
@@ -57,7 +66,7 @@ pub(crate) async fn serve_default(
             "another host of this user serves the default admin socket: name this one with --admin-socket"
         );
     }
-    Ok(serve_on(listener, bound, admin, recent, stop))
+    Ok(serve_on(listener, bound, host, stop))
 }
 
 /// Binds the socket, or `NAME-PID.sock` beside it if another host serves it. Deletes sockets beside it that no process
@@ -78,13 +87,7 @@ async fn bind_default(path: &Path, process: u32) -> anyhow::Result<(UnixListener
     }
 }
 
-async fn serve_on(
-    listener: UnixListener,
-    path: PathBuf,
-    admin: AdminHandle,
-    recent: Recent,
-    stop: CancellationToken,
-) {
+async fn serve_on(listener: UnixListener, path: PathBuf, host: Host, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let (stream, _) = tokio::select! {
@@ -95,11 +98,10 @@ async fn serve_on(
             tracing::warn!("refused a connection of another user to the admin socket");
             continue;
         }
-        let (admin, recent) = (admin.clone(), recent.clone());
-        let stop = stop.clone();
+        let (host, stop) = (host.clone(), stop.clone());
         connections.spawn(async move {
             tokio::select! {
-                done = converse(stream, &admin, &recent) => {
+                done = converse(stream, &host) => {
                     if let Err(error) = done {
                         tracing::debug!(%error, "a connection to the admin socket failed");
                     }
@@ -158,7 +160,8 @@ fn is_same_user(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
+    let Host { admin, recent, .. } = host;
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
     BufReader::new(tokio::io::AsyncReadExt::take(reading, MAX_REQUEST))
@@ -176,7 +179,7 @@ async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) 
             plugin,
             follow: true,
         } => plugin.clone(),
-        _ => return send(&mut writing, &handle(request, admin, recent).await).await,
+        _ => return send(&mut writing, &handle(request, host).await).await,
     };
     if let Err(error) = admin.describe(&plugin).await {
         return send(&mut writing, &Response::Error(error.to_string())).await;
@@ -193,9 +196,18 @@ async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) 
     }
 }
 
-async fn handle(request: Request, admin: &AdminHandle, recent: &Recent) -> Response {
+async fn handle(request: Request, host: &Host) -> Response {
+    let Host {
+        admin,
+        recent,
+        missing,
+    } = host;
     let done = match request {
-        Request::Status => admin.status().await.map(Response::Status),
+        Request::Status => admin.status().await.map(|mut all| {
+            let missing = missing.iter();
+            all.extend(missing.map(|name| kcm::missing::status(name)));
+            Response::Status(all)
+        }),
         Request::Why { object } => admin.why(&object).await.map(Response::Why),
         Request::Logs { plugin, .. } => match admin.describe(&plugin).await {
             Ok(_) => Ok(Response::Logs(recent.lines(&plugin))),

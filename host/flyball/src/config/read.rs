@@ -42,6 +42,7 @@ impl RunConfig {
         let burst = flags.int("kube-api-burst");
         let qps = flags.float("kube-api-qps") as f32;
         let of_controllers = flags.of_controllers()?;
+        flags.check_cloud_provider()?;
         let versions = flags.versions()?;
         let feature_gates = flags.feature_gates(versions)?;
         let controllers = Selection::new(&flags.list("controllers"));

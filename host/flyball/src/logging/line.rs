@@ -3,7 +3,8 @@
 //!
 //! As text, a line is the time, the level, the module, the message and the fields, as klog writes them:
 //! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" controller="a" attempt=3`. As JSON, it is an
-//! object. Quotes are those of JSON in both.
+//! object with the keys of Kubernetes' components: `ts` in milliseconds since 1970, `caller`, `msg`, `v`, the fields, and besides
+//! these `level` and `target`. As theirs, an error has no `v`. Quotes are those of JSON in both.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Write};
@@ -47,6 +48,8 @@ pub(super) struct Values {
 pub(super) struct Line {
     pub(super) level: Level,
     target: &'static str,
+    /// The file and the line of the source.
+    caller: Option<(&'static str, u32)>,
     values: Values,
 }
 
@@ -56,6 +59,7 @@ impl Line {
         Self {
             level: *metadata.level(),
             target: metadata.target(),
+            caller: metadata.file().zip(metadata.line()),
             values: Values::of(event),
         }
     }
@@ -69,6 +73,7 @@ impl Line {
         Self {
             level,
             target,
+            caller: None,
             values,
         }
     }
@@ -249,6 +254,7 @@ fn write_text(writer: &mut Writer<'_>, now: Timestamp, line: &Line) -> fmt::Resu
         level,
         target,
         values,
+        ..
     } = line;
     let (color, reset) = match writer.has_ansi_escapes() {
         true => (color(level), "\x1b[0m"),
@@ -274,17 +280,40 @@ fn write_json(writer: &mut Writer<'_>, now: Timestamp, line: &Line) -> fmt::Resu
     let Line {
         level,
         target,
+        caller,
         values,
     } = line;
-    let message = quoted(&values.message);
-    write!(
-        writer,
-        r#"{{"timestamp":"{now:.6}","level":"{level}","message":{message}"#
-    )?;
+    let micros = now.as_microsecond();
+    write!(writer, r#"{{"ts":{}.{:03}"#, micros / 1000, micros % 1000)?;
+    if let Some((file, number)) = caller {
+        let caller = format!("{}:{number}", short(file));
+        write!(writer, r#","caller":{}"#, quoted(&caller))?;
+    }
+    write!(writer, r#","msg":{}"#, quoted(&values.message))?;
+    if let Some(verbosity) = verbosity(*level) {
+        write!(writer, r#","v":{verbosity}"#)?;
+    }
+    write!(writer, r#","level":"{level}""#)?;
     for (name, value) in &values.fields {
         write!(writer, ",{}:{value}", quoted(name))?;
     }
     writeln!(writer, r#","target":{}}}"#, quoted(target))
+}
+
+/// A file's name with that of its folder.
+fn short(file: &str) -> &str {
+    let mut slashes = file.rmatch_indices('/');
+    slashes.nth(1).map_or(file, |(at, _)| &file[at + 1..])
+}
+
+/// The lowest `--v` that shows lines of this level; none for errors.
+fn verbosity(level: Level) -> Option<u8> {
+    match level {
+        Level::ERROR => None,
+        Level::WARN | Level::INFO => Some(0),
+        Level::DEBUG => Some(4),
+        Level::TRACE => Some(6),
+    }
 }
 
 #[cfg(test)]
@@ -422,11 +451,35 @@ mod tests {
             let line = written.strip_suffix('\n').expect("a line");
             prop_assert_eq!(flyball_types::printable(line), line);
             let mut read: Map<String, Value> = serde_json::from_str(line).expect("an object");
-            read.remove("timestamp").expect("a time");
+            let milliseconds = read.remove("ts").and_then(|ts| ts.as_f64());
+            prop_assert!(milliseconds.is_some_and(|ts| ts > 1e12));
+            let caller = read.remove("caller").unwrap_or_default();
+            let caller = caller.as_str().unwrap_or_default();
+            prop_assert!(caller.starts_with("logging/line.rs:"), "{}", caller);
+            prop_assert_eq!(read.remove("v"), Some(json!(0)));
             prop_assert_eq!(read.remove("level"), Some(json!("WARN")));
+            let said = read.remove("msg").expect("a message");
+            read.insert("message".to_owned(), said);
             prop_assert_eq!(read.remove("target"), Some(json!(module_path!())));
             prop_assert_eq!(Value::Object(read), expected(&message, &shown, &text, &debugged, count));
         }
+    }
+
+    #[test]
+    fn an_error_has_no_verbosity_in_json_and_others_have_that_which_shows_them() {
+        let written = logged(Format::Json, || {
+            tracing::error!("a");
+            tracing::debug!("b");
+        });
+        let lines: Vec<Value> = written
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an object"))
+            .collect();
+        assert_eq!(
+            (&lines[0]["msg"], &lines[0]["v"]),
+            (&json!("a"), &Value::Null)
+        );
+        assert_eq!((&lines[1]["msg"], &lines[1]["v"]), (&json!("b"), &json!(4)));
     }
 
     #[test]

@@ -272,6 +272,7 @@ impl Starter {
         let telemetry = PluginTelemetry {
             recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
             incidents: Incidents {
+                is_builtin: grant.is_builtin,
                 count: self.denied.with_label_values(&[&*name]),
                 recorder: self.recorder_of_denials(&name, grant.is_builtin),
                 account: grant.account.clone(),
@@ -378,7 +379,8 @@ impl Starter {
                 return Ok(queue.handed_on(described));
             }
             let label = queue_label(&description.name, &described.name, is_builtin);
-            Queue::new(described, &label, &self.telemetry.metrics)
+            let leads = *self.cluster.leadership(&description.name).leading.borrow();
+            Queue::new(described, &label, &self.telemetry.metrics, !leads)
         };
         description.queues.iter().map(queue).collect()
     }

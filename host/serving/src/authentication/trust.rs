@@ -176,6 +176,13 @@ impl Trust {
     }
 }
 
+/// Fails with the reason if a file holds no authorities.
+pub(super) async fn check_file(path: &PathBuf) -> Result<(), String> {
+    let pem = read_file(path).await?.unwrap_or_default();
+    let authorities = Authorities::new(&pem);
+    authorities.map(drop).map_err(|error| error.to_string())
+}
+
 async fn read_file(path: &PathBuf) -> Result<Option<String>, String> {
     tokio::fs::read_to_string(path)
         .await

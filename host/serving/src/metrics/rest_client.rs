@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -60,10 +61,11 @@ impl ResponseSize {
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimiterWait(pub Duration);
 
-/// Counts a client's requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
+/// Counts a client's requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer(&config.cluster_url))`.
 #[derive(Clone)]
 pub struct RestClientLayer {
     metrics: RestClientMetrics,
+    host: Arc<str>,
 }
 
 /// A client that counts its requests.
@@ -71,6 +73,7 @@ pub struct RestClientLayer {
 pub struct RestClientService<S> {
     inner: S,
     metrics: RestClientMetrics,
+    host: Arc<str>,
 }
 
 impl Metrics {
@@ -111,9 +114,12 @@ impl Metrics {
 }
 
 impl RestClientMetrics {
-    pub fn layer(&self) -> RestClientLayer {
+    /// The layer of a client of this server. The requests that it counts have only a path: the client adds the server's
+    /// address below the layer.
+    pub fn layer(&self, server: &Uri) -> RestClientLayer {
         RestClientLayer {
             metrics: self.clone(),
+            host: host(server).into(),
         }
     }
 
@@ -136,6 +142,7 @@ impl<S> Layer<S> for RestClientLayer {
         RestClientService {
             inner,
             metrics: self.metrics.clone(),
+            host: self.host.clone(),
         }
     }
 }
@@ -158,7 +165,7 @@ where
         let (metrics, method, host) = (
             self.metrics.clone(),
             request.method().clone(),
-            host(request.uri()),
+            self.host.clone(),
         );
         if let Some(size @ 1..) = request.body().size_hint().exact() {
             metrics
@@ -229,8 +236,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_counted_by_code_method_and_host() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        let mut client = metrics.rest_client()?.layer().layer(Responds(409));
-        let request = Request::post("https://10.0.0.1:6443/api/v1/pods")
+        let server = Uri::from_static("https://10.0.0.1:6443/");
+        let layer = metrics.rest_client()?.layer(&server);
+        let mut client = layer.layer(Responds(409));
+        let request = Request::post("/api/v1/pods")
             .extension(RateLimiterWait(Duration::from_millis(250)))
             .body("a body".to_owned())
             .expect("a request");

@@ -201,6 +201,7 @@ impl Server {
             zpages: Arc::new(ZPages {
                 component: "kube-controller-manager".to_owned(),
                 flags: Some([("v".to_owned(), "2".to_owned())].into()),
+                speaks_cbor: false,
                 versions: None,
                 paths: Vec::new(),
             }),

@@ -124,6 +124,59 @@ fn roles(objects: &[Value]) -> BTreeSet<String> {
 }
 
 #[tokio::test]
+async fn the_chart_has_what_monitoring_needs_if_it_is_asked_for() -> Result<()> {
+    const KINDS: [&str; 2] = ["ServiceMonitor", "NetworkPolicy"];
+    let plain = render(Mode::Beside, &json!({})).await?;
+    let has_none = |kind| of_kind(&plain, kind).is_empty();
+    ensure!(KINDS.into_iter().all(has_none), "{plain:?}");
+    let from = json!([{"namespaceSelector": {"matchLabels": {"a": "b"}}}]);
+    let values = json!({
+        "metricsReaders": [{"namespace": "monitoring", "name": "prometheus"}],
+        "serviceMonitor": {"create": true, "interval": "15s"},
+        "networkPolicy": {"create": true, "from": from},
+    });
+    let rendered = render(Mode::Beside, &values).await?;
+    let [monitor, policy] =
+        KINDS.map(|kind| of_kind(&rendered, kind).first().map(|one| &one["spec"]));
+    let (monitor, policy) = (monitor.context("no monitor")?, policy.context("no policy")?);
+    let service = of_kind(&rendered, "Service");
+    let service = service.first().context("there is no Service")?;
+    // It selects the Service, and the policy the pods, by these labels.
+    let labels = &monitor["selector"]["matchLabels"];
+    for (name, value) in labels.as_object().context("no labels")? {
+        assert_eq!(service["metadata"]["labels"][name], *value);
+        assert_eq!(service["spec"]["selector"][name], *value);
+        assert_eq!(policy["podSelector"]["matchLabels"][name], *value);
+    }
+    let port = &service["spec"]["ports"][0];
+    assert_eq!(monitor["endpoints"][0]["port"], port["name"]);
+    assert_eq!(monitor["endpoints"][0]["interval"], "15s");
+    assert_eq!(policy["ingress"][0]["ports"][0]["port"], port["targetPort"]);
+    assert_eq!(policy["ingress"][0]["from"], from);
+    let role = roles(&rendered);
+    ensure!(
+        role.iter().any(|role| role.contains("/metrics/slis"))
+            && role.iter().any(|role| role.contains("prometheus")),
+        "{role:?}"
+    );
+    let accepted = ["NetworkPolicy", "ClusterRole", "ClusterRoleBinding"];
+    let accepted: Vec<Value> = rendered
+        .iter()
+        .filter(|object| accepted.iter().any(|kind| object["kind"] == *kind))
+        .cloned()
+        .collect();
+    let cluster = Cluster::for_plugins().await?;
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let result = async {
+        apply(&cluster, &[namespace], false).await?;
+        apply(&cluster, &accepted, true).await
+    };
+    let result = result.await;
+    finish(cluster, [], result).await
+}
+
+#[tokio::test]
 async fn without_values_the_chart_has_exactly_the_printed_roles_of_the_host() -> Result<()> {
     let printed = host_output(&["rbac", "--host"])?;
     let chart = deploy().join("helm/flyball");

@@ -368,11 +368,8 @@ fn check_log(log: &str) -> Result<()> {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    let says = |line: &Value, what: &str| {
-        line["message"]
-            .as_str()
-            .is_some_and(|text| text.contains(what))
-    };
+    let says =
+        |line: &Value, what: &str| line["msg"].as_str().is_some_and(|text| text.contains(what));
     let took_over = lines.iter().filter(|line| says(line, "takes over")).count();
     ensure!(took_over >= RELOADS, "{took_over} versions took over");
     let mut work: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
@@ -391,7 +388,7 @@ fn check_log(log: &str) -> Result<()> {
             line["level"] == "DEBUG" || is_conflict,
             "a reconcile failed: {line}"
         );
-        let end = seconds(line["timestamp"].as_str().context("a line has no time")?)?;
+        let end = line["ts"].as_f64().context("a line has no time")? / 1e3;
         let key = line["key"].as_str().context("a reconcile has no key")?;
         work.entry(key)
             .or_default()
@@ -424,18 +421,4 @@ fn check_log(log: &str) -> Result<()> {
         "reflectors listed again: {lists:?}"
     );
     Ok(())
-}
-
-/// The seconds since midnight of a time in RFC 3339.
-fn seconds(time: &str) -> Result<f64> {
-    let clock = time
-        .split(['T', 'Z'])
-        .nth(1)
-        .context("the timestamp has no time of day")?;
-    let parts: Vec<f64> = clock
-        .split(':')
-        .map(|part| part.parse().unwrap_or(f64::NAN))
-        .collect();
-    ensure!(parts.len() == 3, "{time} is not a time");
-    Ok(parts[0] * 3600.0 + parts[1] * 60.0 + parts[2])
 }

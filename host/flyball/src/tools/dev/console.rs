@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use flyball_types::printable;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 /// The lines that the host logs, as a value of `RUST_LOG`: all of the plugin's own, each reconcile, and what an operator needs.
@@ -14,15 +15,17 @@ pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyb
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
 /// Fields that have a place of their own in a line, or say nothing to the author of the only plugin.
-const HIDDEN: [&str; 8] = [
+const HIDDEN: [&str; 10] = [
+    "caller",
     "controller",
     "key",
     "level",
-    "message",
+    "msg",
     "plugin",
     "spans",
     "target",
-    "timestamp",
+    "ts",
+    "v",
 ];
 
 /// Follows the host's log.
@@ -76,7 +79,7 @@ impl Console {
         };
         let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut lines = Vec::new();
-        let is_start = ["starting", "takes over"].contains(&text("message"));
+        let is_start = ["starting", "takes over"].contains(&text("msg"));
         if let Some(version) = &mut self.awaited
             && is_start
             && text("digest") == version.digest
@@ -116,12 +119,14 @@ impl Console {
 /// A line for people: the time, the level, the key, the message and the fields, long ones below.
 fn shown(fields: &Map<String, Value>) -> String {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-    let time = text("timestamp").get(11..23).unwrap_or_default();
+    let milliseconds = fields.get("ts").and_then(Value::as_f64).unwrap_or_default();
+    let time = Timestamp::from_millisecond(milliseconds as i64).unwrap_or_default();
+    let time = time.strftime("%H:%M:%S%.3f");
     let mut line = format!("{time} {:>5} ", text("level"));
     if !text("key").is_empty() {
         line += &format!("{}: ", text("key"));
     }
-    line += text("message");
+    line += text("msg");
     let mut below = String::new();
     for (name, value) in fields {
         if HIDDEN.contains(&&**name) {
@@ -161,11 +166,11 @@ pub(super) fn say(text: &str) {
 mod tests {
     use super::*;
 
-    const START: &str = r#"{"timestamp":"2026-01-01T10:00:00.123456Z","level":"INFO","message":"takes over","controller":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
+    const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","controller":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
 
     fn reconciled(took_ms: f64) -> String {
         format!(
-            r#"{{"timestamp":"2026-01-01T10:00:00.123456Z","level":"DEBUG","message":"reconciled","controller":"a","key":"b/c","why":"d","took_ms":{took_ms},"target":"flyball::reconcile"}}"#
+            r#"{{"ts":1767261600123.456,"v":4,"level":"DEBUG","msg":"reconciled","controller":"a","key":"b/c","why":"d","took_ms":{took_ms},"target":"flyball::reconcile"}}"#
         )
     }
 
@@ -194,7 +199,7 @@ mod tests {
     fn warnings_and_what_the_plugin_logs_are_shown_and_traces_are_below() {
         let mut console = Console::default();
         let line = |level: &str, target: &str| {
-            let text = r#"{"timestamp":"2026-01-01T10:00:00.123456Z","level":"L","message":"m","key":"b/c","trace":"one\ntwo","target":"T"}"#;
+            let text = r#"{"ts":1767261600123.456,"level":"L","msg":"m","key":"b/c","trace":"one\ntwo","target":"T"}"#;
             text.replace("\"L\"", &format!("{level:?}"))
                 .replace("\"T\"", &format!("{target:?}"))
         };

@@ -50,7 +50,8 @@ impl GuestCalls {
         let name: Arc<str> = description.name.as_str().into();
         let metrics = Metrics::new();
         let queue = |described: &flyball_types::description::Queue| {
-            Queue::new(described, &described.name, &metrics).map_err(|error| error.to_string())
+            let queue = Queue::new(described, &described.name, &metrics, false);
+            queue.map_err(|error| error.to_string())
         };
         let queues: Result<Vec<Queue>, String> = description.queues.iter().map(queue).collect();
         let denied = metrics.counter("denied_total", "Denied calls.", &[]);
@@ -62,6 +63,7 @@ impl GuestCalls {
         let telemetry = PluginTelemetry {
             recorder: recorder(),
             incidents: Incidents {
+                is_builtin: false,
                 plugin: name.clone(),
                 count: denied.with_label_values::<&str>(&[]),
                 recorder: Arc::new(recorder()),
