@@ -213,10 +213,13 @@ impl LiveReads {
             } => {
                 let resource = resolve(&self.discovery, &kind).await?;
                 let path = match &name {
-                    Some(name) => resource.object(&namespace, name, ""),
-                    None => resource.collection(&namespace),
+                    // A reference inside an object can hold any text. No object has such a name.
+                    Some(name) => resource
+                        .object(&namespace, name, "")
+                        .map_err(|error| ApiError::not_found(format!("no such {kind}: {error}"))),
+                    None => resource.collection(&namespace).map_err(invalid),
                 };
-                let path = with_parameters(path.map_err(invalid)?, &parameters, &LIST_PARAMETERS)?;
+                let path = with_parameters(path?, &parameters, &LIST_PARAMETERS)?;
                 let asks = fields.as_ref();
                 // The server need not send more.
                 let accept = match (

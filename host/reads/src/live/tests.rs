@@ -106,7 +106,8 @@ async fn a_read_that_is_not_granted_sends_nothing() {
         (list("", &[]), "Denied"),
         (raw("/metrics"), "Denied"),
         (list("demo", &[("watch", "1")]), "Invalid"),
-        (get("v1/Pod", "demo", "../secrets/a", &[]), "Invalid"),
+        (get("v1/Pod", "demo", "../secrets/a", &[]), "NotFound"),
+        (get("v1/Pod", "demo", "", &[]), "NotFound"),
     ] {
         let error = read(&reads, denied).await.map(drop).unwrap_err();
         assert_eq!(error.reason, reason);
