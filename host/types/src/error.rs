@@ -17,12 +17,20 @@ pub struct ApiError {
     pub retry_after_ms: Option<u32>,
 }
 
-/// The longest text of a server's error, in bytes. Webhooks write messages of any length, and the host keeps those of a
-/// batch.
+/// The longest text of an error, in bytes. Webhooks write messages of any length, errors of the host quote what a
+/// guest has passed to it, and the host keeps those of a batch.
 const MAX_MESSAGE: usize = 16 * 1024;
 
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_MESSAGE)]
+}
+
+/// Truncates a text, and frees the memory of the rest.
+fn short(text: String) -> String {
+    if text.len() <= MAX_MESSAGE {
+        return text;
+    }
+    cut(&text).to_owned()
 }
 
 /// Whether a failed call may have changed the cluster.
@@ -109,10 +117,6 @@ impl ApiError {
     /// The error response to a request that may change something. The effect is `Refused` if the status is 4xx, else
     /// `Unknown`.
     pub fn of_server(status: u16, reason: &str, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        if message.len() > MAX_MESSAGE {
-            message = cut(&message).to_owned();
-        }
         let effect = if (400..500).contains(&status) {
             Effect::Refused
         } else {
@@ -121,7 +125,7 @@ impl ApiError {
         Self {
             status,
             reason: cut(reason).into(),
-            message,
+            message: short(message.into()),
             effect,
             retry_after_ms: None,
         }
@@ -148,7 +152,7 @@ impl ApiError {
         Self {
             status: reason.status(),
             reason: reason.as_str().into(),
-            message: message.into(),
+            message: short(message.into()),
             effect: Effect::None,
             retry_after_ms: None,
         }

@@ -15,10 +15,19 @@ pub struct Kind {
     pub kind: String,
 }
 
-/// A text that is not `group/version/Kind` or `version/Kind`.
+/// The longest kind in bytes. The API allows 253 for the group, and 63 for the version and the kind each.
+const MAX_LENGTH: usize = 512;
+
+/// A text that is not `group/version/Kind` or `version/Kind`, or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a kind: write it as `apps/v1/Deployment`, or `v1/Pod` in the core group")]
 pub struct KindError(pub String);
+
+impl KindError {
+    fn new(text: &str) -> Self {
+        Self(text[..text.floor_char_boundary(MAX_LENGTH)].to_owned())
+    }
+}
 
 impl Kind {
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
@@ -58,14 +67,17 @@ impl FromStr for Kind {
     type Err = KindError;
 
     fn from_str(text: &str) -> Result<Self, KindError> {
+        if text.len() > MAX_LENGTH {
+            return Err(KindError::new(text));
+        }
         let parts: Vec<&str> = text.split('/').collect();
         if !parts.iter().all(|part| is_word(part)) {
-            return Err(KindError(text.into()));
+            return Err(KindError::new(text));
         }
         match parts[..] {
             [version, kind] => Ok(Self::new("", version, kind)),
             [group, version, kind] => Ok(Self::new(group, version, kind)),
-            _ => Err(KindError(text.into())),
+            _ => Err(KindError::new(text)),
         }
     }
 }
@@ -130,10 +142,13 @@ impl FromStr for KindPattern {
         if text == "*" {
             return Ok(Self::All);
         }
+        if text.len() > MAX_LENGTH {
+            return Err(KindError::new(text));
+        }
         match text.strip_suffix("/*") {
             // `v1/*` would be taken for the core group.
             Some(group) if is_word(group) && !is_version(group) => Ok(Self::Group(group.into())),
-            Some(_) => Err(KindError(text.into())),
+            Some(_) => Err(KindError::new(text)),
             None => text.parse().map(Self::One),
         }
     }
@@ -201,6 +216,15 @@ mod tests {
             "../v1/Pod",
         ] {
             assert_eq!(text.parse::<Kind>(), Err(KindError(text.into())));
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_no_kind_and_is_quoted_in_part() {
+        for long in ["a/".repeat(1 << 20), format!("v1/{}", "ö".repeat(1 << 20))] {
+            let error = long.parse::<Kind>().unwrap_err();
+            assert!(error.0.len() <= MAX_LENGTH, "{} bytes", error.0.len());
+            assert_eq!(long.parse::<KindPattern>(), Err(error));
         }
     }
 

@@ -11,6 +11,7 @@ mod event;
 mod field_selector;
 mod ip;
 mod kind;
+mod listed;
 mod mask;
 #[cfg(feature = "host")]
 pub mod nearest;
@@ -32,6 +33,7 @@ pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use ip::{cidr, ipv4};
 pub use kind::{Kind, KindError, KindPattern, usual_plural};
+pub use listed::listed;
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::{printable, printable_json, quoted};

@@ -13,6 +13,9 @@ use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
+/// The longest name of an index, a metric, a label or a configuration key, and the longest help of a metric, in
+/// bytes. Each stands in many lines of the host's metrics, or in messages.
+const MAX_NAME: usize = 1024;
 /// The longest version of a plugin, in bytes. Log lines, metrics and `flyball status` show it.
 const MAX_VERSION: usize = 128;
 /// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
@@ -64,6 +67,7 @@ impl Description {
         }
         check_length("its version", &self.version, MAX_VERSION)?;
         self.check_counts()?;
+        self.check_names()?;
         self.check_queues()?;
         self.check_watches()?;
         self.check_indexes()?;
@@ -108,6 +112,22 @@ impl Description {
         let selecting = self.watches.iter().filter(|watch| watch.is_of_a_part());
         at_most(selecting.count(), 16, "watches of a part of a kind")?;
         self.metrics.iter().try_for_each(Metric::check_counts)
+    }
+
+    /// Checks the lengths of names that have no other check.
+    fn check_names(&self) -> Checked {
+        let indexes = self.indexes.iter().map(|index| &index.name);
+        let metrics = self.metrics.iter().flat_map(|metric| {
+            let Metric {
+                name,
+                help,
+                labels,
+                metric_type: _,
+            } = metric;
+            labels.iter().chain([name, help])
+        });
+        let mut names = indexes.chain(metrics).chain(self.config.keys());
+        names.try_for_each(|name| check_length(&format!("`{}`", shown(name)), name, MAX_NAME))
     }
 
     /// Limits the cost of one kind: each watch of a different part of its objects may need a cache of its own, and each
@@ -221,7 +241,10 @@ impl Description {
         if !watch.field_selector.is_empty() {
             return Err("it has a field selector, which not every kind supports".into());
         }
-        let beyond_metadata = |path: &&String| !path.starts_with("metadata");
+        let beyond_metadata = |path: &&String| {
+            let first = path.split(['.', '[']).next();
+            first != Some("metadata")
+        };
         if let Some(path) = watch.fields.iter().find(beyond_metadata) {
             return Err(format!(
                 "it reads `{path}`, but only the metadata of discovered kinds is cached"

@@ -16,6 +16,9 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 /// some hundred bytes.
 const MAX_VALUES: usize = 20_000;
 
+/// Longest text of a document in bytes: as long as a selector may be. Names have stricter limits of their own.
+pub(super) const MAX_TEXT: usize = 8 * 1024;
+
 impl Description {
     /// Reads and checks the document that `describe` returned.
     pub fn read(document: &str) -> Result<Self, DescriptionError> {
@@ -54,29 +57,46 @@ fn check_size(document: &str) -> Result<(), DescriptionError> {
             document.len()
         ));
     }
-    let mut left = MAX_VALUES;
+    let mut measured = Measured::default();
     let mut input = serde_json::Deserializer::from_str(document);
     // A syntax error is reported by the parser.
-    if CountValues(&mut left).deserialize(&mut input).is_err() && left == 0 {
+    let _ = Measure(&mut measured).deserialize(&mut input);
+    if measured.values > MAX_VALUES {
         return too_large(format!("it has more than {MAX_VALUES} values"));
+    }
+    if measured.longest > MAX_TEXT {
+        return too_large(format!(
+            "it has a text of {} bytes, more than {MAX_TEXT}",
+            measured.longest
+        ));
     }
     Ok(())
 }
 
-/// Skips a value and counts the values in it. Fails if none is left.
-struct CountValues<'a>(&'a mut usize);
+/// What a document holds.
+#[derive(Default)]
+struct Measured {
+    values: usize,
+    /// The longest text in bytes, names of fields included.
+    longest: usize,
+}
 
-impl<'de> DeserializeSeed<'de> for CountValues<'_> {
+/// Skips a value and measures it. Fails if there are too many.
+struct Measure<'a>(&'a mut Measured);
+
+impl<'de> DeserializeSeed<'de> for Measure<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        let left = self.0.checked_sub(1);
-        *self.0 = left.ok_or_else(|| serde::de::Error::custom("too many values"))?;
+        self.0.values += 1;
+        if self.0.values > MAX_VALUES {
+            return Err(serde::de::Error::custom("too many values"));
+        }
         input.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for CountValues<'_> {
+impl<'de> Visitor<'de> for Measure<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,21 +123,19 @@ impl<'de> Visitor<'de> for CountValues<'_> {
         Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.longest = self.0.longest.max(text.len());
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items
-            .next_element_seed(CountValues(&mut *self.0))?
-            .is_some()
-        {}
+        while items.next_element_seed(Measure(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while fields.next_key_seed(CountValues(&mut *self.0))?.is_some() {
-            fields.next_value_seed(CountValues(&mut *self.0))?;
+        while fields.next_key_seed(Measure(&mut *self.0))?.is_some() {
+            fields.next_value_seed(Measure(&mut *self.0))?;
         }
         Ok(())
     }
@@ -238,6 +256,8 @@ mod tests {
         );
         let long = format!(r#"{{"name": "{}"}}"#, "a".repeat(MAX_BYTES));
         assert!(error(&long).contains("more than 1048576"), "{long:.100}");
+        let text = format!(r#"{{"name": "{}"}}"#, "a".repeat(MAX_TEXT + 1));
+        assert!(error(&text).contains("a text of 8193 bytes"), "{text:.100}");
         let deep = format!(r#"{{"watches": {}"#, "[".repeat(100_000));
         assert!(error(&deep).contains("EOF"), "{}", error(&deep));
     }

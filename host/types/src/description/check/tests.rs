@@ -36,15 +36,38 @@ fn a_message_shows_the_beginning_of_a_name_on_one_line() {
 
 #[test]
 fn texts_that_log_lines_and_metrics_repeat_are_short() {
-    let long = "a".repeat(200_000);
+    let long = "a".repeat(2000);
+    let metric = |field: &str| {
+        let mut metric = serde_json::json!({"name": "a", "help": "a", "type": "counter"});
+        metric[field] = match field {
+            "labels" => vec![long.as_str()].into(),
+            _ => long.as_str().into(),
+        };
+        let metrics = format!(r#""metrics": [{metric}]"#);
+        (metrics, "has 2000 bytes, more than 1024")
+    };
+    let config = format!(r#""config": {{"{long}": {{"help": "a"}}}}"#);
+    let index =
+        format!(r#""indexes": [{{"name": "{long}", "kind": "v1/Pod", "path": "metadata.name"}}]"#);
+    for (field, expected) in [
+        metric("name"),
+        metric("help"),
+        metric("labels"),
+        (config, "has 2000 bytes, more than 1024"),
+        (index, "has 2000 bytes, more than 1024"),
+    ] {
+        let error = Description::read(&good_with(&field)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(expected) && error.len() < 500, "{error}");
+    }
     for (field, expected) in [
         (
             format!(r#""version": "{long}""#),
-            "its version has 200000 bytes, more than 128",
+            "its version has 2000 bytes, more than 128",
         ),
         (
             format!(r#""tickers": [{{"key": "{long}", "periodMs": 1000}}]"#),
-            "the key has 200000 bytes, more than 1024",
+            "the key has 2000 bytes, more than 1024",
         ),
     ] {
         let error = Description::read(&good_with(&field))
