@@ -10,11 +10,17 @@ use parking_lot::Mutex;
 /// The maximum number of series of a family in a group, since plugins choose the label values.
 const MAX_SERIES: usize = 1000;
 
-/// The maximum size of all series of a group in bytes.
+/// The maximum size of all series of a group in bytes: of what is kept in memory, and of the lines of an exposition.
 const MAX_SIZE: usize = 4 << 20;
 
-/// The size of a series without its label values and its buckets, in bytes.
-const SERIES: usize = 256;
+/// The size of a series in memory without its texts and its buckets, in bytes.
+const SERIES: usize = 640;
+
+/// The size of a bucket in memory: its bound, and two counts.
+const BUCKET: usize = 3 * size_of::<u64>();
+
+/// The bytes of a line of an exposition without the metric's name and its labels: a suffix, a bound and a value.
+const LINE: usize = 64;
 
 /// The maximum length of a label value in bytes.
 const MAX_LABEL_LENGTH: usize = 1024;
@@ -57,9 +63,41 @@ pub struct Group {
 
 struct Declared {
     family: Arc<Family>,
-    buckets: usize,
+    shape: Shape,
     /// The label values of all series, to limit their number.
     series: Mutex<HashSet<Vec<String>>>,
+}
+
+/// What each series of a family costs.
+struct Shape {
+    /// The bytes of the name in the exposition and of the help.
+    name: usize,
+    help: usize,
+    /// The bytes of the names of all labels, and their number.
+    labels: usize,
+    label_count: usize,
+    buckets: usize,
+}
+
+impl Shape {
+    /// The size of a series with these label values in bytes: of what is kept of it, and of its lines in an exposition.
+    fn size(&self, values: &[&str]) -> usize {
+        let Self {
+            name,
+            help,
+            labels,
+            label_count,
+            buckets,
+        } = *self;
+        let texts: usize = values.iter().map(|value| value.len()).sum();
+        // Each series has a copy of the family's description, and holds the names of the labels twice. The values are held by
+        // the series and, to count the series, by the group.
+        let strings = 2 * values.len() + 2 * label_count;
+        let kept = SERIES + name + help + 2 * labels + 2 * texts + strings * size_of::<String>();
+        // A histogram has a line for each bucket, for the infinite one, the sum and the count. An escape doubles a character.
+        let lines = if buckets == 0 { 1 } else { buckets + 3 };
+        kept + buckets * BUCKET + lines * (LINE + name + labels + 4 * label_count + 2 * texts)
+    }
 }
 
 impl Group {
@@ -100,7 +138,13 @@ impl Group {
         };
         let declared = Declared {
             family,
-            buckets,
+            shape: Shape {
+                name: shown.len(),
+                help: help.len(),
+                labels: labels.iter().map(|label| label.len()).sum(),
+                label_count: labels.len(),
+                buckets,
+            },
             series: Mutex::default(),
         };
         if labels.is_empty() {
@@ -213,12 +257,10 @@ impl Declared {
         if labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH) {
             return Err(MetricsError::Value(name.to_owned()));
         }
+        let own = self.shape.size(labels);
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
         let mut series = self.series.lock();
         let is_new = !series.contains(&labels);
-        // The label values are held twice: here and in the family.
-        let values: usize = labels.iter().map(|label| 2 * label.len()).sum();
-        let own = SERIES + values + self.buckets * size_of::<u64>();
         if is_new && series.len() >= MAX_SERIES {
             return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
         }
@@ -376,6 +418,70 @@ mod tests {
             count(MAX_SERIES),
             Err(MetricsError::TooManySeries(..))
         ));
+    }
+
+    /// Names, helps and bounds of buckets that are repeated by each series are a part of what it costs.
+    #[test]
+    fn an_exposition_is_no_larger_than_the_limit_of_the_group() {
+        let metrics = Metrics::default();
+        let mut group = metrics.group("greeter");
+        let long = |letter: &str| letter.repeat(1024);
+        let buckets: Vec<f64> = (0..64).map(f64::from).collect();
+        let labels = [long("a"), long("b")];
+        let labels = labels.each_ref().map(String::as_str);
+        for number in 0..4 {
+            let (name, kind) = (
+                format!("{}{number}", long("m")),
+                Kind::Histogram(buckets.clone()),
+            );
+            let declared = group.declare(&name, &long("h"), &labels, kind);
+            declared.expect("the name is free");
+            for series in 0..MAX_SERIES {
+                // Each quote is escaped.
+                let value = format!("{}{series}", "\"".repeat(1000));
+                let _ = group.observe(&name, &[&value, &value], 1.0);
+            }
+        }
+        let size = metrics.render().len();
+        assert!((MAX_SIZE / 4..=MAX_SIZE).contains(&size), "{size} bytes");
+    }
+
+    /// The resident memory of this process in bytes.
+    #[cfg(target_os = "linux")]
+    fn resident() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").expect("a file of the kernel");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim_end_matches("kB").trim().parse::<usize>().ok());
+        kib.expect("a number") << 10
+    }
+
+    /// Many small series cost the most beside their texts.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn groups_that_are_full_take_no_more_memory_than_they_may() {
+        const GROUPS: usize = 16;
+        let metrics = Metrics::default();
+        let before = resident();
+        let mut groups = Vec::new();
+        for owner in 0..GROUPS {
+            let mut group = metrics.group(&owner.to_string());
+            'full: for number in 0.. {
+                let name = format!("o{owner}m{number}");
+                let declared = group.declare(&name, "h", &["a"], Kind::Counter);
+                declared.expect("the name is free");
+                for series in 0..MAX_SERIES {
+                    match group.add(&name, &[&series.to_string()], 1.0) {
+                        Ok(()) => {}
+                        Err(MetricsError::TooLarge(..)) => break 'full,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+            groups.push(group);
+        }
+        let grown = resident().saturating_sub(before);
+        // Other tests of this process run beside it.
+        assert!(grown <= GROUPS * MAX_SIZE + (16 << 20), "{grown} bytes");
     }
 
     #[test]
