@@ -1,5 +1,6 @@
 //! Counts repeated warnings and errors instead of writing each. A fault that many keys or all plugins share has one line, and
-//! later lines that say how often it was repeated, at growing intervals.
+//! later lines that say how often it was repeated, at growing intervals. A plugin that joins later has a line of its own first,
+//! so that no plugin hides the first failure of another one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -15,8 +16,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Lines whose repetitions are counted. Others are written.
 const MAX_LINES: usize = 1024;
-/// Plugins that a line about repetitions names.
-const MAX_PLUGINS: usize = 8;
+/// Plugins that a line about repetitions names, and that are remembered for each line.
+const MAX_PLUGINS: usize = 64;
 /// The fields that name a plugin.
 const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
 /// Fields of one attempt. Lines that differ only in these and in the plugin are the same.
@@ -43,11 +44,16 @@ pub(super) struct Repeats {
 
 /// A line that was written, and its repetitions since then.
 struct Repeated {
+    /// When the first line was written.
+    begun: Instant,
     written: Instant,
     pause: Duration,
     count: u32,
     last: Line,
+    /// The plugins of the repetitions.
     plugins: BTreeSet<String>,
+    /// The plugins of all lines so far.
+    known: BTreeSet<String>,
 }
 
 impl Repeats {
@@ -62,6 +68,10 @@ impl Repeats {
         }
         let of = self.identity(&line);
         match lines.get_mut(&of) {
+            Some(repeated) if repeated.is_first_of_plugin(&line, now) => {
+                repeated.known.extend(plugins(&line));
+                written.push(line);
+            }
             Some(repeated) => repeated.add(line),
             None => {
                 if lines.len() < MAX_LINES {
@@ -100,18 +110,30 @@ fn due(lines: &mut HashMap<u64, Repeated>, now: Instant) -> Vec<Line> {
 impl Repeated {
     fn new(line: Line, now: Instant) -> Self {
         Self {
+            begun: now,
             written: now,
             pause: FIRST_PAUSE,
             count: 0,
             plugins: plugins(&line).collect(),
+            known: plugins(&line).collect(),
             last: line,
         }
     }
 
+    /// Whether a line is the first one of a plugin that did not fail together with the others. Those that did are named with
+    /// the first repetitions, which follow soon.
+    fn is_first_of_plugin(&self, line: &Line, now: Instant) -> bool {
+        now.duration_since(self.begun) >= FIRST_PAUSE
+            && self.known.len() < MAX_PLUGINS
+            && plugins(line).any(|plugin| !self.known.contains(&plugin))
+    }
+
     fn add(&mut self, line: Line) {
         self.count = self.count.saturating_add(1);
-        if self.plugins.len() <= MAX_PLUGINS {
-            self.plugins.extend(plugins(&line));
+        for names in [&mut self.plugins, &mut self.known] {
+            if names.len() <= MAX_PLUGINS {
+                names.extend(plugins(&line));
+            }
         }
         self.last = line;
     }
@@ -199,6 +221,20 @@ mod tests {
                 r#""failed" controller="c" attempt="7" repeated="57 times in 10 s" plugins="a, b, c""#
             ]
         );
+    }
+
+    #[test]
+    fn a_plugin_that_joins_later_has_a_line_of_its_own_first() {
+        let log = Log::start();
+        let failed = |second, name| log.failed(second, name, "0").pop();
+        for second in 0..100 {
+            failed(second, "a");
+        }
+        let first = r#""failed" controller="b" attempt="0""#;
+        assert_eq!(failed(100, "b").as_deref(), Some(first));
+        assert_eq!(failed(101, "b"), None, "it is counted from now on");
+        let counted = log.later(200);
+        assert!(counted[0].contains(r#"plugins="a, b""#), "{counted:?}");
     }
 
     #[test]
