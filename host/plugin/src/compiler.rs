@@ -1,10 +1,11 @@
-//! Where components are compiled: in this process, or each in a child process with limits of its own, so that a component
-//! that makes the compiler use too much memory or time, or crash, costs one child.
+//! Where components are checked and compiled: in this process, or each in a child process with limits of its own, so that a
+//! component that makes the parser or the compiler use too much memory or time, or crash, costs one child.
 //!
 //! The child gets the component over stdin and returns the compiled code over stdout. Only what comes over this pipe from a
 //! child that has ended well is used, because compiled code is run without further checks.
 
 mod child;
+mod pace;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -19,15 +20,16 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::error::{CompileLimit, LoadError};
+use crate::machine;
 pub use child::run_compiler;
-use child::{COMMAND, NO_MEMORY, REFUSED};
+use child::{COMMAND, NO_MEMORY, REFUSED, UNFIT};
 
 /// Bytes of the child's messages that are read.
 const MAX_MESSAGES: usize = 4096;
 /// How the standard library begins its message before it ends a process that has no memory left.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
-/// Where components are compiled.
+/// Where components are checked and compiled.
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
     /// In this process. The compiler's memory and time are not limited, so a component must not be malicious.
@@ -57,6 +59,10 @@ pub struct CompileLimits {
     pub wall: Duration,
     /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 1 GiB.
     pub memory: usize,
+    /// Average CPU time, in thousandths of a core; none for no limit. A low priority alone does not keep the child from using up
+    /// the CPU quota of the host's control group, which then stops the host as well. Default: a quarter of that quota, because
+    /// two children may run at once; none without a quota.
+    pub cpu_share: Option<u32>,
     /// Size of the compiled code, in bytes. The host holds all of it for a moment. Default: 128 MiB.
     pub code: usize,
 }
@@ -67,6 +73,7 @@ impl Default for CompileLimits {
             cpu: Duration::from_secs(300),
             wall: Duration::from_secs(900),
             memory: 1 << 30,
+            cpu_share: machine::cpu_quota().map(|quota| (quota / 4).max(1)),
             code: 128 << 20,
         }
     }
@@ -146,7 +153,10 @@ impl CompilerProcess {
                 let _ = ending.send(());
                 code
             });
-            let in_time = ended.recv_timeout(self.limits.wall).is_ok();
+            let in_time = match self.limits.cpu_share {
+                Some(share) => pace::wait(process, share, &ended, self.limits.wall),
+                None => ended.recv_timeout(self.limits.wall).is_ok(),
+            };
             // A child that still runs has exceeded a limit.
             let _ = child.kill();
             (code.join(), messages.join(), in_time)
@@ -183,7 +193,9 @@ impl CompilerProcess {
         if status.success() {
             return Ok(code);
         }
-        Err(if code_is(REFUSED) {
+        Err(if code_is(UNFIT) {
+            LoadError::Unfit(messages)
+        } else if code_is(REFUSED) {
             LoadError::Compile(messages)
         } else if no_memory {
             LoadError::CompileLimit(CompileLimit::Memory(limits.memory))

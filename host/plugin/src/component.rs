@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cache::CachedFile;
-use crate::precompiled::map;
+use crate::deserialize::map;
 
 /// A checked and compiled component. Clones share the code.
 #[derive(Clone)]
@@ -13,6 +13,8 @@ pub struct Component {
     pub(crate) code: Arc<Code>,
     digest: Arc<str>,
     size: usize,
+    /// See `footprint.rs`.
+    pub(crate) footprint: usize,
 }
 
 /// Compiled code. If it is mapped from a file, it can be unloaded, and costs no memory until it is needed again.
@@ -70,7 +72,13 @@ impl Component {
             code: Arc::new(code.into()),
             digest: digest.into(),
             size,
+            footprint: 0,
         }
+    }
+
+    /// Sets the bytes that the engine keeps of an instance. Those of built-ins, whose memory is not limited, are not known.
+    pub(crate) fn with_footprint(self, footprint: usize) -> Self {
+        Self { footprint, ..self }
     }
 
     /// The SHA-256 of the component's bytes, in hex. Grants are bound to it.

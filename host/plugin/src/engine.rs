@@ -9,17 +9,17 @@ use bytes::Bytes;
 use wasmtime::component::Linker;
 
 use crate::cache::Cache;
-use crate::compile::Loader;
 use crate::compiler::Compiler;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
 use crate::limits::SharedMemory;
+use crate::loader::Loader;
 use crate::packed::Packed;
 use crate::slots::InstanceSlots;
 use crate::threads::Threads;
 use crate::ticker::Ticker;
 use crate::world::{self, State};
-use crate::{compile, machine, settings};
+use crate::{loader, machine, settings};
 
 /// The most memory that plugins share by default, in bytes.
 const MAX_SHARED_MEMORY: usize = 4 << 30;
@@ -155,7 +155,7 @@ impl Engine {
     /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| compile::load(shared.loader(), &wasm))
+            .block(move |shared| loader::load(shared.loader(), &wasm))
             .await
     }
 
@@ -168,7 +168,7 @@ impl Engine {
     /// result is for another version of this crate or another architecture.
     pub async fn load_precompiled(&self, component: Precompiled) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| compile::load_precompiled(shared.loader(), &component))
+            .block(move |shared| loader::load_precompiled(shared.loader(), &component))
             .await
     }
 
@@ -179,7 +179,7 @@ impl Engine {
         let compiler =
             settings::portable(architecture).and_then(|config| wasmtime::Engine::new(&config));
         let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
-        compile::precompile(
+        loader::precompile(
             &compiler,
             wasm,
             EngineOptions::default().max_component_bytes,

@@ -81,6 +81,10 @@ pub enum LoadError {
     /// The types of the component's imports or exports differ from the world's.
     #[error("the component does not fit the world `flyball:controller/controller@0.2.0`: {0}")]
     Mismatch(String),
+    /// The process that compiles found that the component is not one that this host can run. The message is that of another
+    /// of these errors.
+    #[error("{0}")]
+    Unfit(String),
     /// The component needs more core instances, memories or tables than the engine's pool allows, or the compiler
     /// failed.
     #[error("the component can't be compiled: {0}")]

@@ -1,7 +1,7 @@
 //! Checks a file before it is compiled: it must be a component for the world `flyball:controller`, and the host must
 //! provide its imports. Each error tells the author what to do.
 
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 
 use crate::error::LoadError;
 
@@ -76,16 +76,27 @@ const PROVIDED: [(&str, &str, &[&str]); 8] = [
     ),
 ];
 
+/// The most imports and exports of a component together. A Python guest has 60.
+const MAX_EXTERNS: usize = 1000;
+/// The deepest nesting of components and modules. Toolchains nest up to five.
+const MAX_DEPTH: usize = 100;
+
 /// The names that an error holds at most, and the longest of them in bytes. The file may have any number of any length.
 const MAX_NAMES: usize = 10;
 const MAX_NAME: usize = 100;
 
 /// Checks by its imports and exports that a file is a component that this host can run. `limit` is the maximum size in
-/// bytes. Does not compile the component.
+/// bytes. Does not compile the component. Takes time in proportion to the size of the file, and little memory.
 ///
 /// # Errors
 /// Fails if the host can't run the file. No retry helps.
 pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
+    check_header(bytes, limit)?;
+    check_names(bytes)
+}
+
+/// Checks the size and the first bytes of a file.
+pub(crate) fn check_header(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.len() > limit {
         return Err(LoadError::TooLarge {
             size: bytes.len(),
@@ -98,8 +109,12 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.get(4..8) == Some(&[1, 0, 0, 0]) {
         return Err(LoadError::CoreModule);
     }
-    let ExternNames { imports, exports } =
-        extern_names(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
+    Ok(())
+}
+
+/// Checks the imports and exports of a component.
+pub(crate) fn check_names(bytes: &[u8]) -> Result<(), LoadError> {
+    let ExternNames { imports, exports } = extern_names(bytes)?;
     if let Some(compiled) = incompatible_world(exports.iter().chain(&imports)) {
         return Err(LoadError::OtherWorld {
             compiled,
@@ -118,7 +133,7 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     let unknown: Vec<String> = imports
         .into_iter()
         .filter(|name| !is_provided(name))
-        .map(|name| shortened(&name))
+        .map(shortened)
         .take(MAX_NAMES)
         .collect();
     if unknown.is_empty() {
@@ -129,32 +144,49 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
 }
 
 /// The names of a component's imports and exports.
-struct ExternNames {
-    imports: Vec<String>,
-    exports: Vec<String>,
+#[derive(Default)]
+struct ExternNames<'a> {
+    imports: Vec<&'a str>,
+    exports: Vec<&'a str>,
 }
 
-fn extern_names(bytes: &[u8]) -> wasmparser::Result<ExternNames> {
-    let mut names = ExternNames {
-        imports: Vec::new(),
-        exports: Vec::new(),
-    };
+impl ExternNames<'_> {
+    fn check_count(&self) -> Result<(), LoadError> {
+        if self.imports.len() + self.exports.len() <= MAX_EXTERNS {
+            return Ok(());
+        }
+        Err(LoadError::Malformed(format!(
+            "it has more than {MAX_EXTERNS} imports and exports"
+        )))
+    }
+}
+
+fn extern_names(bytes: &[u8]) -> Result<ExternNames<'_>, LoadError> {
+    let malformed = |error: BinaryReaderError| LoadError::Malformed(error.to_string());
+    let mut names = ExternNames::default();
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload? {
+        match payload.map_err(malformed)? {
             Payload::Version { encoding, .. } => {
                 depth += 1;
                 debug_assert!(depth > 1 || encoding == Encoding::Component);
+                if depth > MAX_DEPTH {
+                    return Err(LoadError::Malformed(format!(
+                        "it nests more than {MAX_DEPTH} components"
+                    )));
+                }
             }
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section {
-                    names.imports.push(import?.name.name.to_string());
+                    names.imports.push(import.map_err(malformed)?.name.name);
+                    names.check_count()?;
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section {
-                    names.exports.push(export?.name.name.to_string());
+                    names.exports.push(export.map_err(malformed)?.name.name);
+                    names.check_count()?;
                 }
             }
             _ => {}
@@ -164,8 +196,8 @@ fn extern_names(bytes: &[u8]) -> wasmparser::Result<ExternNames> {
 }
 
 /// The version of the world that a component was compiled against, if this host is not compatible with it.
-fn incompatible_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<String> {
-    let version = |name: &'a String| {
+fn incompatible_world<'a>(names: impl IntoIterator<Item = &'a &'a str>) -> Option<String> {
+    let version = |name: &'a &'a str| {
         let interface = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
         let (_, version) = interface.split_once('@')?;
         (!version.starts_with(COMPATIBLE)).then(|| shortened(version))
@@ -192,7 +224,7 @@ fn is_version_of(name: &str, base: &str, version: &str) -> bool {
 }
 
 /// The exports of a component, as a clause of an error message.
-fn describe(exports: &[String]) -> String {
+fn describe(exports: &[&str]) -> String {
     if exports.is_empty() {
         "it exports nothing".into()
     } else {
@@ -275,6 +307,22 @@ mod tests {
             let wasm = wat::parse_str(format!("(component {content})")).unwrap();
             let message = check(&wasm, 10 << 20).unwrap_err().to_string();
             assert!(message.len() < 2000 && message.contains("aaa"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_component_of_many_names_or_levels_is_refused() {
+        let imports: String = (0..=MAX_EXTERNS)
+            .map(|n| format!("(import \"i{n}\" (instance))"))
+            .collect();
+        let nested = "(component ".repeat(MAX_DEPTH) + &")".repeat(MAX_DEPTH);
+        for (content, reason) in [
+            (imports.as_str(), "more than 1000 imports and exports"),
+            (nested.as_str(), "nests more than 100 components"),
+        ] {
+            let wasm = wat::parse_str(format!("(component {content})")).unwrap();
+            let message = check(&wasm, 1 << 20).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}");
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Limit {
     Answer,
     /// The data that the guest passed to the host, in arguments, batches or an outcome, was too large.
     Staged,
+    /// A name, a path or another text that the guest passed to an import was too long.
+    Argument,
     /// The guest held too many cursors and batches.
     Handles,
     /// The host held too much for all calls of the plugin together.
@@ -33,7 +35,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cpu,
         Self::CpuShare,
         Self::Wall,
@@ -43,6 +45,7 @@ impl Limit {
         Self::Instances,
         Self::Answer,
         Self::Staged,
+        Self::Argument,
         Self::Handles,
         Self::Held,
         Self::Connections,
@@ -60,6 +63,7 @@ impl Limit {
             Self::Instances => "instances",
             Self::Answer => "answer",
             Self::Staged => "staged",
+            Self::Argument => "argument",
             Self::Handles => "handles",
             Self::Held => "held",
             Self::Connections => "connections",

@@ -188,8 +188,8 @@ pub enum Read {
 /// Writes that run concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// In the guest's order.
-    pub writes: Vec<Write>,
+    /// In the guest's order. A write whose arguments are too long is an error, which is its result.
+    pub writes: Vec<Result<Write, ApiError>>,
     /// Run this many writes in the first round, and twice as many in each further round. An error skips the further
     /// rounds.
     pub slow_start: Option<u32>,

@@ -13,11 +13,11 @@ use crate::error::CallFailure;
 use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::limits::{Limits, Refused};
-use crate::meter::Meter;
-use crate::pool::Tally;
+use crate::meter::{CpuExceeded, Meter};
 use crate::request::Request;
 use crate::share::Share;
 use crate::slots::Slots;
+use crate::tally::Tally;
 use crate::world::{RuleViolation, State};
 
 /// A call is long if it took so many times as long as another instance costs. Then the memory of its instance need not be
@@ -36,12 +36,12 @@ pub(crate) struct Instance {
     pub(crate) meter: Arc<Meter>,
     limits: Arc<Limits>,
     calls: u32,
-    /// Bytes of linear memory after instantiation.
+    /// Bytes that the engine keeps of it besides its memories and tables.
+    footprint: usize,
+    /// Bytes of memory after instantiation.
     initial_memory: usize,
     /// How long the instantiation took.
     creation: Duration,
-    /// Bytes of linear memory that are counted in the tally.
-    tallied_memory: usize,
     tally: Arc<Tally>,
     /// The last field, so that the slots are released after the store has returned its memory to the engine's pool.
     _slots: Slots,
@@ -53,10 +53,6 @@ enum Guest {
     Instantiated(Controller),
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("the guest exceeded its limit of CPU time")]
-struct CpuExceeded;
-
 impl Instance {
     /// Creates the store. The first call instantiates the component.
     pub(crate) fn new(
@@ -64,7 +60,7 @@ impl Instance {
         limits: Arc<Limits>,
         tally: Arc<Tally>,
         share: Arc<Share>,
-        slots: Slots,
+        (slots, footprint): (Slots, usize),
     ) -> Self {
         let meter = Arc::new(Meter::new(share, limits.cpu_per_call));
         let mut store = Store::new(
@@ -88,9 +84,9 @@ impl Instance {
             meter,
             limits,
             calls: 0,
+            footprint,
             initial_memory: 0,
             creation: Duration::ZERO,
-            tallied_memory: 0,
             tally,
             _slots: slots,
         }
@@ -102,6 +98,10 @@ impl Instance {
         // checked against the meter.
         self.store.set_epoch_deadline(1);
         if let Guest::Linked(linked) = &self.guest {
+            let memory = &mut self.store.data_mut().memory;
+            if !memory.grow(self.footprint) {
+                return Err(wasmtime::Error::msg("its instance takes too much memory"));
+            }
             let started = Instant::now();
             let guest = linked.instantiate_async(&mut self.store).await?;
             self.creation = started.elapsed();
@@ -130,8 +130,6 @@ impl Instance {
         if let Some(limit) = state.memory.refused().and_then(|r| r.owner.limit()) {
             self.tally.hits.hit(limit);
         }
-        self.tally.memory_changed(self.tallied_memory, memory);
-        self.tallied_memory = memory;
         let growth = memory.saturating_sub(self.initial_memory);
         let another = self.creation + COST_OF_A_MIB * (growth >> 20).try_into().unwrap_or(u32::MAX);
         let is_long = self.meter.spent() > another.saturating_mul(LONG_CALL);
@@ -202,7 +200,6 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.tally.memory_changed(self.tallied_memory, 0);
         self.tally.instance_dropped();
     }
 }

@@ -8,6 +8,9 @@ use wasmtime::ResourceLimiter;
 
 use crate::hits::Limit;
 
+/// Bytes of an element of a table.
+const ELEMENT: usize = 8;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -27,9 +30,10 @@ pub struct Limits {
     /// imposes. A batch with slow start against an overloaded API server takes minutes, because each write may wait for
     /// 60 s and for the plugin's rate limit. So this only stops calls that would never end. Default: 5 min.
     pub wall_per_call: Duration,
-    /// Linear memory of one instance, in bytes. Default: 256 MiB.
+    /// Memory of one instance, in bytes: its linear memories, the elements of its tables, and what the engine keeps of it.
+    /// Default: 256 MiB.
     pub memory: usize,
-    /// Linear memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else
+    /// Memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else
     /// 512 MiB or half of what such plugins share, whichever is less, but enough for one instance.
     pub total_memory: Option<usize>,
     /// Instances, and so concurrent calls. Default: 10.
@@ -132,6 +136,8 @@ pub(crate) struct MemoryShares {
     pub(crate) of_plugin: Option<Arc<SharedMemory>>,
     /// That of the plugins without a reservation.
     pub(crate) of_all: Option<Arc<SharedMemory>>,
+    /// Bytes of all instances of the plugin.
+    used: Arc<AtomicUsize>,
 }
 
 impl MemoryShares {
@@ -146,7 +152,13 @@ impl MemoryShares {
         Self {
             of_plugin: of_plugin.map(|limit| Arc::new(SharedMemory::new(limit))),
             of_all,
+            used: Arc::default(),
         }
+    }
+
+    /// Bytes of all instances of the plugin.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed)
     }
 
     /// Adds bytes to both, or to none and returns the limit that has fewer left.
@@ -160,10 +172,13 @@ impl MemoryShares {
             if let Some(shared) = &self.of_plugin {
                 shared.shrink(bytes);
             }
-        })
+        })?;
+        self.used.fetch_add(bytes, Relaxed);
+        Ok(())
     }
 
     fn shrink(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Relaxed);
         for shared in [&self.of_plugin, &self.of_all].into_iter().flatten() {
             shared.shrink(bytes);
         }
@@ -182,7 +197,7 @@ pub enum MemoryOwner {
     System,
 }
 
-/// Limits the linear memories of one instance together.
+/// Limits the memory of one instance: its linear memories, the elements of its tables, and what the engine keeps of it.
 #[derive(Debug)]
 pub(crate) struct MemoryMeter {
     limit: usize,
@@ -215,7 +230,7 @@ impl MemoryMeter {
         }
     }
 
-    /// Bytes of linear memory.
+    /// Bytes of memory.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
@@ -228,6 +243,31 @@ impl MemoryMeter {
     /// The last growth that was refused in this call.
     pub(crate) fn refused(&self) -> Option<Refused> {
         self.refused
+    }
+}
+
+impl MemoryMeter {
+    /// Adds bytes. Returns whether the limits allow it.
+    pub(crate) fn grow(&mut self, growth: usize) -> bool {
+        let wanted = self.used.saturating_add(growth);
+        let refused = |owner, limit| {
+            Some(Refused {
+                wanted,
+                limit,
+                owner,
+            })
+        };
+        if wanted > self.limit {
+            self.refused = refused(MemoryOwner::Instance, self.limit);
+            return false;
+        }
+        if let Err((owner, limit)) = self.shares.grow(growth) {
+            self.refused = refused(owner, limit);
+            return false;
+        }
+        self.used = wanted;
+        self.last_growth = growth;
+        true
     }
 }
 
@@ -256,29 +296,8 @@ impl ResourceLimiter for MemoryMeter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let growth = desired.saturating_sub(current);
-        let wanted = self.used.saturating_add(growth);
-        let refused = |owner, limit| {
-            Some(Refused {
-                wanted,
-                limit,
-                owner,
-            })
-        };
-        if wanted > self.limit {
-            self.refused = refused(MemoryOwner::Instance, self.limit);
-            return Ok(false);
-        }
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
-        if let Err((owner, limit)) = self.shares.grow(growth) {
-            self.refused = refused(owner, limit);
-            return Ok(false);
-        }
-        self.used = wanted;
-        self.last_growth = growth;
-        Ok(true)
+        let is_allowed = maximum.is_none_or(|maximum| desired <= maximum);
+        Ok(is_allowed && self.grow(desired.saturating_sub(current)))
     }
 
     /// A growth that failed stays counted: no failure that a guest provokes may reduce what is counted.
@@ -295,12 +314,13 @@ impl ResourceLimiter for MemoryMeter {
 
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         // The engine's pool limits tables too.
-        Ok(maximum.is_none_or(|maximum| desired <= maximum))
+        let is_allowed = maximum.is_none_or(|maximum| desired <= maximum);
+        Ok(is_allowed && self.grow(desired.saturating_sub(current).saturating_mul(ELEMENT)))
     }
 }
 
@@ -331,6 +351,7 @@ mod tests {
         let plugin = || MemoryShares {
             of_plugin: Some(Arc::new(SharedMemory::new(70))),
             of_all: Some(of_all.clone()),
+            used: Arc::default(),
         };
         let (one, other) = (plugin(), plugin());
         let grow = |meter: &mut MemoryMeter, bytes| {

@@ -41,6 +41,11 @@ pub fn check_cpu_time() -> Result<(), ApiError> {
     }
 }
 
+/// The call has used more CPU time than it may.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest exceeded its limit of CPU time")]
+pub(crate) struct CpuExceeded;
+
 /// The CPU time of a call. Written by the thread that polls the call, read by any thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -128,12 +133,16 @@ impl Meter {
 
     /// Runs a call to its end and measures it. The ticker is awake while the call is polled. Each poll waits for its
     /// turn within the plugin's CPU quota.
+    ///
+    /// # Errors
+    /// Fails after the poll in which the call has used up its CPU time, whether the guest computed or the host for it. So a
+    /// host function that yields now and then needs no check of its own.
     pub(crate) async fn run<F: Future>(
         &self,
         ticker: &Ticker,
         hits: &Counters,
         call: F,
-    ) -> F::Output {
+    ) -> Result<F::Output, CpuExceeded> {
         let mut call = pin!(call);
         loop {
             let turn = match self.share.try_turn() {
@@ -154,9 +163,12 @@ impl Meter {
                 Poll::Ready(call.as_mut().poll(context))
             });
             if let Poll::Ready(output) = polled.await {
-                return output;
+                return Ok(output);
             }
             drop(turn);
+            if self.spent() > self.limit {
+                return Err(CpuExceeded);
+            }
             let interrupted_at = self.interrupted.swap(false, Relaxed).then(Instant::now);
             woken().await;
             // An interrupted guest could have continued at once, so it has waited for a core since.
@@ -274,10 +286,33 @@ mod tests {
             compute(Duration::from_millis(15));
             (first, check_cpu_time())
         };
-        let (first, second) = meter.run(&ticker(), &Counters::default(), call).await;
+        let result = meter.run(&ticker(), &Counters::default(), call).await;
+        let (first, second) = result.unwrap();
         assert_eq!(first, Ok(()));
         assert!(second.is_err());
         assert_eq!(check_cpu_time(), Ok(()), "no call is polled");
+    }
+
+    #[tokio::test]
+    async fn a_host_function_that_yields_is_stopped_when_the_cpu_time_is_used_up() {
+        let meter = meter_of(&Limits {
+            cpu_per_call: Duration::from_millis(20),
+            ..Limits::default()
+        });
+        let call = async {
+            loop {
+                let clock = ThreadTime::now();
+                while clock.elapsed() < Duration::from_millis(5) {}
+                tokio::task::yield_now().await;
+            }
+        };
+        let result: Result<(), _> = meter.run(&ticker(), &Counters::default(), call).await;
+        assert!(result.is_err());
+        assert!(
+            meter.spent() < Duration::from_millis(60),
+            "{:?}",
+            meter.spent()
+        );
     }
 
     #[tokio::test]
@@ -289,7 +324,8 @@ mod tests {
                 &Counters::default(),
                 tokio::time::sleep(Duration::from_millis(200)),
             )
-            .await;
+            .await
+            .unwrap();
         assert!(
             meter.spent() < Duration::from_millis(50),
             "{:?}",
@@ -304,7 +340,8 @@ mod tests {
             .run(&ticker(), &Counters::default(), async {
                 std::thread::sleep(Duration::from_millis(200))
             })
-            .await;
+            .await
+            .unwrap();
         assert!(
             meter.spent() < Duration::from_millis(50),
             "{:?}",
@@ -321,7 +358,8 @@ mod tests {
                 while clock.elapsed() < Duration::from_millis(30) {}
                 assert!(meter.spent_until_now() >= Duration::from_millis(30));
             })
-            .await;
+            .await
+            .unwrap();
         assert!(
             meter.spent() >= Duration::from_millis(30),
             "{:?}",
@@ -349,7 +387,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        meter.run(&ticker(), &hits, call).await;
+        meter.run(&ticker(), &hits, call).await.unwrap();
         // The first 5 ms of computing overdraw the balance by 4 ms, which takes 40 ms to earn; later ones take longer.
         assert!(
             meter.waited() >= Duration::from_millis(3 * 40),
@@ -375,7 +413,8 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        meter.run(&ticker(), &Counters::default(), call).await;
+        let run = meter.run(&ticker(), &Counters::default(), call).await;
+        run.unwrap();
         assert!(meter.spent() < SHORT_POLL * 50 / 4, "{:?}", meter.spent());
     }
 }

@@ -3,85 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use flyball_types::description::DeltaType;
 use tokio::runtime::Handle;
 
 use crate::budget::Budget;
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::error::{CallError, LoadError};
-use crate::hits::Hits;
 use crate::imports::Imports;
 use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::quota::Quota;
-use crate::request::{Describe, Reconcile, Route};
-
-/// How a reconcile ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The key needs no further work.
-    Done,
-    /// Like `Done`, but the key is reconciled again after this time.
-    RequeueAfter(Duration),
-    /// The reconcile failed with this message; a retry may help.
-    Failed(String),
-    /// The reconcile failed with this message; no retry can help.
-    Terminal(String),
-}
-
-/// A change of an object, for `route`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delta {
-    /// The object's kind, as in `v1/Pod`.
-    pub watch: String,
-    pub delta_type: DeltaType,
-    /// The object before the change, in JSON, reduced to the declared fields. If the object was created and deleted
-    /// since the last call, its last version.
-    pub old: Option<Bytes>,
-    /// The object after the change, in the same form.
-    pub new: Option<Bytes>,
-    /// True if the object existed when the watch began.
-    pub initial: bool,
-}
-
-/// A key that `route` enqueues.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoutedKey {
-    /// If empty, the plugin's primary queue.
-    pub queue: String,
-    pub key: String,
-    /// The time after which the key is enqueued.
-    pub delay: Duration,
-}
-
-/// The resource usage of a plugin, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Instances that exist.
-    pub live: usize,
-    /// Existing instances that no call uses.
-    pub idle: usize,
-    /// Bytes of linear memory of all instances.
-    pub memory: usize,
-    /// Instances created since the start.
-    pub instantiated: u64,
-    /// Calls since the start.
-    pub calls: u64,
-    /// Calls that failed with a [`CallError`].
-    pub failures: u64,
-    /// CPU time of all calls.
-    pub cpu: Duration,
-    /// Time for which all calls together have waited for the plugin's CPU quota or, if the plugin has one, for a core.
-    pub waited: Duration,
-    /// How often each limit was hit.
-    pub hits: Hits,
-    /// For how long calls have waited for instance slots while none has got any.
-    pub starved: Duration,
-    /// Bytes that the host holds for the calls.
-    pub held: usize,
-}
+use crate::request::{Delta, Describe, Outcome, Reconcile, Route, RoutedKey};
+use crate::tally::Stats;
 
 /// A component with its limits and its instances. Clones are the same plugin; the last one dropped drops the instances.
 #[derive(Clone)]
@@ -94,7 +27,7 @@ impl Plugin {
     /// world's.
     pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
         Ok(Self {
-            pool: Pool::new(engine.shared.clone(), component.code, limits)?,
+            pool: Pool::new(engine.shared.clone(), component, limits)?,
         })
     }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,19 +15,18 @@ use tokio::time::timeout_at;
 
 use crate::bindings::ControllerPre;
 use crate::budget::Budget;
-use crate::component::Code;
+use crate::component::{Code, Component};
 use crate::engine::Shared;
 use crate::error::{CallError, CallFailure, LoadError};
-use crate::hits::{Counters, Limit};
+use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::instance::Instance;
 use crate::limits::{Limits, MemoryShares};
-use crate::meter::Meter;
-use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SLOT;
 use crate::share::{self, Share};
 use crate::slots::Holder;
+use crate::tally::{Stats, Tally, UsageGuard};
 use crate::threads::{CallResult, Threads};
 use crate::world::State;
 
@@ -44,6 +43,8 @@ pub(crate) struct Pool {
     limits: Arc<Limits>,
     /// Instance slots that each instance occupies.
     slots_per_instance: u32,
+    /// Bytes of each instance besides its memories and tables.
+    footprint: usize,
     /// One permit for each call that may run at once.
     permits: Arc<Semaphore>,
     /// The most recently used instance is last.
@@ -62,51 +63,16 @@ struct Idle {
     since: Instant,
 }
 
-/// What a plugin uses, and what it shares with others.
-pub(crate) struct Tally {
-    /// The bytes that the host holds for its calls.
-    pub(crate) budget: Arc<Budget>,
-    /// The memory that its instances share.
-    pub(crate) memory_shares: MemoryShares,
-    /// One permit for each connection for `wasi:http` that may be open.
-    pub(crate) connections: Arc<Semaphore>,
-    waiting: Mutex<Waiting>,
-    live: AtomicUsize,
-    memory: AtomicUsize,
-    instantiated: AtomicU64,
-    calls: AtomicU64,
-    failures: AtomicU64,
-    /// CPU time in nanoseconds.
-    cpu: AtomicU64,
-    /// Time waited for the CPU quota, in nanoseconds.
-    waited: AtomicU64,
-    pub(crate) hits: Counters,
-}
-
-/// The calls that wait for instance slots.
-#[derive(Default)]
-struct Waiting {
-    calls: usize,
-    /// Since when calls have waited while none has got an instance; none if none waits.
-    since: Option<Instant>,
-}
-
-/// A call that waits for instance slots, until it is dropped.
-struct WaitsForSlots<'a>(&'a Tally);
-
-/// Adds the usage of a call to the tally when dropped, so that a call whose future is dropped is counted too.
-struct UsageGuard<'a> {
-    meter: &'a Meter,
-    tally: &'a Tally,
-}
-
 impl Pool {
     /// Fails as [`crate::Plugin::new`] does.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        code: Arc<Code>,
+        component: Component,
         limits: Limits,
     ) -> Result<Arc<Self>, LoadError> {
+        let Component {
+            code, footprint, ..
+        } = component;
         let linked =
             link(&shared, &code).map_err(|error| LoadError::Mismatch(format!("{error:#}")))?;
         let slots_per_instance = slots_needed(linked.instance_pre().component());
@@ -129,6 +95,7 @@ impl Pool {
             loaded: Notify::new(),
             limits: Arc::new(limits),
             slots_per_instance,
+            footprint,
             permits,
             idle: Mutex::default(),
             tally,
@@ -238,7 +205,8 @@ impl Pool {
                         })?;
                         let (limits, tally, share) =
                             (self.limits.clone(), self.tally.clone(), self.share.clone());
-                        let created = Instance::new(linked, limits, tally, share, slots);
+                        let created =
+                            Instance::new(linked, limits, tally, share, (slots, self.footprint));
                         self.loaded.notify_one();
                         created
                     }
@@ -275,6 +243,7 @@ impl Pool {
                 deadline = wall_deadline.checked_add(waited).unwrap_or(wall_deadline);
             }
         };
+        let result = result.map(|ended| ended.unwrap_or_else(|exceeded| Err(exceeded.into())));
         match result {
             Ok(Ok(output)) => {
                 if instance.end_call() {
@@ -351,19 +320,7 @@ impl Pool {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        Stats {
-            live: self.tally.live.load(Relaxed),
-            idle: self.idle.lock().len(),
-            memory: self.tally.memory.load(Relaxed),
-            instantiated: self.tally.instantiated.load(Relaxed),
-            calls: self.tally.calls.load(Relaxed),
-            failures: self.tally.failures.load(Relaxed),
-            cpu: Duration::from_nanos(self.tally.cpu.load(Relaxed)),
-            waited: Duration::from_nanos(self.tally.waited.load(Relaxed)),
-            hits: self.tally.hits.read(),
-            starved: self.tally.starved(),
-            held: self.tally.budget.used(),
-        }
+        self.tally.stats(self.idle.lock().len())
     }
 
     fn take_idle(&self) -> Option<Instance> {
@@ -396,89 +353,4 @@ fn slots_needed(component: &wasmtime::component::Component) -> u32 {
             .max(needs.num_tables.div_ceil(TABLES_PER_SLOT))
             .max(1)
     })
-}
-
-impl Drop for WaitsForSlots<'_> {
-    fn drop(&mut self) {
-        let mut waiting = self.0.waiting.lock();
-        waiting.calls -= 1;
-        if waiting.calls == 0 {
-            waiting.since = None;
-        }
-    }
-}
-
-impl Tally {
-    pub(crate) fn new(limits: &Limits, memory_shares: MemoryShares) -> Self {
-        Self {
-            budget: Budget::new(limits.held_bytes),
-            memory_shares,
-            connections: Arc::new(Semaphore::new(
-                limits.connections.min(Semaphore::MAX_PERMITS),
-            )),
-            waiting: Mutex::default(),
-            live: AtomicUsize::new(0),
-            memory: AtomicUsize::new(0),
-            instantiated: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            cpu: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
-            hits: Counters::default(),
-        }
-    }
-
-    /// Counts a call as one that waits for slots until the returned value is dropped.
-    fn wait_for_slots(&self) -> WaitsForSlots<'_> {
-        let mut waiting = self.waiting.lock();
-        waiting.calls += 1;
-        waiting.since.get_or_insert_with(Instant::now);
-        WaitsForSlots(self)
-    }
-
-    /// Notes that a call has got an instance.
-    fn got_instance(&self) {
-        let mut waiting = self.waiting.lock();
-        waiting.since = (waiting.calls > 0).then(Instant::now);
-    }
-
-    /// For how long calls have waited for instance slots while none has got an instance.
-    fn starved(&self) -> Duration {
-        let since = self.waiting.lock().since;
-        since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    pub(crate) fn instance_created(&self) {
-        self.live.fetch_add(1, Relaxed);
-        self.instantiated.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn instance_dropped(&self) {
-        self.live.fetch_sub(1, Relaxed);
-    }
-
-    /// Counts the change of an instance's memory, both in bytes.
-    pub(crate) fn memory_changed(&self, before: usize, now: usize) {
-        if now != before {
-            self.memory.fetch_add(now, Relaxed);
-            self.memory.fetch_sub(before, Relaxed);
-        }
-    }
-}
-
-impl Drop for UsageGuard<'_> {
-    fn drop(&mut self) {
-        self.tally.cpu.fetch_add(
-            self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX),
-            Relaxed,
-        );
-        self.tally.waited.fetch_add(
-            self.meter
-                .waited()
-                .as_nanos()
-                .try_into()
-                .unwrap_or(u64::MAX),
-            Relaxed,
-        );
-    }
 }

@@ -6,7 +6,7 @@
 //! longer slice, so these threads get the longest slice. (Before Linux 6.12 a thread can't set its slice, and only the
 //! nice value counts.)
 //!
-//! This is one of the three unsafe modules of the crate, with `precompiled.rs` and `pages.rs`. It is unsafe because the
+//! This is one of the three unsafe modules of the crate, with `deserialize.rs` and `pages.rs`. It is unsafe because the
 //! C library has no function for the system call. The call reads the structure that it is given, and changes only how
 //! this thread is scheduled.
 

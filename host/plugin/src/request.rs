@@ -1,18 +1,57 @@
-//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread.
+//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, and what they
+//! take and return.
 
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use flyball_types::description::DeltaType;
 use flyball_types::printable;
 use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
-use crate::plugin::{Delta, Outcome, RoutedKey};
 use crate::world::{State, owned};
 
 /// Maximum length of a guest's error message, in bytes. It goes to logs and events.
 const MAX_MESSAGE: usize = 4096;
+
+/// How a reconcile ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The key needs no further work.
+    Done,
+    /// Like `Done`, but the key is reconciled again after this time.
+    RequeueAfter(Duration),
+    /// The reconcile failed with this message; a retry may help.
+    Failed(String),
+    /// The reconcile failed with this message; no retry can help.
+    Terminal(String),
+}
+
+/// A change of an object, for `route`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// The object's kind, as in `v1/Pod`.
+    pub watch: String,
+    pub delta_type: DeltaType,
+    /// The object before the change, in JSON, reduced to the declared fields. If the object was created and deleted
+    /// since the last call, its last version.
+    pub old: Option<Bytes>,
+    /// The object after the change, in the same form.
+    pub new: Option<Bytes>,
+    /// True if the object existed when the watch began.
+    pub initial: bool,
+}
+
+/// A key that `route` enqueues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutedKey {
+    /// If empty, the plugin's primary queue.
+    pub queue: String,
+    pub key: String,
+    /// The time after which the key is enqueued.
+    pub delay: Duration,
+}
 
 /// A call to a guest.
 pub(crate) trait Request: Send + Sync + 'static {

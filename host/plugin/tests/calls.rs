@@ -97,11 +97,16 @@ async fn a_batch_has_the_writes_that_the_guest_added() {
     assert_eq!(outcome, requeue(3));
     let batches = imports.batches.lock().unwrap();
     assert_eq!((batches.len(), batches[0].writes.len()), (1, 3));
-    let target = &batches[0].writes[2].target;
+    let target = &batches[0].writes[2].as_ref().unwrap().target;
     assert_eq!(
         (&target.kind[..], &target.namespace[..], &target.name[..]),
         ("v1/Pod", "default", "default")
     );
+}
+
+/// Whether an instance takes a little more than its linear memory.
+fn is_about(memory: usize, linear: usize) -> bool {
+    (linear + 1000..linear + 65536).contains(&memory)
 }
 
 #[tokio::test]
@@ -127,7 +132,7 @@ async fn instances_are_reused_until_a_call_fails() {
         ),
         (1, 1, 2, 5, 1)
     );
-    assert_eq!(stats.memory, 2 * 65536);
+    assert!(is_about(stats.memory, 2 * 65536), "{stats:?}");
     assert!(stats.cpu > Duration::ZERO);
 }
 
@@ -151,9 +156,10 @@ async fn an_instance_is_dropped_when_its_memory_has_grown() {
             .unwrap()
     };
     grow(2).await;
-    assert_eq!(
-        (plugin.stats().idle, plugin.stats().memory),
-        (1, 2 * 65536 + (2 << 20))
+    let stats = plugin.stats();
+    assert!(
+        stats.idle == 1 && is_about(stats.memory, 2 * 65536 + (2 << 20)),
+        "{stats:?}"
     );
     grow(2).await;
     assert_eq!((plugin.stats().live, plugin.stats().memory), (0, 0));

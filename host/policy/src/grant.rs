@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_types::description::{Description, Discovered, Watch};
-use flyball_types::{FieldPath, Kind, Mask};
+use flyball_types::{FieldPath, Kind, Mask, listed};
 use serde::{Deserialize, Serialize};
 
 use crate::{PluginPolicy, Policy, Rule};
@@ -282,10 +282,9 @@ impl Ask {
         if missing.is_empty() || !policy.may_watch(kind, namespace) {
             return self.to_string();
         }
-        let missing: Vec<String> = missing.iter().map(FieldPath::to_string).collect();
         format!(
             "{self}: it reads {}, which `fields` does not grant everywhere it would see",
-            missing.join(", ")
+            listed(&missing)
         )
     }
 
@@ -442,10 +441,10 @@ impl Grants {
         if let Some(before) = before {
             let more = asks.beyond(policy).without(before);
             if !more.is_empty() {
-                let more: Vec<String> = more.0.iter().map(|ask| ask.refused(policy)).collect();
+                let more = more.0.iter().map(|ask| ask.refused(policy));
                 return Err(Refusal::AsksForMore {
                     name,
-                    more: more.join(", "),
+                    more: listed(more),
                 });
             }
         }
@@ -529,8 +528,7 @@ impl fmt::Display for Ask {
 
 impl fmt::Display for Asks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asks: Vec<String> = self.0.iter().map(Ask::to_string).collect();
-        f.write_str(&asks.join(", "))
+        f.write_str(&listed(&self.0))
     }
 }
 

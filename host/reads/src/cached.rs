@@ -24,10 +24,6 @@ use parking_lot::Mutex;
 use self::listers::{Listers, Readable};
 pub use self::views::{RouteView, WatchView};
 
-/// The most paths of one request, and their bytes: they are counted before they are parsed.
-const MAX_PATHS: usize = 512;
-const MAX_PATHS_BYTES: usize = 64 * 1024;
-
 /// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few hundred bytes.
 const PARSED_BYTES: usize = 1 << 20;
 
@@ -381,7 +377,6 @@ impl<T> Parsed<T> {
         parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
         size: impl FnOnce(&T) -> usize,
     ) -> Result<Arc<T>, ApiError> {
-        check_paths(paths)?;
         if let Some(known) = self.known.lock().sets.get(paths) {
             return Ok(known.clone());
         }
@@ -396,19 +391,6 @@ impl<T> Parsed<T> {
         }
         Ok(parsed)
     }
-}
-
-/// Fails if a request has too many paths to parse them.
-pub fn check_paths(paths: &[String]) -> Result<(), ApiError> {
-    let count = paths.len();
-    let bytes: usize = paths.iter().map(String::len).sum();
-    if count > MAX_PATHS || bytes > MAX_PATHS_BYTES {
-        return Err(ApiError::full(format!(
-            "a read or write names at most {MAX_PATHS} field paths of {MAX_PATHS_BYTES} bytes together, and this one has \
-             {count} of {bytes} bytes"
-        )));
-    }
-    Ok(())
 }
 
 /// Returns the metadata that a query's conditions compare. The paths of indexes are the description's.

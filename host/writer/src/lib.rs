@@ -57,7 +57,7 @@ pub struct Writer {
 
 /// A batch whose writes are checked.
 pub struct PreparedBatch {
-    writes: Vec<PreparedWrite>,
+    writes: Vec<Result<PreparedWrite, ApiError>>,
     slow_start: Option<u32>,
     stop_on_error: bool,
 }
@@ -124,8 +124,10 @@ impl Writer {
         }
         let (mut writes, mut since) = (Vec::with_capacity(count), Instant::now());
         for write in batch.writes {
-            let checked = self.checked(&write);
-            writes.push(PreparedWrite { write, checked });
+            writes.push(write.map(|write| {
+                let checked = self.checked(&write);
+                PreparedWrite { write, checked }
+            }));
             if since.elapsed() > PREPARING {
                 tokio::task::yield_now().await;
                 since = Instant::now();
@@ -172,11 +174,11 @@ impl Writer {
 
     async fn write(
         &self,
-        prepared: PreparedWrite,
+        prepared: Result<PreparedWrite, ApiError>,
         journal: &Journal,
         begun: Stoppable,
     ) -> Result<Held, ApiError> {
-        let PreparedWrite { write, checked } = prepared;
+        let PreparedWrite { write, checked } = prepared?;
         let kind = kind(&write)?;
         let mut name = write.target.name.clone();
         let result = match &checked {

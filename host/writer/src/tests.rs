@@ -89,7 +89,7 @@ impl Fixture {
 
     async fn run(&self, writes: Vec<Write>) -> Vec<Result<Bytes, ApiError>> {
         let batch = Batch {
-            writes,
+            writes: writes.into_iter().map(Ok).collect(),
             slow_start: None,
             stop_on_error: false,
         };

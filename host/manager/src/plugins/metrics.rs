@@ -122,7 +122,7 @@ impl Families {
         Ok(Self {
             memory: metrics.gauge(
                 "flyball_plugin_memory_bytes",
-                "Linear memory of all instances of the plugin.",
+                "Memory of all instances of the plugin: linear memories, tables, and what the engine keeps of them.",
                 label,
             )?,
             instances: metrics.gauge(

@@ -7,12 +7,15 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{priority, settings};
+use crate::error::LoadError;
+use crate::{format, priority, settings};
 
 /// The argument after which the limits follow.
 pub(super) const COMMAND: &str = "compile-component";
 /// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
 pub(super) const REFUSED: u8 = 10;
+/// The exit code for a file that is no component for this host. Its message is the only text on stderr.
+pub(super) const UNFIT: u8 = 13;
 /// The exit code if there is not enough memory.
 pub(super) const NO_MEMORY: u8 = 11;
 /// The exit code if the process can't do its work.
@@ -55,6 +58,8 @@ pub fn run_compiler(arguments: impl IntoIterator<Item = OsString>) -> Option<Exi
 enum Failure {
     #[error("can't read the component or write the code: {0}")]
     Io(io::Error),
+    #[error("{0}")]
+    Unfit(LoadError),
     #[error("{0:#}")]
     Compiler(wasmtime::Error),
 }
@@ -64,6 +69,7 @@ impl Failure {
         match self {
             Self::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => NO_MEMORY,
             Self::Io(_) => FAILED,
+            Self::Unfit(_) => UNFIT,
             Self::Compiler(error) if error.is::<wasmtime::OutOfMemory>() => NO_MEMORY,
             Self::Compiler(error) if format!("{error:#}").contains(ENOMEM) => NO_MEMORY,
             Self::Compiler(_) => REFUSED,
@@ -100,6 +106,7 @@ fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
 fn compile() -> Result<(), Failure> {
     let mut wasm = Vec::new();
     io::stdin().read_to_end(&mut wasm).map_err(Failure::Io)?;
+    format::check_names(&wasm).map_err(Failure::Unfit)?;
     let engine = wasmtime::Engine::new(&settings::compiling()).map_err(Failure::Compiler)?;
     let compile = || engine.precompile_component(&wasm);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -27,7 +27,7 @@ use super::wasi::{self, Wasi};
 use super::{State, trap};
 use crate::hits::Limit;
 use crate::imports::HttpGrant;
-use crate::pool::Tally;
+use crate::tally::Tally;
 
 /// Bytes of a request's body that are buffered until they are sent, for each body that a guest holds.
 const BODY_CHUNK: usize = 16 * 1024;

@@ -3,6 +3,7 @@
 use flyball_types::{ApiError, Projection, Query};
 use wasmtime::component::Resource;
 
+use super::arguments::{self, Checked};
 use super::{State, owned, trap};
 use crate::bindings::flyball::controller::lister::{self, Error, Host, HostCursor};
 use crate::imports::{Cursor, Page};
@@ -37,11 +38,17 @@ impl Host for State {
         name: String,
         fields: Vec<String>,
     ) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+        let checked = arguments::name("the kind", &kind).and_then(|()| arguments::paths(&fields));
+        let imports = match self.imports(checked)? {
+            Ok(imports) => imports,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        // References in objects may hold names of any length, but no object has a name that is too long.
+        if arguments::reference("", &namespace, &name, "").is_err() {
+            return Ok(Ok(None));
+        }
         Ok(
-            match self
-                .imports()?
-                .lister_get(&kind, &namespace, &name, &fields)
-            {
+            match imports.lister_get(&kind, &namespace, &name, &fields) {
                 Ok(None) => Ok(None),
                 Ok(Some(object)) => self.check_size(owned(object)).map(Some),
                 Err(error) => Err(error.into()),
@@ -55,9 +62,14 @@ impl Host for State {
         projection: lister::Projection,
         limit: u32,
     ) -> wasmtime::Result<Result<lister::Page, Error>> {
-        let imports = self.imports()?;
-        let page = parse(query).and_then(|query| {
-            let projection = parse_projection(projection)?;
+        let checked = checked(&query).and_then(|()| match &projection {
+            lister::Projection::All => Ok(()),
+            lister::Projection::Fields(paths) | lister::Projection::Columns(paths) => {
+                arguments::paths(paths)
+            }
+        });
+        let page = self.imports(checked)?.and_then(|imports| {
+            let (query, projection) = (parse(query)?, parse_projection(projection)?);
             imports.lister_list(&query, &projection, limit)
         });
         match page {
@@ -82,13 +94,16 @@ impl Host for State {
     }
 
     fn count(&mut self, query: lister::Query) -> wasmtime::Result<Result<u32, Error>> {
-        let imports = self.imports()?;
-        let count = parse(query).and_then(|query| imports.lister_count(&query));
+        let imports = self.imports(checked(&query))?;
+        let count = imports.and_then(|imports| imports.lister_count(&parse(query)?));
         Ok(count.map_err(Error::from))
     }
 
     fn deletion_observed(&mut self, object: lister::ObjectReference) -> wasmtime::Result<bool> {
-        Ok(self.imports()?.lister_deletion_observed(&object.into()))
+        let checked =
+            arguments::reference(&object.kind, &object.namespace, &object.name, &object.uid);
+        let imports = self.imports(checked)?;
+        Ok(imports.is_ok_and(|imports| imports.lister_deletion_observed(&object.into())))
     }
 }
 
@@ -123,6 +138,19 @@ impl State {
         };
         Ok(Ok(lister::Page { items, rest }))
     }
+}
+
+fn checked(query: &lister::Query) -> Checked {
+    let lister::Query {
+        kind,
+        namespace,
+        conditions,
+    } = query;
+    arguments::reference(kind, namespace, "", "")?;
+    let lengths = conditions
+        .iter()
+        .map(|condition| condition.name.len() + condition.value.len());
+    arguments::conditions(lengths)
 }
 
 fn parse(query: lister::Query) -> Result<Query, ApiError> {

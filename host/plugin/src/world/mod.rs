@@ -2,6 +2,7 @@
 //! instance, which they share. An error that a guest may handle is a WIT error. A violated rule of the sandbox is a
 //! trap.
 
+mod arguments;
 mod events;
 mod http;
 pub(crate) mod lister;
@@ -26,7 +27,8 @@ use crate::hits::Limit;
 use crate::imports::{Imports, ObjectReference};
 use crate::limits::{Limits, MemoryMeter};
 use crate::meter::Meter;
-use crate::pool::Tally;
+use crate::tally::Tally;
+use arguments::Checked;
 use wasi::Wasi;
 
 /// Maximum length of the guest's last error, which explains a trap, in bytes.
@@ -134,12 +136,24 @@ impl State {
         Some(printable(&text))
     }
 
-    /// Returns the imports of the current call.
-    fn imports(&mut self) -> wasmtime::Result<&Arc<dyn Imports>> {
+    /// Returns the imports of the current call if the arguments are within their limits: see `arguments.rs`.
+    fn imports(
+        &mut self,
+        arguments: Checked,
+    ) -> wasmtime::Result<Result<&Arc<dyn Imports>, ApiError>> {
         self.received();
-        self.imports
-            .as_ref()
+        if let Err(error) = self.checked(arguments) {
+            return Ok(Err(error));
+        }
+        let imports = self.imports.as_ref();
+        imports
+            .map(Ok)
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
+    }
+
+    /// As [`Self::imports`], for a function without texts.
+    fn imports_without_texts(&mut self) -> wasmtime::Result<&Arc<dyn Imports>> {
+        self.imports(Ok(()))?.map_err(wasmtime::Error::new)
     }
 
     /// Stops counting the last result: a guest that calls the host again has it.

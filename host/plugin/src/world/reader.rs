@@ -5,7 +5,7 @@ use futures::StreamExt;
 use wasmtime::component::Resource;
 
 use super::staged::Staged;
-use super::{State, owned, size_of_strings, trap};
+use super::{State, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::hits::Limit;
@@ -17,12 +17,12 @@ const CONCURRENCY: usize = 16;
 /// Maximum number of reads of a batch. The same as for writes.
 const MAX_READS: usize = 1000;
 
-/// A batch of reads that a guest holds.
+/// A batch of reads that a guest holds. A read whose arguments are too long fails without being sent.
 #[allow(
     unreachable_pub,
     reason = "the bindings name it in public, in a private module"
 )]
-pub type OpenBatch = Staged<Vec<Read>>;
+pub type OpenBatch = Staged<Vec<Result<Read, ApiError>>>;
 
 impl Host for State {}
 
@@ -78,13 +78,13 @@ impl HostBatch for State {
         &mut self,
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
-        let imports = self.imports()?.clone();
+        let imports = self.imports_without_texts()?.clone();
         let (reads, _charge) = self.take_batch(&batch)?;
         let limit = self.limits.answer_bytes;
         let mut left = limit;
         let mut results = Vec::with_capacity(reads.len());
         let mut running = futures::stream::iter(reads)
-            .map(|read| imports.reader_read(read))
+            .map(async |read| imports.reader_read(read?).await)
             .buffered(CONCURRENCY);
         while let Some(result) = running.next().await {
             let result = result.and_then(|held| {
@@ -113,7 +113,9 @@ fn too_large(size: usize, limit: usize) -> ApiError {
 
 impl State {
     fn add_read(&mut self, batch: Resource<OpenBatch>, read: Read) -> wasmtime::Result<()> {
-        let reads = self.stage_in(&batch, size(&read))?;
+        let read = self.checked(arguments::read(&read)).map(|()| read);
+        let size = read.as_ref().map_or(size_of::<ApiError>(), size);
+        let reads = self.stage_in(&batch, size)?;
         reads.push(read);
         if reads.len() > MAX_READS {
             return Err(trap(format!(
@@ -152,7 +154,7 @@ fn size(read: &Read) -> usize {
 
 impl discovery::Host for State {
     async fn kinds(&mut self) -> wasmtime::Result<Result<discovery::Catalogue, types::Error>> {
-        let imports = self.imports()?.clone();
+        let imports = self.imports_without_texts()?.clone();
         let catalogue = imports.discovery_kinds().await;
         Ok(catalogue
             .map(discovery::Catalogue::from)

@@ -2,6 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use super::arguments::{self, Checked, name};
 use super::{State, owned, trap};
 use crate::bindings::flyball::controller::types::Time;
 use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random};
@@ -13,7 +14,7 @@ const MAX_RANDOM_BYTES: u32 = 65_536;
 impl clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<Time> {
         let since = self
-            .imports()?
+            .imports_without_texts()?
             .clock_now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -33,7 +34,7 @@ impl random::Host for State {
             )));
         }
         let mut bytes = vec![0; count as usize];
-        self.imports()?.random_bytes(&mut bytes);
+        self.imports_without_texts()?.random_bytes(&mut bytes);
         Ok(bytes)
     }
 }
@@ -42,22 +43,25 @@ impl log::Host for State {
     fn write(
         &mut self,
         level: log::Level,
-        message: String,
+        mut message: String,
         fields: Vec<log::Field>,
     ) -> wasmtime::Result<()> {
+        arguments::clip_message(&mut message);
         if level == log::Level::Error {
             self.keep_last_error(&message);
         }
-        let fields: Vec<_> = fields
+        let mut fields: Vec<_> = fields
             .into_iter()
             .map(|field| (field.name, field.value))
             .collect();
-        self.imports()?.log_write(level.into(), &message, &fields);
+        arguments::clip_fields(&mut fields);
+        self.imports_without_texts()?
+            .log_write(level.into(), &message, &fields);
         Ok(())
     }
 
     fn enabled(&mut self, level: log::Level) -> wasmtime::Result<bool> {
-        Ok(self.imports()?.log_enabled(level.into()))
+        Ok(self.imports_without_texts()?.log_enabled(level.into()))
     }
 }
 
@@ -75,30 +79,44 @@ impl From<log::Level> for LogLevel {
 
 impl metrics::Host for State {
     fn add(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metrics_add(&name, &labels, value);
+        if let Ok(imports) = self.imports(checked_metric(&name, &labels))? {
+            imports.metrics_add(&name, &labels, value);
+        }
         Ok(())
     }
 
     fn set(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metrics_set(&name, &labels, value);
+        if let Ok(imports) = self.imports(checked_metric(&name, &labels))? {
+            imports.metrics_set(&name, &labels, value);
+        }
         Ok(())
     }
 
     fn observe(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metrics_observe(&name, &labels, value);
+        if let Ok(imports) = self.imports(checked_metric(&name, &labels))? {
+            imports.metrics_observe(&name, &labels, value);
+        }
         Ok(())
     }
 }
 
+/// A value of a metric whose name or labels are too long is dropped.
+fn checked_metric(metric: &str, labels: &[String]) -> Checked {
+    name("the name of a metric", metric)?;
+    arguments::labels(labels)
+}
+
 impl config::Host for State {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.imports()?.config_get(&key))
+        let imports = self.imports(name("the key", &key))?;
+        Ok(imports.ok().and_then(|imports| imports.config_get(&key)))
     }
 }
 
 impl memo::Host for State {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<memo::Entry>> {
-        let entry = self.imports()?.memo_get(&key);
+        let imports = self.imports(name("the key", &key))?;
+        let entry = imports.ok().and_then(|imports| imports.memo_get(&key));
         let size = entry.as_ref().map_or(0, |entry| entry.value.len());
         self.count_answer(size)
             .map_err(|error| trap(error.message))?;
@@ -116,14 +134,17 @@ impl memo::Host for State {
         object_uid: String,
         ttl_ms: u32,
     ) -> wasmtime::Result<Result<u32, memo::Error>> {
-        let put = self
-            .imports()?
-            .memo_put(&key, expected, value.into(), &object_uid, ttl_ms);
+        let checked = name("the key", &key).and_then(|()| name("the UID", &object_uid));
+        let put = self.imports(checked)?.and_then(|imports| {
+            imports.memo_put(&key, expected, value.into(), &object_uid, ttl_ms)
+        });
         Ok(put.map_err(memo::Error::from))
     }
 
     fn remove(&mut self, key: String) -> wasmtime::Result<()> {
-        self.imports()?.memo_remove(&key);
+        if let Ok(imports) = self.imports(name("the key", &key))? {
+            imports.memo_remove(&key);
+        }
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::State;
+use super::arguments::{self, Checked, name, names};
 use crate::bindings::flyball::controller::signer::{
     Attribute, CertificateTemplate, Error, Host, KeyUsages, SubjectKey,
 };
@@ -16,9 +17,13 @@ impl Host for State {
         key: String,
         claims: Vec<u8>,
     ) -> wasmtime::Result<Result<String, Error>> {
-        let imports = self.imports()?.clone();
-        let signed = imports.signer_sign_jwt(key, claims).await;
-        Ok(self.charged(signed))
+        match self.imports(name("the key", &key))?.cloned() {
+            Ok(imports) => {
+                let signed = imports.signer_sign_jwt(key, claims).await;
+                Ok(self.charged(signed))
+            }
+            Err(error) => Ok(Err(error.into())),
+        }
     }
 
     async fn verify_jwt(
@@ -26,18 +31,27 @@ impl Host for State {
         key: String,
         token: String,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
-        let imports = self.imports()?.clone();
-        let verified = imports.signer_verify_jwt(key, token).await;
-        Ok(self.charged(verified))
+        let checked = name("the key", &key).and_then(|()| arguments::token(&token));
+        match self.imports(checked)?.cloned() {
+            Ok(imports) => {
+                let verified = imports.signer_verify_jwt(key, token).await;
+                Ok(self.charged(verified))
+            }
+            Err(error) => Ok(Err(error.into())),
+        }
     }
 
     async fn certificate_authority(
         &mut self,
         signer: String,
     ) -> wasmtime::Result<Result<Vec<Vec<u8>>, Error>> {
-        let imports = self.imports()?.clone();
-        let read = imports.signer_certificate_authority(signer).await;
-        Ok(self.charged(read))
+        match self.imports(name("the signer", &signer))?.cloned() {
+            Ok(imports) => {
+                let read = imports.signer_certificate_authority(signer).await;
+                Ok(self.charged(read))
+            }
+            Err(error) => Ok(Err(error.into())),
+        }
     }
 
     async fn sign_certificate(
@@ -45,11 +59,15 @@ impl Host for State {
         signer: String,
         template: CertificateTemplate,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
-        let imports = self.imports()?.clone();
-        let signed = imports
-            .signer_sign_certificate(signer, template.into())
-            .await;
-        Ok(self.charged(signed))
+        let checked = name("the signer", &signer).and_then(|()| checked_template(&template));
+        match self.imports(checked)?.cloned() {
+            Ok(imports) => {
+                let template = template.into();
+                let signed = imports.signer_sign_certificate(signer, template).await;
+                Ok(self.charged(signed))
+            }
+            Err(error) => Ok(Err(error.into())),
+        }
     }
 }
 
@@ -59,6 +77,31 @@ impl State {
         self.meter.charge(work.cpu_time);
         work.result.map_err(Error::from)
     }
+}
+
+fn checked_template(template: &CertificateTemplate) -> Checked {
+    let CertificateTemplate {
+        key: _,
+        subject,
+        dns_names,
+        email_addresses,
+        ip_addresses,
+        uris,
+        key_usages: _,
+        extended_key_usages,
+        not_before: _,
+        not_after: _,
+    } = template;
+    for Attribute { oid, value } in subject.iter().flatten() {
+        name("an attribute's type", oid)?;
+        name("an attribute's value", value)?;
+    }
+    names("a DNS name", dns_names)?;
+    names("an email address", email_addresses)?;
+    names("an IP address", ip_addresses)?;
+    names("an extended key usage", extended_key_usages)?;
+    let mut uris = uris.iter();
+    uris.try_for_each(|uri| arguments::uri("a URI", uri))
 }
 
 impl From<CertificateTemplate> for imports::CertificateTemplate {

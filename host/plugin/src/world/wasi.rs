@@ -22,7 +22,7 @@ use super::http::{Http, MAX_HANDLE};
 use super::{MAX_LAST_ERROR, State, last_error_tail, trap};
 use crate::budget::Charge;
 use crate::imports::{Imports, LogLevel};
-use crate::pool::Tally;
+use crate::tally::Tally;
 
 /// Maximum number of handles of WASI that an instance holds: streams, pollables, and what `wasi:http` has. More is a trap.
 pub(super) const HANDLES: usize = 128;

@@ -1,9 +1,10 @@
 //! `writer`: batches of writes. Only `run` sends requests to the API server. They continue if the guest is stopped.
 
+use flyball_types::ApiError;
 use wasmtime::component::Resource;
 
 use super::staged::Staged;
-use super::{State, owned, size_of_strings, trap};
+use super::{State, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::budget::Held;
 use crate::hits::Limit;
@@ -152,7 +153,7 @@ impl HostBatch for State {
         &mut self,
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
-        let imports = self.imports()?.clone();
+        let imports = self.imports_without_texts()?.clone();
         let (batch, charge) = self.take_batch(&batch)?;
         if batch.writes.is_empty() {
             return Ok(Vec::new());
@@ -206,7 +207,9 @@ impl State {
             options: options.into(),
             returns,
         };
-        let batch = self.stage_in(&batch, size(&write))?;
+        let write = self.checked(arguments::write(&write)).map(|()| write);
+        let size = write.as_ref().map_or(size_of::<ApiError>(), size);
+        let batch = self.stage_in(&batch, size)?;
         batch.writes.push(write);
         Ok(())
     }

@@ -5,6 +5,8 @@
     reason = "each test is a crate that uses only a part of this"
 )]
 
+pub mod text_call;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -13,7 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use flyball_plugin::{
     Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports,
-    Limits, LogLevel, MemoEntry, Metered, ObjectReference, Page, Plugin, Read,
+    Limits, LogLevel, MemoEntry, Metered, ObjectReference, Operation, Page, Plugin, Read, Target,
+    Write,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -147,6 +150,8 @@ pub struct Fake {
     pub raws: AtomicUsize,
     /// The bytes that the last batch of writes was charged with.
     pub charged: AtomicUsize,
+    /// The bytes of the longest text that a function received. The texts of a list count together.
+    pub longest_text: AtomicUsize,
 }
 
 impl Fake {
@@ -157,6 +162,102 @@ impl Fake {
         };
         change(&mut fake);
         Arc::new(fake)
+    }
+
+    /// Notes the lengths of texts that a function received.
+    fn see<'a>(&self, texts: impl IntoIterator<Item = &'a str>) {
+        for text in texts {
+            self.longest_text.fetch_max(text.len(), SeqCst);
+        }
+    }
+
+    /// Notes the length of a list of texts.
+    fn see_list<'a>(&self, texts: impl IntoIterator<Item = &'a String>) {
+        let bytes = texts.into_iter().map(String::len).sum();
+        self.longest_text.fetch_max(bytes, SeqCst);
+    }
+
+    fn see_object(&self, object: &ObjectReference) {
+        self.see([&*object.kind, &object.namespace, &object.name, &object.uid]);
+    }
+
+    fn see_query(&self, query: &Query) {
+        let conditions = query.conditions();
+        self.see([&*query.kind, &query.namespace]);
+        self.see_list(conditions.iter().flat_map(|(name, value)| [name, value]));
+    }
+
+    fn see_read(&self, read: &Read) {
+        match read {
+            Read::Get {
+                kind,
+                namespace,
+                name,
+                fields,
+            } => {
+                self.see([&**kind, namespace, name]);
+                self.see_list(fields);
+            }
+            Read::List {
+                kind,
+                namespace,
+                parameters,
+                fields,
+            } => {
+                self.see([&**kind, namespace]);
+                self.see_list(parameters.iter().flat_map(|(name, value)| [name, value]));
+                self.see_list(fields);
+            }
+            Read::Raw { path } => self.see([&**path]),
+        }
+    }
+
+    fn see_write(&self, write: &Write) {
+        let Target {
+            kind,
+            namespace,
+            name,
+            subresource,
+        } = &write.target;
+        self.see([&**kind, namespace, name, subresource]);
+        self.see_list(&write.returns);
+        match &write.operation {
+            Operation::Update {
+                resource_version, ..
+            }
+            | Operation::UpdateStatus {
+                resource_version, ..
+            } => self.see([&**resource_version]),
+            Operation::Patch { patch_type, .. } => self.see([&**patch_type]),
+            Operation::DeleteCollection {
+                label_selector,
+                field_selector,
+            } => self.see([&**label_selector, field_selector]),
+            Operation::Create { .. } | Operation::Delete => {}
+        }
+    }
+
+    fn see_template(&self, template: &CertificateTemplate) {
+        let CertificateTemplate {
+            subject,
+            dns_names,
+            email_addresses,
+            ip_addresses,
+            uris,
+            extended_key_usages,
+            ..
+        } = template;
+        let attributes = subject.iter().flatten();
+        self.see(attributes.flat_map(|(oid, value)| [&**oid, value]));
+        for texts in [
+            dns_names,
+            email_addresses,
+            ip_addresses,
+            uris,
+            extended_key_usages,
+        ] {
+            self.see(texts.iter().map(String::as_str));
+        }
     }
 
     async fn wait(&self) {
@@ -190,11 +291,13 @@ impl Cursor for Rest {
 impl Imports for Fake {
     fn lister_get(
         &self,
-        _: &str,
-        _: &str,
-        _: &str,
-        _: &[String],
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
+        self.see([kind, namespace, name]);
+        self.see_list(fields);
         Ok((!self.is_empty).then(|| self.object.clone().into()))
     }
 
@@ -205,29 +308,37 @@ impl Imports for Fake {
         projection: &Projection,
         limit: u32,
     ) -> Result<Page, ApiError> {
+        self.see_query(query);
+        if let Projection::Fields(paths) | Projection::Columns(paths) = projection {
+            self.see_list(paths);
+        }
         if let Some(lister) = &self.lister {
             return Ok(lister(query, projection));
         }
-        assert_eq!(query.kind, "v1/Pod");
+        if query.kind != "v1/Pod" {
+            return Err(ApiError::unknown_kind("not a pod"));
+        }
         let items = self.object.clone();
         let rest = (limit == 1).then(|| Box::new(Rest(items.clone())) as Box<dyn Cursor>);
         Ok(Page { items, rest })
     }
 
-    fn lister_count(&self, _: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
+        self.see_query(query);
         Ok(1)
     }
 
-    fn lister_deletion_observed(&self, _: &ObjectReference) -> bool {
+    fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
+        self.see_object(object);
         false
     }
 
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
+        self.see_read(&read);
         async move {
-            let Read::Raw { path } = read else {
+            if !matches!(read, Read::Raw { path } if path == "/slow") {
                 return Err(ApiError::denied("no"));
-            };
-            assert_eq!(path, "/slow");
+            }
             self.raws.fetch_add(1, SeqCst);
             if self.hangs {
                 std::future::pending::<()>().await;
@@ -247,13 +358,18 @@ impl Imports for Fake {
         batch: Batch,
         charge: Charge,
     ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+        let writes = batch.writes.iter().flatten();
+        writes.for_each(|write| self.see_write(write));
         async move {
             self.charged.store(charge.bytes(), SeqCst);
             self.wait().await;
             let results = batch
                 .writes
                 .iter()
-                .map(|_| Ok(Bytes::from(self.object.clone()).into()))
+                .map(|write| match write {
+                    Ok(_) => Ok(Bytes::from(self.object.clone()).into()),
+                    Err(error) => Err(error.clone()),
+                })
                 .collect();
             let mut batches = self.batches.lock().unwrap();
             if batches.len() < 100 {
@@ -264,21 +380,35 @@ impl Imports for Fake {
         .boxed()
     }
 
-    fn events_emit(&self, _: ObjectReference, _: &str, _: &str, _: &str, _: &[u8]) {}
+    fn events_emit(
+        &self,
+        about: ObjectReference,
+        event_type: &str,
+        reason: &str,
+        message: &str,
+        _: &[u8],
+    ) {
+        self.see_object(&about);
+        self.see([event_type, reason, message]);
+    }
 
-    fn queue_add(&self, _: &str, _: &str) -> Result<(), ApiError> {
+    fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.see([queue, key]);
         Ok(())
     }
 
-    fn queue_add_after(&self, _: &str, _: &str, _: u32) -> Result<(), ApiError> {
+    fn queue_add_after(&self, queue: &str, key: &str, _: u32) -> Result<(), ApiError> {
+        self.see([queue, key]);
         Ok(())
     }
 
-    fn queue_forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+    fn queue_forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.see([queue, key]);
         Ok(())
     }
 
-    fn queue_requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+    fn queue_requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
+        self.see([queue, key]);
         Ok(0)
     }
 
@@ -291,7 +421,9 @@ impl Imports for Fake {
         buffer.fill(7);
     }
 
-    fn log_write(&self, level: LogLevel, message: &str, _: &[(String, String)]) {
+    fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        self.see([message]);
+        self.see(fields.iter().flat_map(|(name, value)| [&**name, value]));
         self.logged.fetch_add(1, SeqCst);
         let mut lines = self.lines.lock().unwrap();
         if lines.len() < 100 {
@@ -303,25 +435,46 @@ impl Imports for Fake {
         true
     }
 
-    fn metrics_add(&self, _: &str, _: &[String], _: f64) {}
-    fn metrics_set(&self, _: &str, _: &[String], _: f64) {}
-    fn metrics_observe(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_add(&self, name: &str, labels: &[String], _: f64) {
+        self.see([name]);
+        self.see(labels.iter().map(String::as_str));
+    }
+
+    fn metrics_set(&self, name: &str, labels: &[String], value: f64) {
+        self.metrics_add(name, labels, value);
+    }
+
+    fn metrics_observe(&self, name: &str, labels: &[String], value: f64) {
+        self.metrics_add(name, labels, value);
+    }
 
     fn config_get(&self, key: &str) -> Option<String> {
+        self.see([key]);
         self.describe
             .filter(|_| key == "describe")
             .map(str::to_owned)
     }
 
-    fn memo_get(&self, _: &str) -> Option<MemoEntry> {
+    fn memo_get(&self, key: &str) -> Option<MemoEntry> {
+        self.see([key]);
         None
     }
 
-    fn memo_put(&self, _: &str, _: u32, _: Bytes, _: &str, _: u32) -> Result<u32, ApiError> {
+    fn memo_put(
+        &self,
+        key: &str,
+        _: u32,
+        _: Bytes,
+        object_uid: &str,
+        _: u32,
+    ) -> Result<u32, ApiError> {
+        self.see([key, object_uid]);
         Err(ApiError::denied("no"))
     }
 
-    fn memo_remove(&self, _: &str) {}
+    fn memo_remove(&self, key: &str) {
+        self.see([key]);
+    }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
         match &self.server {
@@ -333,23 +486,28 @@ impl Imports for Fake {
         }
     }
 
-    fn signer_sign_jwt(&self, _: String, _: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
+    fn signer_sign_jwt(&self, key: String, _: Vec<u8>) -> BoxFuture<'_, Metered<String>> {
+        self.see([&*key]);
         refused()
     }
 
-    fn signer_verify_jwt(&self, _: String, _: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
+    fn signer_verify_jwt(&self, key: String, token: String) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        self.see([&*key, &token]);
         refused()
     }
 
-    fn signer_certificate_authority(&self, _: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
+    fn signer_certificate_authority(&self, signer: String) -> BoxFuture<'_, Metered<Vec<Vec<u8>>>> {
+        self.see([&*signer]);
         refused()
     }
 
     fn signer_sign_certificate(
         &self,
-        _: String,
-        _: CertificateTemplate,
+        signer: String,
+        template: CertificateTemplate,
     ) -> BoxFuture<'_, Metered<Vec<u8>>> {
+        self.see([&*signer]);
+        self.see_template(&template);
         refused()
     }
 }

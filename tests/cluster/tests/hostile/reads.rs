@@ -252,7 +252,7 @@ pub(crate) const CASES: &[Case] = &[
         policy: MAPS,
         description: WATCHES_MAPS,
         script: r#"[{"list": {"kind": "v1/ConfigMap", "columns": {"text": ".", "times": 20000}}}]"#,
-        expects: &["Full: a read or write names at most 512 field paths"],
+        expects: &["Full: the paths of fields: 20000 paths, and the limit is 512"],
         ..READ
     },
     Case {
@@ -300,7 +300,7 @@ pub(crate) const CASES: &[Case] = &[
         policy: MAPS,
         description: WATCHES_MAPS,
         script: r#"[{"list": {"kind": "v1/ConfigMap", "conditions": [["labels", {"text": "a=b,", "times": 1000000, "end": "a"}]]}}]"#,
-        expects: &["more than 262144"],
+        expects: &["Full: the conditions of a query: 4000007 bytes"],
         ..READ
     },
     Case {

@@ -186,7 +186,7 @@ impl PluginView {
     /// One write of `writer.batch`.
     pub(super) async fn write(&self, write: Write) -> Result<Bytes, ApiError> {
         let batch = Batch {
-            writes: vec![write],
+            writes: vec![Ok(write)],
             slow_start: None,
             stop_on_error: false,
         };

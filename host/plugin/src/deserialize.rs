@@ -13,7 +13,7 @@ use crate::cache::CachedFile;
 /// Loads the result of [`wasmtime::Engine::precompile_component`] or [`Component::serialize`]. Fails if it was created
 /// with other settings, by another version of wasmtime or for another machine.
 ///
-/// Only `compile.rs` calls this, with bytes that are embedded in this binary or that a child process returned.
+/// Only `loader.rs` calls this, with bytes that are embedded in this binary or that a child process returned.
 pub(crate) fn deserialize(
     engine: &wasmtime::Engine,
     trusted: &[u8],
@@ -25,7 +25,7 @@ pub(crate) fn deserialize(
 
 /// Like [`deserialize`], but maps a file. Its pages are read when they first run.
 ///
-/// Only `compile.rs` and `component.rs` call this, with a file that the cache has checked or written.
+/// Only `loader.rs` and `component.rs` call this, with a file that the cache has checked or written.
 pub(crate) fn map(engine: &wasmtime::Engine, trusted: &CachedFile) -> wasmtime::Result<Component> {
     // SAFETY: As above. Only this process's user can modify the file, and the cache never does so once it is written.
     unsafe { Component::deserialize_file(engine, trusted.path()) }

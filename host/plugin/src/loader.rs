@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use crate::cache::{Cache, CachedFile};
 use crate::compiler::{Compiler, CompilerProcess};
 use crate::component::{Code, Component};
+use crate::deserialize::{deserialize, map};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
-use crate::format;
-use crate::precompiled::{deserialize, map};
 use crate::priority;
+use crate::{footprint, format};
 
-/// What loads components.
+/// Loads components.
 #[derive(Clone, Copy)]
 pub(crate) struct Loader<'a> {
     pub(crate) engine: &'a wasmtime::Engine,
@@ -32,18 +32,33 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadErr
         compiler,
         limit,
     } = loader;
-    format::check(wasm, limit)?;
+    format::check_header(wasm, limit)?;
     let digest = digest(wasm);
     if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, &digest)) {
-        return Ok(Component::new(code, &digest, wasm.len()));
+        // It was checked before it was compiled, perhaps by a host that provides another version of the world.
+        format::check_names(wasm)?;
+        return with_footprint(Component::new(code, &digest, wasm.len()), wasm);
     }
     let start = Instant::now();
     let code = match compiler {
-        Compiler::InProcess => serialize(engine, cache, &digest, compile(engine, wasm)?),
+        Compiler::InProcess => {
+            format::check_names(wasm)?;
+            serialize(engine, cache, &digest, compile(engine, wasm)?)
+        }
+        // The process checks the names, too.
         Compiler::Process(process) => compile_apart(process, engine, cache, &digest, wasm)?,
     };
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    Ok(Component::new(code, &digest, wasm.len()))
+    with_footprint(Component::new(code, &digest, wasm.len()), wasm)
+}
+
+/// Adds what an instance takes besides its memories. Only to be called for a component that was compiled: no other one is known to
+/// be valid.
+fn with_footprint(component: Component, wasm: &[u8]) -> Result<Component, LoadError> {
+    match footprint::of(wasm) {
+        Ok(footprint) => Ok(component.with_footprint(footprint)),
+        Err(error) => Err(LoadError::Malformed(error.to_string())),
+    }
 }
 
 /// Compiles a component in a child process. Returns the code as mapped from the cache if there is one.

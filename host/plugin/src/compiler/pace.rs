@@ -1,0 +1,76 @@
+//! Keeps the average CPU time of a child process below a share of a core, by stopping it for a while.
+
+use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often the child's CPU time is compared with its share.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The CPU time that a child may use at once. Most components need less.
+const BURST: Duration = Duration::from_millis(200);
+
+/// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its share, in thousandths of a core. Returns
+/// false if that takes longer than `wall`.
+pub(super) fn wait(child: Pid, share: u32, ended: &Receiver<()>, wall: Duration) -> bool {
+    let (started, mut is_stopped) = (Instant::now(), false);
+    loop {
+        let left = wall.saturating_sub(started.elapsed());
+        match ended.recv_timeout(left.min(INTERVAL)) {
+            Ok(()) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => return false,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let earned = started.elapsed() * share / 1000 + BURST;
+        let is_ahead = cpu_time(child).is_some_and(|used| used > earned);
+        if is_ahead != is_stopped {
+            let signal = if is_ahead { Signal::STOP } else { Signal::CONT };
+            // Fails only if the child has ended.
+            let _ = kill_process(child, signal);
+            is_stopped = is_ahead;
+        }
+    }
+}
+
+/// The CPU time of all threads of a process; none if it is unknown.
+fn cpu_time(process: Pid) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // The second field is the name in parentheses, which may hold blanks. Then the first one is the state.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let (user, system) = (ticks()?, ticks()?);
+    let per_second = rustix::param::clock_ticks_per_second();
+    Some(Duration::from_millis((user + system) * 1000 / per_second))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_computes_stays_within_its_share() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "while :; do :; done"]);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the child is killed and waited for below"
+        )]
+        let mut child = command.spawn().unwrap();
+        let process = Pid::from_child(&child);
+        let (_ending, ended) = mpsc::channel();
+        let is_in_time = wait(process, 100, &ended, Duration::from_secs(2));
+        let used = cpu_time(process).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_in_time);
+        // It has earned the burst and a tenth of two seconds, and may run for an interval until it is stopped.
+        assert!(used < Duration::from_millis(600), "{used:?}");
+        assert!(used > Duration::from_millis(100), "{used:?}");
+    }
+}
