@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod architecture;
-mod demo;
 mod dist;
 mod docs;
 mod failures;
@@ -40,7 +39,9 @@ enum Command {
     Release,
     Dist(dist::Arguments),
     Test(test::Arguments),
-    Demo(demo::Arguments),
+    /// Show a small cluster whose only controller manager is Flyball
+    #[command(disable_help_flag = true)]
+    Demo(Passed),
     /// Play scenarios under Flyball, and compare the results with those of the stock kube-controller-manager
     #[command(disable_help_flag = true)]
     Differential(Passed),
@@ -85,7 +86,7 @@ fn main() -> ExitCode {
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Demo(arguments) => continue_as("flyball-demo", &arguments),
         Command::Differential(arguments) => continue_as("differential", &arguments),
         Command::Bench(arguments) => continue_as("flyball-bench", &arguments),
         Command::Fuzz(arguments) => fuzz::feed(&arguments),

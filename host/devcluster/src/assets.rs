@@ -1,9 +1,9 @@
 //! The binaries of a control plane: in a given folder, in the folder that `KUBEBUILDER_ASSETS` names, or in `PATH`.
 
-use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fmt};
 
 use anyhow::{Context, bail};
 
@@ -132,6 +132,14 @@ impl Assets {
             scheduler: Some(part("kube-scheduler")),
             kcm: Kcm::Later(kcm),
         }
+    }
+}
+
+/// Names the binaries that always run.
+impl fmt::Display for Assets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (etcd, apiserver) = (&self.etcd.path, &self.apiserver.path);
+        write!(f, "{} and {}", etcd.display(), apiserver.display())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: shows Flyball at work on a real API server, step by step.
 
+mod binder;
 mod cluster;
 mod host;
 mod nodes;
@@ -8,19 +9,23 @@ mod story;
 mod table;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use flyball_controlplane::Options;
+use clap::Parser;
+use flyball_controlplane::{Assets, ControlPlane, Options};
 use k8s_openapi::jiff::Timestamp;
 use xtask::build;
+use xtask::run::{exit_code, say};
 
 use self::host::Host;
 use self::nodes::{HEARTBEAT, Nodes};
 
 /// Show a small cluster whose only controller manager is Flyball; it stays up until Ctrl-C
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
+#[derive(Parser)]
+#[command(name = "demo", bin_name = "cargo xtask demo", max_term_width = 100)]
+struct Arguments {
     /// End after the last step
     #[arg(long)]
     once: bool,
@@ -29,20 +34,37 @@ pub(crate) struct Arguments {
     kubeconfig: Option<PathBuf>,
 }
 
-/// Plays the demo.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let built = match arguments.kubeconfig {
-        Some(_) => build::all(build::Profile::Dev)?,
-        None => build::all_and_control_plane(build::Profile::Dev)?.0,
+fn main() -> ExitCode {
+    exit_code(run(&Arguments::parse()))
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let assets = match arguments.kubeconfig {
+        Some(_) => None,
+        None => Assets::installed(None).ok(),
+    };
+    let (built, assets) = match (&arguments.kubeconfig, assets) {
+        (Some(_), assets) => (build::all(build::Profile::Dev)?, assets),
+        (None, Some(assets)) => {
+            say(&format!("using {assets}"));
+            (build::all(build::Profile::Dev)?, Some(assets))
+        }
+        (None, None) => {
+            say("neither KUBEBUILDER_ASSETS nor PATH has etcd and kube-apiserver: building them");
+            let (built, assets) = build::all_and_control_plane(build::Profile::Dev)?;
+            (built, Some(assets))
+        }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(1)
         .build()?;
     runtime.block_on(async {
-        match &arguments.kubeconfig {
-            Some(kubeconfig) => cluster::play(kubeconfig, &built).await,
-            None => play(arguments.once, &built).await,
+        match (&arguments.kubeconfig, assets) {
+            (Some(kubeconfig), _) => cluster::play(kubeconfig, &built).await,
+            (None, assets) => {
+                play(arguments.once, &built, assets.context("a control plane")?).await
+            }
         }
     })
 }
@@ -54,12 +76,18 @@ fn since(start: Timestamp) -> Duration {
     Timestamp::now().duration_since(start).unsigned_abs()
 }
 
-async fn play(once: bool, built: &build::Built) -> Result<()> {
-    println!(
-        "\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback."
-    );
-    let plane = flyball_controlplane::start(Options::default()).await?;
+async fn play(once: bool, built: &build::Built, assets: Assets) -> Result<()> {
+    println!("\nStarting a control plane with TLS and RBAC, on loopback.");
+    let scheduler = assets.has_scheduler();
+    let options = Options {
+        scheduler,
+        ..Options::default()
+    };
+    let plane = ControlPlane::start(assets, options).await?;
     println!("The API server serves at {}.", plane.url());
+    if !scheduler {
+        println!("There is no kube-scheduler, so the demo binds the pods.");
+    }
 
     let mut host = Host::start(
         &built.host,
@@ -80,6 +108,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     let client = plane.admin_client()?;
     let result = tokio::select! {
         result = story::play(&client, &mut host, LASTING_NODES + 1, &mut failing) => result,
+        error = binder::run(&client), if !scheduler => error,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
     if let Err(error) = &result {
@@ -94,9 +123,10 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
         println!("  kubectl create deployment web --image=nginx --replicas=3");
         println!("The host's log: {}", host.log_path().display());
         println!("Ctrl-C ends everything.");
-        tokio::signal::ctrl_c()
-            .await
-            .context("can't wait for Ctrl-C")?;
+        tokio::select! {
+            stopped = tokio::signal::ctrl_c() => stopped.context("can't wait for Ctrl-C")?,
+            error = binder::run(&client), if !scheduler => error?,
+        }
     }
     host.stop().await?;
     nodes.stop().await?;
