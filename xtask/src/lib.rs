@@ -5,4 +5,5 @@ pub mod guests;
 pub mod machine;
 pub mod prerequisites;
 pub mod run;
+pub mod templates;
 pub mod toolchain;

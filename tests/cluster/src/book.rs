@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<String> {
 
 /// Replaces `{{#include FILE}}`, `{{#include FILE:ANCHOR}}` and `{{#template FILE NAME=VALUE}}`.
 fn expand(page: &str, folder: &Path) -> Result<String> {
-    let page = flyball_doc_templates::expand(page, folder)?;
+    let page = xtask::templates::expand(page, folder)?;
     let (mut expanded, mut rest) = (String::new(), page.as_str());
     while let Some((before, after)) = rest.split_once("{{#") {
         let (directive, after) = after

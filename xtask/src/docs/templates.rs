@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use flyball_doc_templates::expand;
+use xtask::templates::expand;
 use serde_json::Value;
 
 /// mdBook's arguments: the name of a renderer that it asks about, or nothing.
