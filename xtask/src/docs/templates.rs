@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use xtask::templates::expand;
 use serde_json::Value;
+use xtask::templates::expand;
 
 /// mdBook's arguments: the name of a renderer that it asks about, or nothing.
 #[derive(clap::Args)]
