@@ -1,5 +1,5 @@
-//! Binds pods to nodes where there is no kube-scheduler, as with the binaries of envtest. It knows no resources: a pod goes to the
-//! node with the fewest pods, or to the one that its node affinity names, as the pods of DaemonSets do.
+//! Binds pods to nodes where there is no kube-scheduler, as with the binaries of envtest. It knows no resources: a pod
+//! goes to the node with the fewest pods, or to the one that its node affinity names, as the pods of DaemonSets do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

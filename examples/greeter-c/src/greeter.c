@@ -1,7 +1,7 @@
 /* Gives each Greeting a ConfigMap with its text.
  *
- * A Greeting NAME gets a ConfigMap NAME, which it controls, with the key `text`. Changed data is corrected. The condition `Ready`
- * tells how it went. A finalizer keeps a Greeting until its ConfigMap is deleted. */
+ * A Greeting NAME gets a ConfigMap NAME, which it controls, with the key `text`. Changed data is corrected. The
+ * condition `Ready` tells how it went. A finalizer keeps a Greeting until its ConfigMap is deleted. */
 /* ANCHOR: kinds */
 #include "greeter.h"
 

@@ -85,7 +85,9 @@ function refuse(host, greeting) {
 // ANCHOR_END: steps
 
 // ANCHOR: report
-/** Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one. */
+/**
+ * Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one.
+ */
 function report(host, greeting, ready) {
   const observedGeneration = greeting.metadata.generation;
   const conditions = [...(greeting.status?.conditions ?? [])];

@@ -94,7 +94,9 @@ function refuse(host: Host, greeting: Greeting): void {
 // ANCHOR_END: steps
 
 // ANCHOR: report
-/** Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one. */
+/**
+ * Writes the condition `Ready` and the observed generation. Returns whether the condition differs from the written one.
+ */
 function report(host: Host, greeting: Greeting, ready: Omit<Condition, "type">): boolean {
   const observedGeneration = greeting.metadata.generation;
   const conditions = [...(greeting.status?.conditions ?? [])];

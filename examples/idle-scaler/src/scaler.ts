@@ -17,7 +17,10 @@ export const TIME_ZONE = "idle-scaler.flyball.dev/time-zone";
 /** The replicas to go back to. The controller writes it, in the same update as the zero. */
 export const REPLICAS = "idle-scaler.flyball.dev/replicas";
 
-/** The longest time until the clock is read again. A machine that sleeps or whose clock is set is late by that much at most. */
+/**
+ * The longest time until the clock is read again. A machine that sleeps or whose clock is set is late by that much at
+ * most.
+ */
 const LONGEST_MS = 3_600_000;
 const FIELDS = [...[HOURS, TIME_ZONE, REPLICAS].map((name) => `metadata.annotations['${name}']`), "spec.replicas"];
 

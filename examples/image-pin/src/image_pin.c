@@ -1,7 +1,7 @@
 /* Flags Pods whose images have no digest.
  *
- * A tag can be moved to another image at any time; a digest can't. A Pod with an image that no digest pins gets an event, and the
- * gauge `unpinned_containers` counts its containers. Pods are only read. Namespaces can be exempt. */
+ * A tag can be moved to another image at any time; a digest can't. A Pod with an image that no digest pins gets an
+ * event, and the gauge `unpinned_containers` counts its containers. Pods are only read. Namespaces can be exempt. */
 #include "image_pin.h"
 
 #include <string.h>

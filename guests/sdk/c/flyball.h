@@ -1,8 +1,8 @@
 /* Flyball's SDK for C: what a controller calls, and what it exports.
  *
- * Objects are trees of cJSON. All memory of a call, such as objects, texts and errors, is the SDK's and is released when the call
- * returns: a controller frees nothing, and keeps nothing between calls. A function that can fail returns an error, or NULL if it
- * succeeded. Texts that are absent are NULL or empty; the SDK takes both. */
+ * Objects are trees of cJSON. All memory of a call, such as objects, texts and errors, is the SDK's and is released
+ * when the call returns: a controller frees nothing, and keeps nothing between calls. A function that can fail returns
+ * an error, or NULL if it succeeded. Texts that are absent are NULL or empty; the SDK takes both. */
 #ifndef FLYBALL_H
 #define FLYBALL_H
 
@@ -123,8 +123,8 @@ typedef struct {
     /* Returns the description, by fb_describe. */
     cJSON *(*describe)(void);
     fb_outcome (*reconcile)(const fb_request *request);
-    /* Turns deltas into keys, for watches that map to fb_routed. Adds keys with fb_route_to. Returns NULL, or why it failed. May
-     * be NULL. */
+    /* Turns deltas into keys, for watches that map to fb_routed. Adds keys with fb_route_to. Returns NULL, or why it
+     * failed. May be NULL. */
     const char *(*route)(const fb_delta *deltas, size_t count);
 } fb_controller;
 
@@ -135,7 +135,8 @@ void fb_route_to(fb_routed_key key);
 #define FB_EXPORT(controller) const fb_controller *const fb_exported = &(controller)
 extern const fb_controller *const fb_exported;
 
-/* The description. Each part is a cJSON object of describe.schema.json, so that what has no function here can be added. */
+/* The description. Each part is a cJSON object of describe.schema.json, so that what has no function here can be
+ * added. */
 
 /* Starts a description, with a queue of the same name. */
 cJSON *fb_describe(const char *name, const char *version);
@@ -172,8 +173,8 @@ void fb_add_index(cJSON *description, const char *name, const char *kind, const 
 cJSON *fb_add_ticker(cJSON *description, const char *key, uint32_t period_ms);
 /* Declares a configuration key. The default may be NULL. */
 void fb_add_config(cJSON *description, const char *key, const char *fallback, const char *help);
-/* Declares a `counter`, a `gauge` or a `sum` (a gauge that shows the sum of what each key has set last) with these labels, which
- * end with NULL. Returns it. */
+/* Declares a `counter`, a `gauge` or a `sum` (a gauge that shows the sum of what each key has set last) with these
+ * labels, which end with NULL. Returns it. */
 cJSON *fb_add_metric(cJSON *description, const char *type, const char *name, const char *help, ...) FB_SENTINEL;
 
 /* JSON. A path has names with dots between: `spec.replicas`. */
@@ -268,8 +269,8 @@ const fb_error *fb_live_get(const char *kind, const char *ns, const char *name, 
 const fb_error *fb_live_list(const char *kind, const char *ns, const char *label_selector, cJSON **found);
 /* Returns what a GET of a path answers. Needs the import `raw`. */
 const fb_error *fb_raw(const char *path, cJSON **found);
-/* Returns what the API server serves: `kinds` with `kind`, `plural`, `namespaced`, `preferred`, `verbs` and `subresources`, and
- * `failures`, an object of messages by group version. Needs the import `discovery`. */
+/* Returns what the API server serves: `kinds` with `kind`, `plural`, `namespaced`, `preferred`, `verbs` and
+ * `subresources`, and `failures`, an object of messages by group version. Needs the import `discovery`. */
 const fb_error *fb_kinds(cJSON **found);
 
 /* Writes. */
@@ -310,7 +311,8 @@ fb_write fb_update(const char *kind, const cJSON *object, const cJSON *change);
 fb_write fb_update_status(const char *kind, const cJSON *object, const cJSON *status);
 /* Patches an object, whatever its version. */
 fb_write fb_patch(const char *kind, fb_key key, const char *patch_type, const cJSON *patch);
-/* Applies a configuration with a name (server-side apply). A conflict if another manager owns a field, unless `force`. */
+/* Applies a configuration with a name (server-side apply). A conflict if another manager owns a field, unless
+ * `force`. */
 fb_write fb_apply(const char *kind, const cJSON *object, const char *field_manager, bool force);
 /* Deletes the object that was read, with its UID as a precondition. */
 fb_write fb_delete(const char *kind, const cJSON *object);
@@ -321,8 +323,8 @@ fb_write fb_delete_collection(const char *kind, const char *ns, const char *labe
 
 /* Runs a write. `answer` may be NULL. */
 const fb_error *fb_run(fb_write write, cJSON **answer);
-/* Runs writes concurrently, with one result for each. With `slow_start`, starts with that many and doubles after each round
- * without an error; with `stop_on_error`, one after another. The rest after an error is `Skipped`. */
+/* Runs writes concurrently, with one result for each. With `slow_start`, starts with that many and doubles after each
+ * round without an error; with `stop_on_error`, one after another. The rest after an error is `Skipped`. */
 void fb_run_writes(const fb_write *writes, size_t count, uint32_t slow_start, bool stop_on_error, fb_result *results);
 
 /* Helpers. */
@@ -345,8 +347,8 @@ typedef struct {
 
 /* Returns the condition of this type in an array; NULL if there is none. */
 cJSON *fb_get_condition(const cJSON *conditions, const char *type);
-/* Sets a condition in an array, as apimachinery does: `lastTransitionTime` changes only if the status does. Returns whether
- * anything changed. */
+/* Sets a condition in an array, as apimachinery does: `lastTransitionTime` changes only if the status does. Returns
+ * whether anything changed. */
 bool fb_set_condition(cJSON *conditions, fb_condition condition);
 
 /* Returns the owner reference of the controller; NULL if there is none. */
@@ -359,8 +361,8 @@ cJSON *fb_controller_reference(const char *kind, const cJSON *owner);
 
 /* Events, log, clock and the other imports. */
 
-/* Emits a `Normal` or `Warning` event about an object that was read. Never fails. `options` are event-options.schema.json, or
- * NULL. */
+/* Emits a `Normal` or `Warning` event about an object that was read. Never fails. `options` are
+ * event-options.schema.json, or NULL. */
 void fb_event(const char *kind, const cJSON *about, const char *type, const char *reason, const char *message, cJSON *options);
 
 typedef enum { FB_LOG_TRACE, FB_LOG_DEBUG, FB_LOG_INFO, FB_LOG_WARN, FB_LOG_ERROR } fb_level;
@@ -404,8 +406,8 @@ void fb_metric_observe(const char *name, double value, ...) FB_SENTINEL;
 
 /* Returns a value of the memo and its version; NULL and 0 if there is none. */
 cJSON *fb_memo_get(const char *key, uint32_t *version);
-/* Puts a value if the version is still the expected one. It lasts until the object of the UID is deleted, if any, and for this
- * time, if it is not 0. */
+/* Puts a value if the version is still the expected one. It lasts until the object of the UID is deleted, if any, and
+ * for this time, if it is not 0. */
 const fb_error *fb_memo_put(const char *key, uint32_t expected, const cJSON *value, const char *object_uid, uint32_t ttl_ms);
 void fb_memo_remove(const char *key);
 

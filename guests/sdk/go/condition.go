@@ -23,8 +23,8 @@ func FindCondition(conditions []Condition, conditionType string) *Condition {
 	return nil
 }
 
-// SetCondition sets a condition in place, as apimachinery's SetStatusCondition does: the transition time changes only if
-// the status does. It returns whether anything changed.
+// SetCondition sets a condition in place, as apimachinery's SetStatusCondition does: the transition time changes only
+// if the status does. It returns whether anything changed.
 func SetCondition(conditions *[]Condition, condition Condition, now time.Time) bool {
 	if condition.LastTransitionTime == nil {
 		second := now.UTC().Truncate(time.Second)

@@ -1,12 +1,12 @@
 // Package flyball is the SDK for controllers written in Go.
 //
-// A controller is a type with two functions. Describe declares what the controller watches, which keys a change enqueues
-// and which writes it needs. Reconcile brings the cluster to the state that the object of a key asks for. A controller
-// reaches everything else through the [Host]. It must not depend on state between calls: the host runs many instances at
-// once, and creates and drops them at any time.
+// A controller is a type with two functions. Describe declares what the controller watches, which keys a change
+// enqueues and which writes it needs. Reconcile brings the cluster to the state that the object of a key asks for. A
+// controller reaches everything else through the [Host]. It must not depend on state between calls: the host runs many
+// instances at once, and creates and drops them at any time.
 //
-// The same code runs in the sandbox, exported by [Export], and natively in tests, against the API server in memory of the
-// package flyballtest.
+// The same code runs in the sandbox, exported by [Export], and natively in tests, against the API server in memory of
+// the package flyballtest.
 package flyball
 
 import (
@@ -94,8 +94,8 @@ type Delta struct {
 	// Watch is the watch's kind; of a discovery watch, the object's own kind.
 	Watch string
 	Type  DeltaType
-	// Old is the object before the change as JSON; nil if it was added. If the object was added and deleted since the last
-	// call, it is its last version.
+	// Old is the object before the change as JSON; nil if it was added. If the object was added and deleted since the
+	// last call, it is its last version.
 	Old []byte
 	// New is the object after the change; nil if it was deleted.
 	New []byte

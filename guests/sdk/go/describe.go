@@ -70,7 +70,8 @@ type Metric struct {
 	Type any `json:"type"`
 }
 
-// Describe starts a description. The name has lower-case letters, digits and dashes. The plugin's queue is named after it.
+// Describe starts a description. The name has lower-case letters, digits and dashes. The plugin's queue is named after
+// it.
 func Describe(name, version string) *Description {
 	return &Description{Format: 1, Name: name, Version: version, Watches: []Watch{}, Queues: []QueueSettings{{Name: name}}}
 }
@@ -149,7 +150,8 @@ func (description *Description) Gauge(name, help string, labels ...string) *Desc
 	return description.metric(name, help, "gauge", labels)
 }
 
-// Sum declares a gauge that shows the sum of what each key has set last, with these labels. Setting 0 removes the key's part.
+// Sum declares a gauge that shows the sum of what each key has set last, with these labels. Setting 0 removes the key's
+// part.
 func (description *Description) Sum(name, help string, labels ...string) *Description {
 	return description.metric(name, help, "sum", labels)
 }

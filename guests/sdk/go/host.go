@@ -132,8 +132,8 @@ func (host *Host) Observe(metric string, value float64, labels ...string) {
 	host.world.Metric(MetricObserve, metric, labels, value)
 }
 
-// Memo returns the plugin's memo: a cache of derived data that all its instances share, and that may be emptied between any
-// two calls.
+// Memo returns the plugin's memo: a cache of derived data that all its instances share, and that may be emptied between
+// any two calls.
 func (host *Host) Memo() Memo { return Memo{host.world} }
 
 // Memo is a cache of derived data.
@@ -142,8 +142,8 @@ type Memo struct{ world World }
 // Get returns the entry of a key.
 func (memo Memo) Get(key string) (entry MemoEntry, found bool) { return memo.world.MemoGet(key) }
 
-// Put puts a value if the version of the key is still the expected one (0: there is no entry), and returns the new version.
-// The entry is removed with the object of the UID (empty: no object) and after the time to live (0: no limit).
+// Put puts a value if the version of the key is still the expected one (0: there is no entry), and returns the new
+// version. The entry is removed with the object of the UID (empty: no object) and after the time to live (0: no limit).
 func (memo Memo) Put(key string, expected uint32, value []byte, objectUID string, ttl time.Duration) (uint32, error) {
 	return memo.world.MemoPut(key, expected, value, objectUID, ttl)
 }
@@ -151,8 +151,8 @@ func (memo Memo) Put(key string, expected uint32, value []byte, objectUID string
 // Remove removes a key.
 func (memo Memo) Remove(key string) { memo.world.MemoRemove(key) }
 
-// SignJWT signs a JSON Web Token with these claims with a key of the host, and returns it in compact form. Needs the import
-// `signer`, as do the functions below.
+// SignJWT signs a JSON Web Token with these claims with a key of the host, and returns it in compact form. Needs the
+// import `signer`, as do the functions below.
 func (host *Host) SignJWT(key string, claims any) (string, error) {
 	return host.world.SignJWT(key, encode(claims))
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object that a controller reads into values of type T: a struct with JSON tags and the fields that it
-// reads, a type of k8s.io/api, or [Object].
+// Kind is a kind of object that a controller reads into values of type T: a struct with JSON tags and the fields that
+// it reads, a type of k8s.io/api, or [Object].
 type Kind[T any] struct {
 	// Name is the kind, as in `apps/v1/Deployment` or `v1/Pod`.
 	Name string
@@ -18,7 +18,8 @@ type Kind[T any] struct {
 	Fields []string
 }
 
-// KindOf returns a kind. Without fields, it reads those of the struct T: the path of each field that is not a struct itself.
+// KindOf returns a kind. Without fields, it reads those of the struct T: the path of each field that is not a struct
+// itself.
 func KindOf[T any](name string, fields ...string) Kind[T] {
 	splitKind(name)
 	if len(fields) == 0 {
@@ -27,8 +28,8 @@ func KindOf[T any](name string, fields ...string) Kind[T] {
 	return Kind[T]{name, fields}
 }
 
-// Get returns the cached object of this name, with the fields of the kind; nil if the cache holds none. The namespace is
-// empty for a cluster-scoped object.
+// Get returns the cached object of this name, with the fields of the kind; nil if the cache holds none. The namespace
+// is empty for a cluster-scoped object.
 func (kind Kind[T]) Get(host *Host, namespace, name string) (*T, error) {
 	return get[T](host, kind.Name, namespace, name, kind.Fields)
 }
@@ -38,8 +39,8 @@ func (kind Kind[T]) GetByKey(host *Host, key Key) (*T, error) {
 	return kind.Get(host, key.Namespace, key.Name)
 }
 
-// List returns the cached objects that match all conditions, ordered by namespace and name. It holds all of them at once; see
-// Each for another way.
+// List returns the cached objects that match all conditions, ordered by namespace and name. It holds all of them at
+// once; see Each for another way.
 func (kind Kind[T]) List(host *Host, conditions ...Where) ([]T, error) {
 	var all []T
 	for object, err := range kind.Each(host, conditions...) {
@@ -51,8 +52,8 @@ func (kind Kind[T]) List(host *Host, conditions ...Where) ([]T, error) {
 	return all, nil
 }
 
-// Each iterates over the cached objects that match all conditions, with at most one page of them in memory. An error ends the
-// iteration.
+// Each iterates over the cached objects that match all conditions, with at most one page of them in memory. An error
+// ends the iteration.
 func (kind Kind[T]) Each(host *Host, conditions ...Where) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		query := newQuery(kind.Name, conditions)
@@ -120,8 +121,8 @@ func drop(page Page) {
 	}
 }
 
-// fieldsOf returns the paths of the fields of a struct, by their JSON tags. The metadata, what parses itself, what is not a
-// struct, and a struct within itself are one field each. `above` are the structs around this one.
+// fieldsOf returns the paths of the fields of a struct, by their JSON tags. The metadata, what parses itself, what is
+// not a struct, and a struct within itself are one field each. `above` are the structs around this one.
 func fieldsOf(of reflect.Type, path string, above []reflect.Type) []string {
 	if of.Kind() == reflect.Pointer {
 		return fieldsOf(of.Elem(), path, above)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Meta is the metadata of an object. The name, the namespace, the UID and the resource version are always read, all else
-// if the watch declares it.
+// Meta is the metadata of an object. The name, the namespace, the UID and the resource version are always read, all
+// else if the watch declares it.
 type Meta struct {
 	Name                       string            `json:"name,omitempty"`
 	GenerateName               string            `json:"generateName,omitempty"`
@@ -95,8 +95,8 @@ func (meta Meta) IsOwnedBy(owner Meta) bool {
 	return slices.ContainsFunc(meta.OwnerReferences, func(own OwnerReference) bool { return own.UID == owner.UID })
 }
 
-// ControllerReference returns a reference that makes the object of this kind the controller of another. Deleting it in the
-// foreground waits for the other one, for which the plugin needs `update` on the kind's subresource `finalizers`.
+// ControllerReference returns a reference that makes the object of this kind the controller of another. Deleting it in
+// the foreground waits for the other one, for which the plugin needs `update` on the kind's subresource `finalizers`.
 func (meta Meta) ControllerReference(kind string) OwnerReference {
 	yes := true
 	owner := meta.OwnerReference(kind)
@@ -126,8 +126,8 @@ func AddFinalizer(kind string, meta Meta, finalizer string) Write {
 	return finalizers(kind, meta, append(slices.Clone(meta.Finalizers), finalizer))
 }
 
-// RemoveFinalizer returns the update that removes a finalizer and keeps others. It fails with `Conflict` if the object has
-// changed since it was read.
+// RemoveFinalizer returns the update that removes a finalizer and keeps others. It fails with `Conflict` if the object
+// has changed since it was read.
 func RemoveFinalizer(kind string, meta Meta, finalizer string) Write {
 	isIt := func(own string) bool { return own == finalizer }
 	return finalizers(kind, meta, slices.DeleteFunc(slices.Clone(meta.Finalizers), isIt))

@@ -39,8 +39,8 @@ func InNamespace(namespace string) Where {
 	return func(query *Query) { query.Namespace = namespace }
 }
 
-// WithLabels selects objects whose labels match a selector such as `app=web,!canary`. See [LabelSelector] for one that an
-// object holds.
+// WithLabels selects objects whose labels match a selector such as `app=web,!canary`. See [LabelSelector] for one that
+// an object holds.
 func WithLabels(selector string) Where { return where("labels", selector) }
 
 // Indexed selects objects with this value in a declared index.
@@ -72,7 +72,8 @@ type LabelRequirement struct {
 	Values   []string `json:"values,omitempty"`
 }
 
-// Text returns the selector as in the API's parameter `labelSelector`, for [WithLabels]. An unknown operator is an error.
+// Text returns the selector as in the API's parameter `labelSelector`, for [WithLabels]. An unknown operator is an
+// error.
 func (selector LabelSelector) Text() (string, error) {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {

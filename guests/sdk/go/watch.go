@@ -89,8 +89,8 @@ func (watch Watch) when(change any) Watch {
 	return watch
 }
 
-// Mapping is the keys that a change of a watched object enqueues. The host applies it to the old and to the new version of
-// the object. All conditions must hold.
+// Mapping is the keys that a change of a watched object enqueues. The host applies it to the old and to the new version
+// of the object. All conditions must hold.
 type Mapping struct {
 	To         string      `json:"to"`
 	Kind       string      `json:"kind,omitempty"`
@@ -140,8 +140,8 @@ func named(path string, namespaced bool) Mapping {
 	return Mapping{To: "named", Path: path, Namespaced: &namespaced}
 }
 
-// ToSelecting maps to the objects of this kind, in the same namespace, whose selector at this path matches the labels of the
-// watched object.
+// ToSelecting maps to the objects of this kind, in the same namespace, whose selector at this path matches the labels
+// of the watched object.
 func ToSelecting(kind, path string) Mapping { return Mapping{To: "selecting", Kind: kind, Path: path} }
 
 // ToAllInNamespace maps to all objects of this kind in the same namespace.
@@ -201,8 +201,8 @@ func (mapping Mapping) HavingAnyOf(paths ...string) Mapping {
 	return mapping
 }
 
-// Unless skips deltas whose newest version has a string at this path: such objects need no more reconciles. The other conditions
-// hold for a modification if one version meets them.
+// Unless skips deltas whose newest version has a string at this path: such objects need no more reconciles. The other
+// conditions hold for a modification if one version meets them.
 func (mapping Mapping) Unless(path string) Mapping {
 	mapping.UnlessAny = append(slices.Clip(mapping.UnlessAny), Unless{Path: path})
 	return mapping

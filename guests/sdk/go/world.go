@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// World is the untyped functions of the host: the imports of the WIT world, whose comments describe them. The sandbox has
-// one implementation, the package flyballtest another. Controllers use it through the [Host].
+// World is the untyped functions of the host: the imports of the WIT world, whose comments describe them. The sandbox
+// has one implementation, the package flyballtest another. Controllers use it through the [Host].
 type World interface {
 	ListerGet(kind, namespace, name string, fields []string) (object []byte, err error)
 	ListerList(query Query, projection Projection, limit int) (Page, error)

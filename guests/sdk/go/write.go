@@ -60,8 +60,8 @@ func Update(kind string, meta Meta, change any) Write {
 		Body: encode(change)}
 }
 
-// UpdateStatus replaces the whole status of the object that was read with this metadata. It fails with `Conflict` if the
-// object has changed since.
+// UpdateStatus replaces the whole status of the object that was read with this metadata. It fails with `Conflict` if
+// the object has changed since.
 func UpdateStatus(kind string, meta Meta, status any) Write {
 	write := Update(kind, meta, status)
 	write.Verb = VerbUpdateStatus
@@ -73,8 +73,8 @@ func Patch(kind, namespace, name string, patchType PatchType, patch any) Write {
 	return Write{Verb: VerbPatch, Kind: kind, Namespace: namespace, Name: name, PatchType: patchType, Body: encode(patch)}
 }
 
-// Apply applies an object on the server as this field manager: the manager owns the fields that it sends, and fields that it
-// no longer sends are removed. With force, it takes fields over from other managers.
+// Apply applies an object on the server as this field manager: the manager owns the fields that it sends, and fields
+// that it no longer sends are removed. With force, it takes fields over from other managers.
 func Apply(kind, namespace, name string, object any, manager string, force bool) Write {
 	write := Patch(kind, namespace, name, ApplyPatch, object).WithOption("fieldManager", manager)
 	if force {
@@ -129,7 +129,8 @@ func (write Write) Returning(paths ...string) Write {
 // Batch is writes that the host runs concurrently.
 type Batch struct {
 	Writes []Write
-	// SlowStart is the number of writes that are run at first; it doubles after each round without an error. 0: all at once.
+	// SlowStart is the number of writes that are run at first; it doubles after each round without an error. 0: all at
+	// once.
 	SlowStart int
 	// StopOnError runs the writes one after another, and none after one has failed.
 	StopOnError bool
@@ -151,8 +152,8 @@ func (host *Host) Create(kind, namespace string, object any) error {
 	return host.Write(Create(kind, namespace, object)).Err
 }
 
-// Update runs [Update]. The host builds the whole object from its cache if the watch of the kind declares all fields (`.`).
-// Otherwise it reads the object first, which needs the verb `get`.
+// Update runs [Update]. The host builds the whole object from its cache if the watch of the kind declares all fields
+// (`.`). Otherwise it reads the object first, which needs the verb `get`.
 func (host *Host) Update(kind string, meta Meta, change any) error {
 	return host.Write(Update(kind, meta, change)).Err
 }

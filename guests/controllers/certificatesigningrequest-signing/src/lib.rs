@@ -1,11 +1,13 @@
-//! certificatesigningrequest-signing-controller: signs approved CertificateSigningRequests of four signers of Kubernetes.
+//! certificatesigningrequest-signing-controller: signs approved CertificateSigningRequests of four signers of
+//! Kubernetes.
 //!
-//! A request is signed once it is approved, and neither denied nor failed. Each signer has rules for subjects, alternative names
-//! and usages ([`signers`]); a request that breaks them gets the condition `Failed`. The host holds the authority of each signer
-//! and signs: no key is in the guest. Requests of signers for which it holds no authority are left alone.
+//! A request is signed once it is approved, and neither denied nor failed. Each signer has rules for subjects,
+//! alternative names and usages ([`signers`]); a request that breaks them gets the condition `Failed`. The host holds
+//! the authority of each signer and signs: no key is in the guest. Requests of signers for which it holds no authority
+//! are left alone.
 //!
-//! `flyball-pkcs10` reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how long a
-//! certificate is valid.
+//! `flyball-pkcs10` reads the PKCS#10 document, [`usages`] translates the usages of the API, [`validity`] decides how
+//! long a certificate is valid.
 //!
 //! Upstream: pkg/controller/certificates/signer/signer.go: NewCSRSigningController, handle, sign.
 //! Upstream: pkg/controller/certificates/certificate_controller_utils.go: IsCertificateRequestApproved,
@@ -140,8 +142,8 @@ fn has_authority(host: &Host, signer: &str) -> Result<bool, Error> {
     Ok(authority.is_some())
 }
 
-/// Signs a request, and writes the certificate into its status. Does nothing if the host does not hold the authority: no call
-/// of its own asks for that.
+/// Signs a request, and writes the certificate into its status. Does nothing if the host does not hold the authority:
+/// no call of its own asks for that.
 fn sign(host: &Host, csr: &SigningRequest, requested: &Requested) -> Result<(), Error> {
     let template = template(csr, requested, host.now(), longest(host)?)?;
     let signed = host.sign_certificate(&csr.signer, &template).found();
@@ -173,8 +175,8 @@ fn update_status(host: &Host, csr: &SigningRequest, status: &Value) -> Result<()
     Ok(())
 }
 
-/// What is signed: the names of the request, and the usages and the validity of the object. Other extensions that the request
-/// asks for are left out.
+/// What is signed: the names of the request, and the usages and the validity of the object. Other extensions that the
+/// request asks for are left out.
 fn template(
     csr: &SigningRequest,
     requested: &Requested,

@@ -14,8 +14,8 @@ pub fn unlisted<'a>(status: &'a Status, jobs: &'a [Job]) -> impl Iterator<Item =
     { jobs.iter() }.filter(|job| !job.is_finished() && !status.is_active(&job.meta.uid))
 }
 
-/// Removes finished Jobs from the active ones, and moves the time of the last success forward. It also counts successes of
-/// Jobs that were not active.
+/// Removes finished Jobs from the active ones, and moves the time of the last success forward. It also counts successes
+/// of Jobs that were not active.
 pub fn settle(status: &mut Status, jobs: &[Job]) -> Vec<Note> {
     let unexpected = |job: &Job| {
         let message = format!(

@@ -52,8 +52,8 @@ fn cron_jobs() -> Watch {
         .enqueue(Mapping::itself().on([DeltaType::Added]))
 }
 
-/// A changed CronJob is reconciled at once, unless its schedule has changed: then the next time of the new schedule counts,
-/// and not one that has passed since the last Job. No declared mapping tells the two apart.
+/// A changed CronJob is reconciled at once, unless its schedule has changed: then the next time of the new schedule
+/// counts, and not one that has passed since the last Job. No declared mapping tells the two apart.
 fn changes_of_cron_jobs() -> Watch {
     watch::<Timing>().enqueue(Mapping::route().on([DeltaType::Modified]))
 }

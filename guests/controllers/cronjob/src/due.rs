@@ -28,9 +28,9 @@ impl Impossible {
 
 /// Returns what is due at `now` of the times after `earliest`.
 ///
-/// The latest time is searched from one interval before its estimate. If the schedule is irregular, that can be too late
-/// to find any: `30 10,11,12 * * *` has intervals of an hour and of 22 hours. Then `latest` is `None` although `missed` is
-/// not 0, and the times are skipped, as kube-controller-manager skips them.
+/// The latest time is searched from one interval before its estimate. If the schedule is irregular, that can be too
+/// late to find any: `30 10,11,12 * * *` has intervals of an hour and of 22 hours. Then `latest` is `None` although
+/// `missed` is not 0, and the times are skipped, as kube-controller-manager skips them.
 ///
 /// # Errors
 /// The schedule has no two times.

@@ -75,8 +75,8 @@ impl Controller for CronJobController {
     }
 }
 
-/// Lists the Jobs whose controller is a CronJob of this name. Like kube-controller-manager, it ignores the UID: a CronJob
-/// that was deleted and created again counts the Jobs of its predecessor.
+/// Lists the Jobs whose controller is a CronJob of this name. Like kube-controller-manager, it ignores the UID: a
+/// CronJob that was deleted and created again counts the Jobs of its predecessor.
 fn jobs(host: &Host, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let Meta {
         namespace, name, ..
@@ -93,8 +93,8 @@ fn jobs(host: &Host, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     Ok(jobs)
 }
 
-/// Returns the CronJob from the API server if its status there lists a running Job that the cached status does not list:
-/// another process has created that Job. `None` if the CronJob was deleted.
+/// Returns the CronJob from the API server if its status there lists a running Job that the cached status does not
+/// list: another process has created that Job. `None` if the CronJob was deleted.
 fn latest(host: &Host, cached: CronJob, jobs: &[Job]) -> Result<Option<CronJob>, Error> {
     if active::unlisted(&cached.status, jobs).next().is_none() {
         return Ok(Some(cached));

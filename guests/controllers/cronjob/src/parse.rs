@@ -135,8 +135,8 @@ impl Bounds {
             .try_fold(0, |all, bits| Ok(all | bits?))
     }
 
-    /// Parses a range: a value, `from-to`, `*` or `?`, each with an optional `/step`. `from/step` goes up to the maximum.
-    /// What follows a star after a hyphen is ignored.
+    /// Parses a range: a value, `from-to`, `*` or `?`, each with an optional `/step`. `from/step` goes up to the
+    /// maximum. What follows a star after a hyphen is ignored.
     fn range(&self, text: &str) -> Result<u64, ParseError> {
         let parts: Vec<&str> = text.split('/').collect();
         let ends: Vec<&str> = parts[0].split('-').collect();

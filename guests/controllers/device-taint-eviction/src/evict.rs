@@ -106,8 +106,8 @@ fn remember(host: &Host, pod: &Meta, state: State) -> Result<(), Error> {
     Ok(memo.put(&of_pod(pod), &state, &pod.uid, Duration::ZERO)?)
 }
 
-/// Marks and deletes a pod. Returns false if it no longer existed. As in kube-controller-manager, a pod that is being deleted
-/// already counts as deleted.
+/// Marks and deletes a pod. Returns false if it no longer existed. As in kube-controller-manager, a pod that is being
+/// deleted already counts as deleted.
 fn delete(host: &Host, pod: &Meta) -> Result<bool, Error> {
     let live = host.reader().get::<LivePod>(&pod.namespace, &pod.name)?;
     let Some(live) = live.filter(|live| live.meta.uid == pod.uid) else {

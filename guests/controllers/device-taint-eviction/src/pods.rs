@@ -30,7 +30,8 @@ pub fn references(pod: &Pod) -> impl Iterator<Item = Reference<'_>> {
     })
 }
 
-/// Whether a pod uses a claim that it references by this name. `groups` is whether a PodGroup can hold a claim for its pods.
+/// Whether a pod uses a claim that it references by this name. `groups` is whether a PodGroup can hold a claim for its
+/// pods.
 pub fn uses(pod: &Pod, reference: Reference<'_>, claim: &Claim, groups: bool) -> bool {
     let consumer = PodConsumer {
         uid: &pod.meta.uid,

@@ -31,8 +31,8 @@ pub fn update_later(host: &Host, eviction: &Eviction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Updates the status of a rule. After a change of its spec, the pods that it affects are enqueued afterwards, so that the
-/// status shows them first.
+/// Updates the status of a rule. After a change of its spec, the pods that it affects are enqueued afterwards, so that
+/// the status shows them first.
 ///
 /// # Errors
 /// A read or a write failed.

@@ -57,7 +57,8 @@ impl Devices {
         Ok(Self { slices, rules })
     }
 
-    /// When the pods of a claim are evicted; `None` if its devices have no taints that evict, or all are tolerated for ever.
+    /// When the pods of a claim are evicted; `None` if its devices have no taints that evict, or all are tolerated for
+    /// ever.
     pub fn eviction(&self, claim: &Claim) -> Option<Eviction> {
         let evictions = claim.devices.iter().flat_map(|device| {
             let taints = self.device(device).into_iter().flat_map(|one| &one.taints);
@@ -99,8 +100,8 @@ pub fn current<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Vec<&'a S
         .collect()
 }
 
-/// When a taint that evicts is no longer tolerated; `None` if never. Of all tolerations of the taint the shortest counts,
-/// unless one has no limit.
+/// When a taint that evicts is no longer tolerated; `None` if never. Of all tolerations of the taint the shortest
+/// counts, unless one has no limit.
 fn due(taint: &DeviceTaint, tolerations: &[Toleration]) -> Option<Time> {
     let as_evicting = DeviceTaint {
         effect: NO_EXECUTE.into(),

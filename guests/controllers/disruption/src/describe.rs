@@ -48,8 +48,8 @@ pub fn describe() -> Description {
         })
 }
 
-/// The status is among the changes, because the API server counts evictions in it. The metadata is cached whole, because
-/// a write of the status carries it.
+/// The status is among the changes, because the API server counts evictions in it. The metadata is cached whole,
+/// because a write of the status carries it.
 fn budgets() -> Watch {
     watch::<Budget>()
         .and_view::<Rival>()
@@ -59,8 +59,8 @@ fn budgets() -> Watch {
         .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified]))
 }
 
-/// A changed label affects the budgets that selected the pod before, and those that select it now. A changed phase affects
-/// no number, but it is another try for a budget whose status could not be computed when the pod was created.
+/// A changed label affects the budgets that selected the pod before, and those that select it now. A changed phase
+/// affects no number, but it is another try for a budget whose status could not be computed when the pod was created.
 fn pods() -> Watch {
     watch::<Pod>()
         .and_view::<LabelledPod>()

@@ -12,8 +12,8 @@ use crate::views::{Budget, LabelledPod, Rival};
 
 /// Emits an event about each pod of a budget that another budget selects as well, once for each version of the pod.
 ///
-/// As in kube-controller-manager, a change of the pod causes the event, and not one of the budget. So the first reconcile
-/// after a change of the budget only records the pods' versions.
+/// As in kube-controller-manager, a change of the pod causes the event, and not one of the budget. So the first
+/// reconcile after a change of the budget only records the pods' versions.
 ///
 /// # Errors
 /// A list failed, or the selector is invalid.
@@ -43,8 +43,9 @@ pub fn warn(host: &Host, budget: &Budget) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns those of the pods of the budget `own` that another budget selects as well, each with the first of its budgets
-/// by name. `rivals` are all budgets of the namespace, sorted by name; those with invalid selectors select nothing.
+/// Returns those of the pods of the budget `own` that another budget selects as well, each with the first of its
+/// budgets by name. `rivals` are all budgets of the namespace, sorted by name; those with invalid selectors select
+/// nothing.
 pub fn contested<'a>(
     own: &'a str,
     pods: &'a [LabelledPod],

@@ -11,8 +11,8 @@ use flyball_sdk::prelude::*;
 
 use crate::controllers::Scale;
 
-/// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or only under another
-/// UID, has none. What discovery returned of a kind is reused for `discovery_period`.
+/// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or only under
+/// another UID, has none. What discovery returned of a kind is reused for `discovery_period`.
 ///
 /// # Errors
 /// A kind is not served or has no scale, or a read failed.

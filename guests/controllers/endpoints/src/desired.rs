@@ -31,8 +31,8 @@ impl<'a> Addresses<'a> {
         }
     }
 
-    /// Adds the address of a pod. Pods that terminate are left out, unless pods are published before they are ready. So are
-    /// pods without a port, unless the Service is headless and has none, and pods without an address of the family.
+    /// Adds the address of a pod. Pods that terminate are left out, unless pods are published before they are ready. So
+    /// are pods without a port, unless the Service is headless and has none, and pods without an address of the family.
     pub fn add(&mut self, pod: Pod) {
         let service = self.service;
         if !pod.is_addressable() || (pod.is_terminating() && !service.publish_not_ready) {
@@ -82,8 +82,8 @@ fn address(service: &Service, pod: Pod) -> Option<Address> {
     })
 }
 
-/// The only family of the addresses: the Service's first one. If the API server has set none, it is that of the Service's
-/// address, or else of the pod's.
+/// The only family of the addresses: the Service's first one. If the API server has set none, it is that of the
+/// Service's address, or else of the pod's.
 fn family(service: &Service, pod: &Pod) -> Family {
     match service.ip_families.first() {
         Some(first) => Family::named(first).unwrap_or(Family::V4),

@@ -6,7 +6,8 @@
 //! 2. [`truncate`] limits their addresses to 1,000.
 //! 3. [`object`] computes labels and annotations, and decides whether there is anything to write.
 //!
-//! Endpoints without a Service are deleted when the controller starts ([`leftover`]), and when their Service is deleted.
+//! Endpoints without a Service are deleted when the controller starts ([`leftover`]), and when their Service is
+//! deleted.
 //!
 //! Upstream: pkg/controller/endpoint/endpoints_controller.go: syncService.
 

@@ -95,8 +95,8 @@ impl Desired<'_> {
             && same(&repack(current.subsets.clone()), &self.canonical())
     }
 
-    /// The subsets in canonical form, as they are computed. But when addresses were left out, those of two subsets may have
-    /// become the same.
+    /// The subsets in canonical form, as they are computed. But when addresses were left out, those of two subsets may
+    /// have become the same.
     fn canonical(&self) -> Cow<'_, [Subset]> {
         match self.is_truncated && self.subsets.len() > 1 {
             true => repack(self.subsets.clone()).into(),

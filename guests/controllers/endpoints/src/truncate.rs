@@ -30,8 +30,8 @@ pub fn truncate(subsets: &mut Vec<Subset>) -> bool {
     true
 }
 
-/// Shortens a list of each subset in proportion to its length, of `total` to `maximum` altogether. Shares are rounded up,
-/// so the last subsets may get less.
+/// Shortens a list of each subset in proportion to its length, of `total` to `maximum` altogether. Shares are rounded
+/// up, so the last subsets may get less.
 fn share(
     subsets: &mut [Subset],
     maximum: usize,

@@ -106,8 +106,8 @@ fn delete_all(host: &Host, key: &Key, slices: &[Slice]) -> Result<(), Error> {
     write::run(host, &format!("Endpoints {key}"), writes).map(drop)
 }
 
-/// Emits events about addresses that are not mirrored, once for each version of the Endpoints. If the memo is full, they
-/// are emitted again.
+/// Emits events about addresses that are not mirrored, once for each version of the Endpoints. If the memo is full,
+/// they are emitted again.
 fn warn(host: &Host, endpoints: &Endpoints, desired: &Desired, maximum: usize) {
     if desired.skipped == 0 {
         return;

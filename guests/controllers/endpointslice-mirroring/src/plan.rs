@@ -39,7 +39,8 @@ pub struct Plan {
     pub removed: usize,
 }
 
-/// Plans the slices. A slice that is to be deleted becomes one of the same family that is to be created, if there is one.
+/// Plans the slices. A slice that is to be deleted becomes one of the same family that is to be created, if there is
+/// one.
 pub fn plan(endpoints: &Endpoints, slices: Vec<Slice>, desired: Desired) -> Plan {
     let mut plan = Plan::default();
     let (mut existing, mut obsolete) = by_group(slices);
@@ -167,7 +168,8 @@ pub fn writes(endpoints: &Endpoints, plan: Plan) -> Writes {
         .map(|(family, group)| write::create(namespace, name, &content(family, group)));
     let update = (plan.update.into_iter())
         .map(|(slice, family, group)| write::replace(&slice, None, &content(family, group)));
-    // kube-controller-manager writes the prefix of the name for slices that it would have created, and removes it from others.
+    // kube-controller-manager writes the prefix of the name for slices that it would have created, and removes it from
+    // others.
     let prefix = slice::generate_name(name);
     let recycle = (plan.recycle.into_iter()).map(|(slice, family, group)| {
         write::replace(&slice, Some(&prefix), &content(family, group))

@@ -28,8 +28,8 @@ pub struct Service {
     pub selector: StringMap,
 }
 
-/// Whether the Endpoints with this key exist and are mirrored: their Service has no selector, and neither a label nor the
-/// record of a leader election prevents it.
+/// Whether the Endpoints with this key exist and are mirrored: their Service has no selector, and neither a label nor
+/// the record of a leader election prevents it.
 ///
 /// # Errors
 /// An object is malformed.

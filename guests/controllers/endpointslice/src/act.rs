@@ -62,8 +62,8 @@ pub fn delete(host: &Host, service: &Service, slices: &[Slice]) -> Result<(), Er
     Ok(())
 }
 
-/// The writes of a plan. A slice that would be deleted becomes one that would be created, if there is one. A Service that
-/// is being deleted gets no new slice.
+/// The writes of a plan. A slice that would be deleted becomes one that would be created, if there is one. A Service
+/// that is being deleted gets no new slice.
 pub fn writes(service: &Service, plan: Plan, family: Family, changed_at: Option<Time>) -> Writes {
     let Plan {
         mut create,

@@ -89,8 +89,8 @@ pub fn desired(
     }
 }
 
-/// The endpoint of a pod; `None` if it has no address of the family. A pod that terminates is never ready, unless pods are
-/// published before they are ready.
+/// The endpoint of a pod; `None` if it has no address of the family. A pod that terminates is never ready, unless pods
+/// are published before they are ready.
 fn endpoint(service: &Service, pod: &Pod, zone: Option<&str>, family: Family) -> Option<Endpoint> {
     let mut addresses: Vec<String> = pod.addresses(family).collect();
     if addresses.is_empty() {

@@ -1,5 +1,5 @@
-//! Packs the endpoints of one group into slices, with few writes: first into the slices that change anyway, then into one
-//! that has just enough room, and then into new ones.
+//! Packs the endpoints of one group into slices, with few writes: first into the slices that change anyway, then into
+//! one that has just enough room, and then into new ones.
 //!
 //! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: reconcileByPortMapping.
 //! Upstream: staging/src/k8s.io/endpointslice/utils.go: getSliceToFill.

@@ -130,8 +130,8 @@ fn wait_for_dependents(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     Ok(Outcome::RequeueAfter(PAUSE))
 }
 
-/// Removes the finalizer of an owner whose dependents are deleted. The cache has the owner for another moment, in which the
-/// deletion of a dependent may enqueue it.
+/// Removes the finalizer of an owner whose dependents are deleted. The cache has the owner for another moment, in which
+/// the deletion of a dependent may enqueue it.
 fn release(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     let uid = &owner.metadata.uid;
     let released = format!("released/{uid}");
@@ -186,8 +186,8 @@ fn check_absent_owner(
     Ok(Outcome::RequeueAfter(PAUSE))
 }
 
-/// The scope of an owner that is not cached, as its dependents see it. If a cluster-scoped object refers to a namespaced owner,
-/// [`owners::look_up`] notices.
+/// The scope of an owner that is not cached, as its dependents see it. If a cluster-scoped object refers to a
+/// namespaced owner, [`owners::look_up`] notices.
 fn supposed_scope(named: &Reference) -> Scope {
     match named.namespace.as_str() {
         "" => Scope::Cluster,

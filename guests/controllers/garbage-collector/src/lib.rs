@@ -42,8 +42,8 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an owner whose dependents are orphaned.
 pub const ORPHAN: &str = "orphan";
 
-/// The most dependents of an owner that one reconcile enqueues or orphans. An owner may have hundreds of thousands, and a
-/// call has limits of CPU time and memory.
+/// The most dependents of an owner that one reconcile enqueues or orphans. An owner may have hundreds of thousands, and
+/// a call has limits of CPU time and memory.
 pub const PORTION: u32 = 5000;
 
 /// Configuration key: the period of discovery.

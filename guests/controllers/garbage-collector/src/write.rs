@@ -187,8 +187,8 @@ fn current(host: &Host, object: &Node) -> Result<Option<Node>, Error> {
     }))
 }
 
-/// Whether the object may have changed since it was read. An admission policy refuses with the same status as a test of a
-/// patch: see [`is_refusal`].
+/// Whether the object may have changed since it was read. An admission policy refuses with the same status as a test of
+/// a patch: see [`is_refusal`].
 fn has_changed(error: &ApiError) -> bool {
     error.status == 422 || error.is_conflict()
 }

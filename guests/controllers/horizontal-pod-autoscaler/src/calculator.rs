@@ -1,11 +1,11 @@
 //! Computes a number of replicas from the values of a metric and its target. Values are in thousandths.
 //!
-//! A metric of each pod is averaged. Pods without a value, and unready ones, are assumed to have a value that makes the change
-//! smaller; they never turn its direction.
+//! A metric of each pod is averaged. Pods without a value, and unready ones, are assumed to have a value that makes the
+//! change smaller; they never turn its direction.
 //!
 //! For example, the target is 100m, two of three pods use 200m, and the third one has no value. The ratio of 2 asks for
-//! more replicas, so the third pod is assumed to use nothing: 400m / 3 / 100m ≈ 1.33, and 1.33 · 3 = 4 replicas are wanted.
-//! If the two pods use 50m, fewer replicas are wanted, and the third pod is assumed to use 100m, its target:
+//! more replicas, so the third pod is assumed to use nothing: 400m / 3 / 100m ≈ 1.33, and 1.33 · 3 = 4 replicas are
+//! wanted. If the two pods use 50m, fewer replicas are wanted, and the third pod is assumed to use 100m, its target:
 //! 200m / 3 / 100m ≈ 0.67 asks for 2.
 //!
 //! Upstream: pkg/controller/podautoscaler/replica_calculator.go: isWithin, GetResourceReplicas, GetRawResourceReplicas,
@@ -126,8 +126,8 @@ pub fn counted(mut metrics: PodMetrics, pods: &Grouped) -> Result<PodMetrics, St
     Ok(metrics)
 }
 
-/// Computes the replicas from the ratio of the usage to its target. `full` is the value of a pod that is assumed to use all that it
-/// may, and `again` computes the ratio with the assumed values.
+/// Computes the replicas from the ratio of the usage to its target. `full` is the value of a pod that is assumed to use
+/// all that it may, and `again` computes the ratio with the assumed values.
 fn dampened(
     current: i32,
     ratio: f64,
@@ -207,8 +207,8 @@ fn usage(metrics: &PodMetrics, target: i64) -> (f64, i64) {
     (average as f64 / target as f64, average)
 }
 
-/// Computes the replicas for a metric of all pods together. `ready` counts the ready pods; it is called only if their number matters.
-/// Without replicas, neither pods nor tolerances matter.
+/// Computes the replicas for a metric of all pods together. `ready` counts the ready pods; it is called only if their
+/// number matters. Without replicas, neither pods nor tolerances matter.
 ///
 /// # Errors
 /// Those of `ready`.
@@ -228,7 +228,8 @@ pub fn by_ratio(
     Ok(ceil(ratio * ready as f64))
 }
 
-/// Computes the replicas for a metric of all pods together whose target is for each pod. Returns them with the value for each pod.
+/// Computes the replicas for a metric of all pods together whose target is for each pod. Returns them with the value
+/// for each pod.
 pub fn by_share(replicas: i32, target: i64, usage: i64, tolerances: Tolerances) -> (i32, i64) {
     let (used, each) = (usage as f64, target as f64);
     let ratio = used / (each * f64::from(replicas));

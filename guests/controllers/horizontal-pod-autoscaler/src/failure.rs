@@ -2,8 +2,8 @@
 
 use flyball_sdk::prelude::*;
 
-/// The text of a failed raw read of a resource, and of one object unless `name` is empty. An answer without a message of the API, such
-/// as that of a server which does not serve the path, has the text of Kubernetes' client.
+/// The text of a failed raw read of a resource, and of one object unless `name` is empty. An answer without a message
+/// of the API, such as that of a server which does not serve the path, has the text of Kubernetes' client.
 pub fn of_read(error: &Error, resource: &str, name: &str) -> String {
     let Some(api) = error.api() else {
         return error.to_string();

@@ -4,8 +4,8 @@
 //!
 //! 1. [`target`] reads the Scale of the workload, of whatever kind it is.
 //! 2. [`selectors`] lists its pods. No two autoscalers may scale the same ones: [`rivals`] finds those that do.
-//! 3. [`evaluate`] computes what each metric asks for: [`sources`] reads its values, [`pods`] tells which pods count, and
-//!    [`calculator`] computes. The greatest number wins.
+//! 3. [`evaluate`] computes what each metric asks for: [`sources`] reads its values, [`pods`] tells which pods count,
+//!    and [`calculator`] computes. The greatest number wins.
 //! 4. [`limits`] narrows the number by what [`memory`] holds and by the autoscaler's rules.
 //! 5. [`target`] updates the Scale, and [`status`] tells what was done and why.
 //!

@@ -1,5 +1,6 @@
-//! Narrows the replicas that follow from the metrics: by recent recommendations, by the rate of changes, and by the least and the
-//! greatest number that the autoscaler allows. Autoscalers may have rules of their own for the rate (KEP-853).
+//! Narrows the replicas that follow from the metrics: by recent recommendations, by the rate of changes, and by the
+//! least and the greatest number that the autoscaler allows. Autoscalers may have rules of their own for the rate
+//! (KEP-853).
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: stabilizeRecommendation, normalizeDesiredReplicas,
 //! normalizeDesiredReplicasWithBehaviors, stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate,
@@ -106,8 +107,8 @@ fn stabilize(desired: i32, memory: &mut Memory, window: Duration, now: Time) -> 
     highest
 }
 
-/// Returns what is nearest to the current replicas among the recommendations of the windows of both directions, and the reason if
-/// that is not what is desired. Remembers the desired replicas.
+/// Returns what is nearest to the current replicas among the recommendations of the windows of both directions, and the
+/// reason if that is not what is desired. Remembers the desired replicas.
 fn stabilize_by_rules(
     behavior: &Behavior,
     current: i32,

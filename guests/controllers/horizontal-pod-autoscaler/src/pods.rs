@@ -77,8 +77,8 @@ pub fn require(pods: &[Pod]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what each pod requests of a resource, in thousandths: one container of it, or all. What a pod requests as a whole takes
-/// precedence over its containers if `pod_level` is set.
+/// Returns what each pod requests of a resource, in thousandths: one container of it, or all. What a pod requests as a
+/// whole takes precedence over its containers if `pod_level` is set.
 ///
 /// # Errors
 /// A container has no request, or does not exist.

@@ -32,8 +32,8 @@ fn reader_name(plural: &str, group: &str) -> String {
     format!("{plural}{dot}{group}")
 }
 
-/// Returns the resources of a kind of a group, in any version, as their objects are requested. There is more than one if the server
-/// has several names for the kind.
+/// Returns the resources of a kind of a group, in any version, as their objects are requested. There is more than one
+/// if the server has several names for the kind.
 ///
 /// # Errors
 /// The server serves no such kind, or discovery failed.

@@ -1,5 +1,6 @@
-//! Finds the autoscalers that scale the same pods. The selectors of all are in the host's memo, each below a label that the pods
-//! have which it selects: so that few selectors are compared with the pods of an autoscaler, however many autoscalers there are.
+//! Finds the autoscalers that scale the same pods. The selectors of all are in the host's memo, each below a label that
+//! the pods have which it selects: so that few selectors are compared with the pods of an autoscaler, however many
+//! autoscalers there are.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: hpasControllingPodsUnderSelector.
 //! Upstream: pkg/controller/util/selectors/bimultimap.go: ReverseSelect, PutSelector, DeleteSelector.
@@ -15,8 +16,8 @@ use crate::views::{Autoscaler, Named, Pod};
 /// Selectors by the name of their autoscaler.
 type Selectors = BTreeMap<String, String>;
 
-/// Keeps the selector of an autoscaler's pods, for the checks of the others. Each sync does so again: an entry that the host or
-/// another instance has removed comes back.
+/// Keeps the selector of an autoscaler's pods, for the checks of the others. Each sync does so again: an entry that the
+/// host or another instance has removed comes back.
 pub fn keep(host: &Host, autoscaler: &Autoscaler, selector: &LabelSelector) {
     let (key, label) = (autoscaler.meta.key(), label_of(selector));
     let entry = entry(&key.namespace, label);
@@ -89,7 +90,8 @@ fn keep_in(host: &Host, entry: &str, name: &str, selector: String) -> Result<(),
         .map(drop)
 }
 
-/// Removes a selector, and the entry with the last one. What another instance adds meanwhile comes back with its next sync.
+/// Removes a selector, and the entry with the last one. What another instance adds meanwhile comes back with its next
+/// sync.
 fn remove_from(host: &Host, entry: &str, name: &str) {
     let removed = host
         .memo()

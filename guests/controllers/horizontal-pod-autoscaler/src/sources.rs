@@ -79,8 +79,8 @@ struct ExternalValue {
     value: Quantity,
 }
 
-/// Reads what pods use of a resource: one container of each (unless the name is empty), or all. Pods that report nothing about it are
-/// left out.
+/// Reads what pods use of a resource: one container of each (unless the name is empty), or all. Pods that report
+/// nothing about it are left out.
 ///
 /// # Errors
 /// The request failed, or there is no value.
@@ -165,7 +165,8 @@ pub fn of_pods(
     Ok(items.into_iter().map(metric).collect())
 }
 
-/// Reads a metric of an object, in thousandths. The object `Namespace` is the autoscaler's own namespace, whatever its name is.
+/// Reads a metric of an object, in thousandths. The object `Namespace` is the autoscaler's own namespace, whatever its
+/// name is.
 ///
 /// # Errors
 /// The request failed, or there is not exactly one value.
@@ -249,8 +250,8 @@ struct ApiVersion {
     version: String,
 }
 
-/// Returns the version in which custom metrics are read: the server's preferred one, or else the first one that is understood. It
-/// is reused for a while.
+/// Returns the version in which custom metrics are read: the server's preferred one, or else the first one that is
+/// understood. It is reused for a while.
 fn custom_version(host: &Host) -> Result<String, String> {
     const KEY: &str = "custom-metrics-version";
     if let Some(known) = host.memo().get(KEY) {

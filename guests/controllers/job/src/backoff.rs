@@ -62,8 +62,8 @@ pub fn wait_of_index(last_failed: Option<&Pod>, settings: &Settings, now: Time) 
     wait(failures, pod.finished_at(), settings, now)
 }
 
-/// With the default settings, the backoff is 10 s after the first failure, then 20 s, 40 s and so on, and 10 minutes from
-/// the seventh failure on.
+/// With the default settings, the backoff is 10 s after the first failure, then 20 s, 40 s and so on, and 10 minutes
+/// from the seventh failure on.
 fn wait(failures: u32, last: Time, settings: &Settings, now: Time) -> Duration {
     if failures == 0 {
         return Duration::ZERO;

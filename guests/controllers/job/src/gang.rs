@@ -62,7 +62,8 @@ struct PodGroup {
     meta: Meta,
 }
 
-/// Adds what gangs need to the controller's description. The API server serves these kinds only behind a feature gate of its own.
+/// Adds what gangs need to the controller's description. The API server serves these kinds only behind a feature gate
+/// of its own.
 pub fn describe(description: Description) -> Description {
     description
         .watch(watch::<Workload>())
@@ -237,8 +238,8 @@ pub(crate) fn workload_name(job: &str, uid: &str) -> String {
     format!("{}-{hash}", cut(job, room))
 }
 
-/// The name of a Workload's PodGroup: the names of both the Workload and the template, and a hash of them. If they are too long
-/// together, each keeps at least half of the room.
+/// The name of a Workload's PodGroup: the names of both the Workload and the template, and a hash of them. If they are
+/// too long together, each keeps at least half of the room.
 pub(crate) fn group_name(workload: &str, template: &str) -> String {
     let mut hash = Fnv32a::default();
     hash.write(workload.as_bytes());

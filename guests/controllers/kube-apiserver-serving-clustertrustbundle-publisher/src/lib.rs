@@ -1,8 +1,8 @@
 //! kube-apiserver-serving-clustertrustbundle-publisher-controller: publishes the CA bundle of the API server as a
 //! ClusterTrustBundle (KEP-3257).
 //!
-//! The name of the ClusterTrustBundle has a hash of the bundle, so that a new bundle gets a new object. All others of its signer
-//! are deleted. The operator configures the bundle as [`ROOT_CA`].
+//! The name of the ClusterTrustBundle has a hash of the bundle, so that a new bundle gets a new object. All others of
+//! its signer are deleted. The operator configures the bundle as [`ROOT_CA`].
 //!
 //! Upstream: pkg/controller/certificates/clustertrustbundlepublisher/publisher.go: NewBetaClusterTrustBundlePublisher,
 //! newClusterTrustBundlePublisher, syncClusterTrustBundle, constructBundleName.

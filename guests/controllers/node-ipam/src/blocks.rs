@@ -40,7 +40,8 @@ impl Blocks {
         self.0.get(at).is_some_and(|known| known.0 <= *blocks.end())
     }
 
-    /// Returns the first block from `from` on, below `max` and then from 0 on, that is not in the set. `None` if all are.
+    /// Returns the first block from `from` on, below `max` and then from 0 on, that is not in the set. `None` if all
+    /// are.
     pub fn next_free(&self, from: u64, max: u64) -> Option<u64> {
         let free_from = |from: u64| {
             let at = self.0.partition_point(|known| known.1 < from);

@@ -1,8 +1,8 @@
 //! The blocks that a node is about to get, in the memo.
 //!
 //! A node without ranges is reconciled twice: the first time it reserves blocks, the second time it gets them. Several
-//! nodes are reconciled at once, but the memo keeps only the first entry of each block. What the second time finds there
-//! nobody else can get, even if the call ends before the API server has answered.
+//! nodes are reconciled at once, but the memo keeps only the first entry of each block. What the second time finds
+//! there nobody else can get, even if the call ends before the API server has answered.
 //!
 //! All entries end with the node.
 //!
@@ -42,7 +42,8 @@ impl Reservation {
         found.filter(|found| found.uid == node.uid)
     }
 
-    /// Reserves the next free blocks. Whether they are reserved is known only to later calls: see [`holds`](Self::holds).
+    /// Reserves the next free blocks. Whether they are reserved is known only to later calls: see
+    /// [`holds`](Self::holds).
     ///
     /// # Errors
     /// The nodes can't be read, or the memo is full.

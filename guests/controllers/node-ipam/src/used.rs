@@ -53,8 +53,8 @@ impl Used {
     }
 }
 
-/// Returns the blocks that are used by nodes or Services. Before the first time, the nodes are read from the API server: the
-/// cache of a process that has just become the leader may lack what the last leader wrote.
+/// Returns the blocks that are used by nodes or Services. Before the first time, the nodes are read from the API
+/// server: the cache of a process that has just become the leader may lack what the last leader wrote.
 ///
 /// # Errors
 /// The nodes can't be read.

@@ -72,8 +72,8 @@ impl Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
-    /// No node is ready any more. Then the cause is not the nodes': all `NoExecute` taints for nodes that are not ready are
-    /// removed, and none is added.
+    /// No node is ready any more. Then the cause is not the nodes': all `NoExecute` taints for nodes that are not ready
+    /// are removed, and none is added.
     Blackout,
     /// Some node is ready again. All nodes count as heard of now.
     Recovery,

@@ -1,15 +1,16 @@
 //! node-lifecycle-controller: watches the health of nodes, and taints those that are not ready.
 //!
-//! - The [`monitor`] looks at all nodes periodically. It notes when it last heard of each ([`observe`]), by the local clock,
-//!   marks those that have been silent for too long ([`unknown`]), and updates the states of the zones ([`disruption`]).
-//! - A [`limiter`] for each zone decides which nodes that are not ready get a `NoExecute` taint, at a rate that follows from
-//!   the zone's state.
-//! - [`node`] writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, and
-//!   the `NoExecute` taints from what the others have decided ([`wanted`]).
+//! - The [`monitor`] looks at all nodes periodically. It notes when it last heard of each ([`observe`]), by the local
+//!   clock, marks those that have been silent for too long ([`unknown`]), and updates the states of the zones
+//!   ([`disruption`]).
+//! - A [`limiter`] for each zone decides which nodes that are not ready get a `NoExecute` taint, at a rate that follows
+//!   from the zone's state.
+//! - [`node`] writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its
+//!   conditions, and the `NoExecute` taints from what the others have decided ([`wanted`]).
 //! - [`pods`] marks the pods of nodes that are not ready.
 //!
-//! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each lease.
-//! The state between two passes is in the memo ([`memory`]), and begins anew after an interruption. So neither a
+//! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each
+//! lease. The state between two passes is in the memo ([`memory`]), and begins anew after an interruption. So neither a
 //! process that was suspended nor an API server that was unreachable makes nodes look silent.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: NewNodeLifecycleController, Run, podUpdated.

@@ -1,7 +1,7 @@
 //! Gives the nodes of a zone that wait for a `NoExecute` taint their turns, at the zone's rate.
 //!
-//! The monitor decides which nodes of a zone wait, and the rate ([`Waiting`]). Only [`reconcile`] changes the time from which
-//! the next one may have its turn ([`Bucket`]): a token bucket that holds one token.
+//! The monitor decides which nodes of a zone wait, and the rate ([`Waiting`]). Only [`reconcile`] changes the time from
+//! which the next one may have its turn ([`Bucket`]): a token bucket that holds one token.
 //!
 //! Upstream: pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go: Try, SwapLimiter, NewRateLimitedTimedQueue.
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoExecuteTaintingPass, setLimiterInZone.
@@ -80,8 +80,8 @@ fn interval(rate: f64) -> u64 {
     (1000.0 / rate).ceil() as u64
 }
 
-/// Gives the next node of a zone its turn, wakes those that have had it and lack the taint, and returns when the next one has
-/// its turn.
+/// Gives the next node of a zone its turn, wakes those that have had it and lack the taint, and returns when the next
+/// one has its turn.
 ///
 /// # Errors
 /// A read failed, or the memo is full.
@@ -102,8 +102,8 @@ pub fn reconcile(host: &Host, zone: &Zone) -> Result<Outcome, Error> {
     Ok(next.map_or(Outcome::Done, Outcome::RequeueAfter))
 }
 
-/// Returns the time until the next node has its turn; `None` if none waits or the rate is zero. A node that has its turn now is
-/// woken by the next call, which must follow at once: see [`wanted`](crate::wanted).
+/// Returns the time until the next node has its turn; `None` if none waits or the rate is zero. A node that has its
+/// turn now is woken by the next call, which must follow at once: see [`wanted`](crate::wanted).
 fn next_turn(
     host: &Host,
     zone: &Zone,

@@ -46,8 +46,8 @@ impl Memory {
         Ok(host.memo().put(KEY, self, "", Duration::ZERO)?)
     }
 
-    /// Whether the process was suspended, or the clock was set, since the last pass. Then what was last seen of the nodes may
-    /// be out of date, and says nothing about how long they have been silent.
+    /// Whether the process was suspended, or the clock was set, since the last pass. Then what was last seen of the
+    /// nodes may be out of date, and says nothing about how long they have been silent.
     pub fn is_interrupted(&self, now: Time, settings: &Settings) -> bool {
         match millis(now).checked_sub(self.ended) {
             None => true,

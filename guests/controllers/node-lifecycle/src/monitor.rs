@@ -38,8 +38,8 @@ pub const DURATION: &str = "node_collector_update_all_nodes_health_duration_seco
 
 /// The most nodes in one batch of writes.
 const BATCH: usize = 50;
-/// The most nodes that are marked, and the most whose taints change, in a pass; the next pass has the others. A pass must not
-/// take longer than a call may, under the rate limit of kube-controller-manager's default.
+/// The most nodes that are marked, and the most whose taints change, in a pass; the next pass has the others. A pass
+/// must not take longer than a call may, under the rate limit of kube-controller-manager's default.
 const WRITES: usize = 1000;
 
 /// Wakes the nodes and zones about which the pass before has decided, and looks at all nodes when it is time.
@@ -117,8 +117,8 @@ fn is_reachable(host: &Host, node: &Health) -> bool {
     }
 }
 
-/// Observes all nodes. After an interruption or an outage all are heard of now. After a slow pass none is overdue for a short
-/// time, in which the caches catch up if the process was suspended.
+/// Observes all nodes. After an interruption or an outage all are heard of now. After a slow pass none is overdue for a
+/// short time, in which the caches catch up if the process was suspended.
 fn observe<'a>(
     host: &Host,
     before: &Memory,
@@ -213,8 +213,8 @@ struct Pass<'a> {
     nodes: Vec<Observed<'a>>,
     /// How long the writes took.
     written: Duration,
-    /// Whether a batch of writes took so long that the process may have been suspended. It may also have waited for the rate
-    /// limiter.
+    /// Whether a batch of writes took so long that the process may have been suspended. It may also have waited for the
+    /// rate limiter.
     is_slow: bool,
     /// Whether the API server could not be reached.
     outage: bool,
@@ -281,8 +281,8 @@ impl Pass<'_> {
         are_dark
     }
 
-    /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed swap
-    /// them. If no node is ready, all lose them. Returns the nodes whose taints change.
+    /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed
+    /// swap them. If no node is ready, all lose them. Returns the nodes whose taints change.
     fn decide_taints(&self, added: &HashSet<&str>, is_dark: bool) -> Result<Vec<String>, Error> {
         let decide = |one: &Observed| {
             let has = |key: &str| evicts(&one.node.taints, key);

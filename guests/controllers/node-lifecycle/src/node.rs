@@ -1,5 +1,5 @@
-//! Writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, the `NoExecute`
-//! taints from what was decided about the node, and the labels from other labels.
+//! Writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, the
+//! `NoExecute` taints from what was decided about the node, and the labels from other labels.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoScheduleTaintingPass,
 //! doNoExecuteTaintingPass, reconcileNodeLabels.
@@ -22,8 +22,8 @@ const LABELS: [(&str, &str); 2] = [
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
 ];
 
-/// How long a node is left alone after a conflict, until the cache has the version that was in the way. A retry at once would
-/// often be another conflict. kube-controller-manager waits as long.
+/// How long a node is left alone after a conflict, until the cache has the version that was in the way. A retry at once
+/// would often be another conflict. kube-controller-manager waits as long.
 const CAUGHT_UP: Duration = Duration::from_millis(100);
 
 /// Writes the taints and labels of a node if they are wrong.
@@ -55,8 +55,8 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// One patch for all. `no_execute` has the taints after a change of the `NoExecute` taints; none if they are right. `None` if
-/// nothing is wrong.
+/// One patch for all. `no_execute` has the taints after a change of the `NoExecute` taints; none if they are right.
+/// `None` if nothing is wrong.
 fn patch(node: &Node, no_execute: Option<&[Value]>, now: Time) -> Option<Value> {
     let labels = missing_labels(node);
     let taints = no_execute.unwrap_or(&node.taints);

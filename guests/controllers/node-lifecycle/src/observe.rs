@@ -82,8 +82,8 @@ impl<'a> Observer<'a> {
 
     /// Returns the observation of a node. A node that was not known is heard of now.
     ///
-    /// Any change counts, even of a lease to an earlier time: kube-controller-manager takes a kubelet whose clock was set back
-    /// for silent until its clock has caught up.
+    /// Any change counts, even of a lease to an earlier time: kube-controller-manager takes a kubelet whose clock was
+    /// set back for silent until its clock has caught up.
     pub fn observe(&self, node: &Health) -> Observation {
         let name = node.name.as_str();
         let mut new = Observation {

@@ -83,8 +83,8 @@ pub const KEYS: &[(&str, &str, &str)] = &[
 ];
 
 impl Settings {
-    /// The longest time between two points of the monitor, by the wall clock, in which the process can't have been suspended
-    /// and the clock can't have been set.
+    /// The longest time between two points of the monitor, by the wall clock, in which the process can't have been
+    /// suspended and the clock can't have been set.
     pub fn longest_step(&self) -> Duration {
         let usual = self.period + Duration::from_secs(15);
         usual.min(self.grace / 2).max(2 * self.period)

@@ -34,8 +34,8 @@ const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Returns these taints of a node with those `NoSchedule` taints that follow from its conditions, and without those that
-/// don't. `None` if they are right.
+/// Returns these taints of a node with those `NoSchedule` taints that follow from its conditions, and without those
+/// that don't. `None` if they are right.
 pub fn no_schedule(node: &Node, taints: &[Value], now: Time) -> Option<Vec<Value>> {
     let mut wanted: Vec<&str> = Vec::new();
     for condition in &node.conditions {
@@ -63,8 +63,8 @@ pub fn no_schedule(node: &Node, taints: &[Value], now: Time) -> Option<Vec<Value
     Some(kept.chain(added).collect())
 }
 
-/// The `NoExecute` taint that a node with this status of the condition `Ready` should have, and the one that it should not.
-/// `None` if it is ready.
+/// The `NoExecute` taint that a node with this status of the condition `Ready` should have, and the one that it should
+/// not. `None` if it is ready.
 pub fn of_status(ready: &str) -> Option<(&'static str, &'static str)> {
     match ready {
         "False" => Some((NOT_READY, UNREACHABLE)),
@@ -73,8 +73,8 @@ pub fn of_status(ready: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Returns the taints of a node that is not ready with the `NoExecute` taint `key`, and without the taint `opposite`. `None`
-/// if they are right.
+/// Returns the taints of a node that is not ready with the `NoExecute` taint `key`, and without the taint `opposite`.
+/// `None` if they are right.
 pub fn swapped(node: &Node, key: &str, opposite: &str, now: Time) -> Option<Vec<Value>> {
     let [has_key, has_opposite] = [key, opposite].map(|key| has(&node.taints, key, NO_EXECUTE));
     if has_key && !has_opposite {

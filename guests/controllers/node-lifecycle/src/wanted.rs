@@ -1,8 +1,8 @@
-//! The `NoExecute` taints that a node should have: from the monitor and the limiters, which decide, to the queue of nodes,
-//! which is the only one that writes taints. So no two calls write the taints of a node at the same time.
+//! The `NoExecute` taints that a node should have: from the monitor and the limiters, which decide, to the queue of
+//! nodes, which is the only one that writes taints. So no two calls write the taints of a node at the same time.
 //!
-//! Decisions are in the memo, which is committed when a call returns, but a key that the call enqueues is taken at once. So
-//! a decision's node is woken by the next call for the same key ([`Handout`]).
+//! Decisions are in the memo, which is committed when a call returns, but a key that the call enqueues is taken at
+//! once. So a decision's node is woken by the next call for the same key ([`Handout`]).
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: processTaintBaseEviction,
 //! doNoExecuteTaintingPass.

@@ -101,7 +101,8 @@ fn failing(pod: &Pod, reason: Reason, now: Time) -> Write {
     Write::patch(Pod::KIND, namespace, name, PatchType::Strategic, &patch).on("status")
 }
 
-/// The condition of an orphan. Controllers such as the Job controller distinguish disruptions from other failures by it.
+/// The condition of an orphan. Controllers such as the Job controller distinguish disruptions from other failures by
+/// it.
 fn disruption(pod: &Pod, now: Time) -> Condition {
     let before = pod.disruption.as_ref().filter(|before| before.is_true());
     Condition {

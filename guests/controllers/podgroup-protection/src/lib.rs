@@ -1,7 +1,7 @@
 //! podgroup-protection-controller: keeps PodGroups while pods use them.
 //!
-//! The API server adds a finalizer to each new PodGroup. When a PodGroup is being deleted, the finalizer is removed once no
-//! pod that has not ended names the group.
+//! The API server adds a finalizer to each new PodGroup. When a PodGroup is being deleted, the finalizer is removed
+//! once no pod that has not ended names the group.
 //!
 //! Upstream: pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go:
 //! NewPodGroupProtectionController, processPodGroup, removeFinalizer, hasActivePods, isPodTerminated,
@@ -77,8 +77,8 @@ impl Controller for GroupProtection {
     }
 }
 
-/// Whether a pod that has not ended names the group. Only the cache is read, as in kube-controller-manager: a pod that was created
-/// just before the deletion may be missing there.
+/// Whether a pod that has not ended names the group. Only the cache is read, as in kube-controller-manager: a pod that
+/// was created just before the deletion may be missing there.
 fn is_used(host: &Host, group: &Meta) -> Result<bool, Error> {
     let pods = host
         .list::<Pod>()

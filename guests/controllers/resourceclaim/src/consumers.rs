@@ -17,7 +17,8 @@ pub(crate) fn release(host: &Host, gates: Gates, claim: Claim) -> Result<(), Err
     let is_unused = left.is_empty();
     let owner = claim.meta.clone();
     if left.len() < claim.status.reserved_for.len() {
-        // A claim without consumers that was never reserved stays allocated: drivers may allocate before the reservation.
+        // A claim without consumers that was never reserved stays allocated: drivers may allocate before the
+        // reservation.
         let mut status = claim.status.clone();
         status.reserved_for = left;
         if is_unused && finalizer::has(&claim.meta, FINALIZER) {
@@ -139,8 +140,8 @@ fn judge_group(cached: Option<PodGroup>, uid: &str) -> Verdict {
     }
 }
 
-/// Deletes an unused claim that was created for a pod if that pod is done or was replaced. If the cache does not have the pod,
-/// the garbage collector deletes the claim.
+/// Deletes an unused claim that was created for a pod if that pod is done or was replaced. If the cache does not have
+/// the pod, the garbage collector deletes the claim.
 fn delete_if_done(host: &Host, claim: &Meta) -> Result<(), Error> {
     let owner = claim
         .controller()

@@ -13,12 +13,12 @@ use crate::gates::Gates;
 use crate::metrics;
 use crate::views::{CLAIM_NAME, Claim, Pod, PodGroup, Spec, Template, User};
 
-/// The longest prefix of a generated name. The API server appends 5 characters, and names have 63 at most; one is left for
-/// a hyphen.
+/// The longest prefix of a generated name. The API server appends 5 characters, and names have 63 at most; one is left
+/// for a hyphen.
 const MAX_PREFIX: usize = 57;
 
-/// Returns the generated claim of a pod to record in its status, and creates it if it does not exist. `None` if nothing is
-/// to be recorded.
+/// Returns the generated claim of a pod to record in its status, and creates it if it does not exist. `None` if nothing
+/// is to be recorded.
 pub(crate) fn for_pod(
     host: &Host,
     gates: Gates,
@@ -100,8 +100,8 @@ fn wanted_template<'a>(
     Ok(claim.resource_claim_template_name.as_deref())
 }
 
-/// Returns the name of the claim that was created for a reference. The user's status does not name it if the status could
-/// not be written.
+/// Returns the name of the claim that was created for a reference. The user's status does not name it if the status
+/// could not be written.
 fn existing(host: &Host, user: &User, claim: &ClaimRef) -> Result<Option<String>, String> {
     let owned = host
         .list::<Claim>()

@@ -12,8 +12,8 @@ use crate::gates::Gates;
 use crate::names::Generated;
 use crate::views::{Claim, Pod, PodGroup};
 
-/// Whether a pod lacks a claim or a reservation. If a claim with the recorded name belongs to another object, the pod waits
-/// until it is deleted.
+/// Whether a pod lacks a claim or a reservation. If a claim with the recorded name belongs to another object, the pod
+/// waits until it is deleted.
 pub(crate) fn needs_work(host: &Host, gates: Gates, pod: &Pod) -> Result<bool, Error> {
     for claim in &pod.claims {
         let (name, is_generated) = match name(claim, &pod.recorded) {

@@ -34,8 +34,8 @@ pub fn is_evicted(pod: &Pod) -> bool {
     pod.meta.is_deleting() && DISRUPTION.is_in(pod.disruption.as_ref())
 }
 
-/// Deletes pods, each with the time since when that is due. A pod that can't be marked is not deleted. Returns the UIDs of
-/// the pods that don't exist any more or are being deleted.
+/// Deletes pods, each with the time since when that is due. A pod that can't be marked is not deleted. Returns the UIDs
+/// of the pods that don't exist any more or are being deleted.
 ///
 /// # Errors
 /// The second value: a write failed. All other pods were deleted.

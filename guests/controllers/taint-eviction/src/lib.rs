@@ -4,8 +4,8 @@
 //!
 //! 1. [`timers`] recalls the pending evictions of the node.
 //! 2. [`plan`] decides, by the [`tolerance`] of each pod, which pods are evicted now, later or not at all.
-//! 3. Before a pod is evicted, the API server is asked for the node's taints: the cache of a process that was suspended,
-//!    or cut off from the API server, is out of date.
+//! 3. Before a pod is evicted, the API server is asked for the node's taints: the cache of a process that was
+//!    suspended, or cut off from the API server, is out of date.
 //! 4. [`evict`] deletes the pods.
 //!
 //! It is a controller of its own, so that its decisions can be left to another one (KEP-3902).
@@ -37,8 +37,8 @@ use views::{BY_NODE, Node, Pod};
 
 /// The queue of nodes.
 const QUEUE: &str = "noexec_taint_node";
-/// How long due evictions wait after the API server was unreachable, so that the kubelets that it was unreachable for too
-/// can report first.
+/// How long due evictions wait after the API server was unreachable, so that the kubelets that it was unreachable for
+/// too can report first.
 const AFTER_OUTAGE: Duration = Duration::from_secs(60);
 /// The longest backoff, so that the end of an outage is soon noticed.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);

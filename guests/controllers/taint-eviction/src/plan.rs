@@ -75,8 +75,8 @@ pub fn plan(taints: &Taints, pods: Vec<Pod>, timers: &[Timer], now: Time, compar
     plan
 }
 
-/// Plans for an evicted pod, which its kubelet has not ended yet. If its deletion still looks incomplete at the second look,
-/// the API server was interrupted, and the pod is evicted again.
+/// Plans for an evicted pod, which its kubelet has not ended yet. If its deletion still looks incomplete at the second
+/// look, the API server was interrupted, and the pod is evicted again.
 fn look_again(plan: &mut Plan, pod: Pod, timer: Option<&Timer>, now: Time) {
     if !pod.meta.has_incomplete_deletion() {
         return;

@@ -1,7 +1,7 @@
 //! The pending evictions of a node, in the memo.
 //!
-//! An entry of a node holds its timers. Another entry, one for each point in time, says that it has not passed: the host
-//! drops it after its time to live, by a clock that nobody sets. So a step of the wall clock evicts no pod early.
+//! An entry of a node holds its timers. Another entry, one for each point in time, says that it has not passed: the
+//! host drops it after its time to live, by a clock that nobody sets. So a step of the wall clock evicts no pod early.
 //!
 //! If the memo is emptied, the waiting times begin again, as after a restart of kube-controller-manager.
 //!
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// The shortest time until a timer is looked at again.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How long a deletion must look incomplete before it is requested again. The API server takes milliseconds from one step of
-/// a deletion to the next.
+/// How long a deletion must look incomplete before it is requested again. The API server takes milliseconds from one
+/// step of a deletion to the next.
 const SECOND_LOOK: Duration = Duration::from_secs(20);
 /// The longest time to live of an entry. Longer times pass by the wall clock.
 const LONGEST: Duration = Duration::from_secs(40 * 24 * 60 * 60);
@@ -28,8 +28,8 @@ pub struct Timer {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// When the pod is evicted, in milliseconds since 1970, by the wall clock. Only the host knows whether this time has
-    /// really passed.
+    /// When the pod is evicted, in milliseconds since 1970, by the wall clock. Only the host knows whether this time
+    /// has really passed.
     pub due: u64,
     /// Whether the pod was evicted and its deletion looked incomplete. The API shows every pod like that for a moment,
     /// between the two steps in which the API server ends it, so only a second look can tell.

@@ -43,8 +43,8 @@ pub fn bytes(value: &str) -> Vec<u8> {
     base64::decode(value).unwrap_or_default()
 }
 
-/// Parses a time as Go does for its layout of RFC 3339. Besides times in that format, it takes an hour of one digit and a
-/// comma before the fraction. An offset has at most 24 hours and 60 minutes.
+/// Parses a time as Go does for its layout of RFC 3339. Besides times in that format, it takes an hour of one digit and
+/// a comma before the fraction. An offset has at most 24 hours and 60 minutes.
 fn parse(text: &str) -> Option<Time> {
     let mut text = text.to_owned();
     if text.is_char_boundary(11) && text.as_bytes().get(12) == Some(&b':') {

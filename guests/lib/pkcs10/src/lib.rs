@@ -1,8 +1,8 @@
 //! Shared by the controllers of CertificateSigningRequests: the subject and the alternative names in the PKCS#10
 //! document of a request, as Go's `crypto/x509` reads them.
 //!
-//! The API server has parsed each request with Go before it is stored. So this parser accepts what Go accepts; the host, which
-//! checks the signature, reads the document on its own.
+//! The API server has parsed each request with Go before it is stored. So this parser accepts what Go accepts; the
+//! host, which checks the signature, reads the document on its own.
 //!
 //! Upstream: pkg/apis/certificates/v1/helpers.go: ParseCSR.
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use flyball_sdk::prelude::*;
 
-/// Patches pods and deletes them, all side by side. `patch` returns `None` for a pod that needs no patch. A pod that can't be
-/// patched is not deleted. Returns each pod with its result, first the pods that could not be patched.
+/// Patches pods and deletes them, all side by side. `patch` returns `None` for a pod that needs no patch. A pod that
+/// can't be patched is not deleted. Returns each pod with its result, first the pods that could not be patched.
 pub fn patch_and_delete<T>(
     host: &Host,
     pods: impl IntoIterator<Item = T>,

@@ -34,8 +34,8 @@ impl Family {
     }
 }
 
-/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4 address in
-/// IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
+/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4
+/// address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
 pub fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let address: Ipv6Addr = text.parse().ok()?;

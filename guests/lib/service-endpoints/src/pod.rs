@@ -128,8 +128,8 @@ pub fn watch_terminating(delay: std::time::Duration) -> Watch {
         )
 }
 
-/// Visits the pods that a Service selects, in the order of their names. There may be thousands, so keep only what is needed
-/// of each.
+/// Visits the pods that a Service selects, in the order of their names. There may be thousands, so keep only what is
+/// needed of each.
 ///
 /// # Errors
 /// A pod is malformed.

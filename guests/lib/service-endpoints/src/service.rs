@@ -102,8 +102,8 @@ impl Service {
         !self.cluster_ip.is_empty() && !self.is_headless()
     }
 
-    /// The families of its endpoints, in the order of the API. If the API server has set none, they are derived from its
-    /// address, and a Service without one has both.
+    /// The families of its endpoints, in the order of the API. If the API server has set none, they are derived from
+    /// its address, and a Service without one has both.
     pub fn families(&self) -> Vec<Family> {
         let has = |family: &Family| self.ip_families.iter().any(|name| name == family.as_str());
         let set: Vec<Family> = Family::ALL.into_iter().filter(has).collect();

@@ -17,8 +17,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// The size of groups of endpoints that share no slice, from the size of each. A slice has at most `maximum` endpoints.
-    /// `slices` is 0.
+    /// The size of groups of endpoints that share no slice, from the size of each. A slice has at most `maximum`
+    /// endpoints. `slices` is 0.
     pub fn of_groups(groups: impl Iterator<Item = usize>, maximum: usize) -> Self {
         let mut all = Self::default();
         for size in groups {

@@ -19,8 +19,8 @@ pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label of what belongs to a Service without an address of its own.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// An EndpointSlice. It is cached whole, because an update sends it whole. Each change of a pod compares all slices of a
-/// Service, so the view has no `fields`: slices are listed as rows.
+/// An EndpointSlice. It is cached whole, because an update sends it whole. Each change of a pod compares all slices of
+/// a Service, so the view has no `fields`: slices are listed as rows.
 #[derive(View, Clone, Debug, Default, PartialEq)]
 #[view(kind = "discovery.k8s.io/v1/EndpointSlice")]
 pub struct Slice {
@@ -105,8 +105,8 @@ pub struct EndpointPort {
     pub app_protocol: Option<String>,
 }
 
-/// The ports of a slice, in an order that does not depend on that of the Service. Slices with equal ports hold one group
-/// of endpoints.
+/// The ports of a slice, in an order that does not depend on that of the Service. Slices with equal ports hold one
+/// group of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey(Vec<EndpointPort>);
 
@@ -155,8 +155,8 @@ impl Endpoint {
     }
 }
 
-/// Whether two references refer to the same object. Its resource version is not compared: it changes with each change of
-/// the pod.
+/// Whether two references refer to the same object. Its resource version is not compared: it changes with each change
+/// of the pod.
 pub fn same_target(one: Option<&CoreObjectReference>, other: Option<&CoreObjectReference>) -> bool {
     fn of(target: &CoreObjectReference) -> [&str; 6] {
         let CoreObjectReference {
@@ -201,8 +201,8 @@ impl Desired {
         self.0.is_empty()
     }
 
-    /// For each endpoint of each slice, in order, the position of the desired endpoint with the same identity. If several
-    /// have the same identity, only the first has one.
+    /// For each endpoint of each slice, in order, the position of the desired endpoint with the same identity. If
+    /// several have the same identity, only the first has one.
     pub fn positions(&self, slices: &[Slice]) -> Vec<Vec<Option<usize>>> {
         let present = self.0.iter().enumerate();
         let mut wanted: HashMap<Identity, usize> = present

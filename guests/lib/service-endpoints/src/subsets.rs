@@ -100,9 +100,9 @@ impl Subset {
     }
 }
 
-/// Packs subsets in canonical form: each port is in the subsets of those addresses that have it, addresses with the same
-/// ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not ready
-/// for a port is not ready.
+/// Packs subsets in canonical form: each port is in the subsets of those addresses that have it, addresses with the
+/// same ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not
+/// ready for a port is not ready.
 pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     let mut addresses = Vec::new();
     // `None` stands for a subset without ports.

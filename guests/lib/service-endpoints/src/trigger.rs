@@ -1,8 +1,8 @@
-//! The time of the change that a write publishes, for the annotation with which consumers measure how long it takes until
-//! a change reaches them.
+//! The time of the change that a write publishes, for the annotation with which consumers measure how long it takes
+//! until a change reaches them.
 //!
-//! It is the earliest time at which a pod of the Service became ready or unready since the last reconcile, or at which the
-//! Service was created. The times of the last reconcile are in the memo: 12 bytes for each pod.
+//! It is the earliest time at which a pod of the Service became ready or unready since the last reconcile, or at which
+//! the Service was created. The times of the last reconcile are in the memo: 12 bytes for each pod.
 //!
 //! Upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go: ComputeEndpointLastChangeTriggerTime,
 //! getPodTriggerTime, getServiceTriggerTime, min.
@@ -40,8 +40,8 @@ impl Times {
         }
     }
 
-    /// Returns the time of the change; `None` if nothing changed that has a time. Remembers the times for the next reconcile.
-    /// A Service that is not remembered is new: the time is that of its creation.
+    /// Returns the time of the change; `None` if nothing changed that has a time. Remembers the times for the next
+    /// reconcile. A Service that is not remembered is new: the time is that of its creation.
     pub fn last_change(mut self, host: &Host, service: &Service) -> Option<Time> {
         self.pods.sort_unstable();
         let key = format!("trigger/{}", service.meta.key());

@@ -1,5 +1,5 @@
-//! Writes of EndpointSlices. Slices are created before others are updated, and deleted last, so that an endpoint that moves
-//! to another slice is always in one.
+//! Writes of EndpointSlices. Slices are created before others are updated, and deleted last, so that an endpoint that
+//! moves to another slice is always in one.
 //!
 //! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: finalize.
 //! Upstream: pkg/controller/endpointslicemirroring/reconciler.go: finalize.
@@ -77,8 +77,8 @@ pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
     Write::create(Slice::KIND, namespace, &object)
 }
 
-/// The write that makes another slice of an existing one. It keeps its name; `generate_name` is what that is said to begin
-/// with, if anything.
+/// The write that makes another slice of an existing one. It keeps its name; `generate_name` is what that is said to
+/// begin with, if anything.
 pub fn replace(slice: &Slice, generate_name: Option<&str>, content: &Content) -> Write {
     #[derive(Serialize)]
     struct Change<'a> {
@@ -145,8 +145,8 @@ pub fn change_of(from: &StringMap, to: &StringMap) -> Value {
     removed.chain(set).collect()
 }
 
-/// Runs the writes, and stops at the first error. A namespace that is being deleted accepts no slice: then nothing more is
-/// done.
+/// Runs the writes, and stops at the first error. A namespace that is being deleted accepts no slice: then nothing more
+/// is done.
 ///
 /// # Errors
 /// A write failed: what was attempted for `owner`, such as `Service a/web`, and the error.

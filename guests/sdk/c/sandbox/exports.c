@@ -1,5 +1,5 @@
-/* What the component exports, and what makes faults readable: a failed assertion and an error that the compiler's checks find are
- * logged with file and line before the instance ends. */
+/* What the component exports, and what makes faults readable: a failed assertion and an error that the compiler's
+ * checks find are logged with file and line before the instance ends. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The functions of the world in the sandbox, over the bindings that the build generates, and the exports. Texts and documents of
- * results are copied into the call's memory and released. */
+/* The functions of the world in the sandbox, over the bindings that the build generates, and the exports. Texts and
+ * documents of results are copied into the call's memory and released. */
 #include <stdlib.h>
 #include <string.h>
 

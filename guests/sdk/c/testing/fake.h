@@ -12,8 +12,8 @@
 
 #include "../flyball.h"
 
-/* Empties the cluster, and restricts it to what the controller describes; to nothing if it is NULL. Ends the memory of all that
- * was read before. The clock is at 2026-01-01T00:00:00Z. */
+/* Empties the cluster, and restricts it to what the controller describes; to nothing if it is NULL. Ends the memory of
+ * all that was read before. The clock is at 2026-01-01T00:00:00Z. */
 void fbt_start(const fb_controller *controller);
 /* Reconciles a key. */
 fb_outcome fbt_reconcile(const char *key);

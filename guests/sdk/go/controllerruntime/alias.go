@@ -1,5 +1,5 @@
-// Package controllerruntime answers controller-runtime's API by Flyball's world, for reconcilers that are compiled into a
-// plugin. The README says what is copied from controller-runtime, what is replaced and what is absent.
+// Package controllerruntime answers controller-runtime's API by Flyball's world, for reconcilers that are compiled into
+// a plugin. The README says what is copied from controller-runtime, what is replaced and what is absent.
 package controllerruntime
 
 import (

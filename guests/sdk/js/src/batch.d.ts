@@ -23,7 +23,9 @@ export type ObjectOrKey = Key | { metadata: Partial<ObjectMeta> };
 /** The result of one write or read of a batch. */
 export type Result<T = AnyObject | undefined> = { ok: true; value: T } | { ok: false; error: ApiError };
 
-/** Writes that the host runs concurrently. Adding one makes no call. `Host` has the same functions for single writes. */
+/**
+ * Writes that the host runs concurrently. Adding one makes no call. `Host` has the same functions for single writes.
+ */
 export class Batch {
   constructor(writer: any);
   /** The number of writes that were added. */
@@ -37,8 +39,8 @@ export class Batch {
   delete(kind: string, object: ObjectOrKey, options?: DeleteOptions): this;
   deleteCollection(kind: string, query: { namespace?: string; labelSelector?: string; fieldSelector?: string }, options?: DeleteOptions): this;
   /**
-   * Starts with this many writes at once, and doubles the number after each round without an error. After a round with an error
-   * no further one is started; the remaining writes fail with `Skipped`.
+   * Starts with this many writes at once, and doubles the number after each round without an error. After a round with
+   * an error no further one is started; the remaining writes fail with `Skipped`.
    */
   slowStart(initial: number): this;
   /** Starts no write after one has failed. The remaining writes fail with `Skipped`. */

@@ -14,8 +14,8 @@ export function getCondition(conditions: readonly Condition[] | undefined, type:
 /** Whether the condition of this type is `True`. */
 export function isConditionTrue(conditions: readonly Condition[] | undefined, type: string): boolean;
 /**
- * Sets a condition in place, as apimachinery's `SetStatusCondition`: the transition time changes only if the status does.
- * Returns whether anything changed.
+ * Sets a condition in place, as apimachinery's `SetStatusCondition`: the transition time changes only if the status
+ * does. Returns whether anything changed.
  */
 export function setCondition(conditions: Condition[], condition: Condition, now: Date): boolean;
 /** Removes the condition of this type in place. Returns whether it existed. */

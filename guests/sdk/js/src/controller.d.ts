@@ -3,8 +3,8 @@ import type { Host, ObjectReference } from "./host.js";
 import type { AnyObject, Key } from "./objects.js";
 
 /**
- * A controller. Its functions must not depend on state between calls: the host runs many instances at once, and creates and
- * drops them at any time.
+ * A controller. Its functions must not depend on state between calls: the host runs many instances at once, and creates
+ * and drops them at any time.
  */
 export interface Controller {
   /** Describes what the controller watches and needs. Of the host, only the configuration and the log are available. */
@@ -12,7 +12,8 @@ export interface Controller {
   /**
    * Brings the cluster to the state that the key's object asks for. Returns nothing if the object is as it should be.
    *
-   * An exception is a failure, and the key is retried with backoff; a TerminalError is not retried until something changes.
+   * An exception is a failure, and the key is retried with backoff; a TerminalError is not retried until something
+   * changes.
    */
   reconcile(host: Host, request: Request): Outcome | void;
   /** Turns changes into keys, for watches with `Mapping.route()`. */

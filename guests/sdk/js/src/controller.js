@@ -28,7 +28,9 @@ export function referenceText({ kind, namespace, name, uid }) {
   return [kind, ...escaped].join("/");
 }
 
-/** Returns the world's interface `guest` for a controller. `report` is called with the errors that it doesn't expect. */
+/**
+ * Returns the world's interface `guest` for a controller. `report` is called with the errors that it doesn't expect.
+ */
 export function guestOf(controller, host, report) {
   return {
     describe() {

@@ -64,8 +64,8 @@ export type Change = "generation" | "labels" | { path: string };
 /**
  * Starts a description. `name` is the controller's name: lower-case letters, digits and dashes.
  *
- * The functions of `Description`, `Watch` and `Mapping` change it and return it. They throw a TypeError if a kind does not have
- * the form `apps/v1/Deployment`.
+ * The functions of `Description`, `Watch` and `Mapping` change it and return it. They throw a TypeError if a kind does
+ * not have the form `apps/v1/Deployment`.
  */
 export function describe(name: string, version: string): Description;
 /** A watch of a kind, without fields. */
@@ -138,7 +138,9 @@ export class Mapping {
   static named(path: string): Mapping;
   /** The cluster-scoped objects whose names are at this path. */
   static namedInCluster(path: string): Mapping;
-  /** The objects of this kind, in the same namespace, whose selector at `path` matches the labels of the watched object. */
+  /**
+   * The objects of this kind, in the same namespace, whose selector at `path` matches the labels of the watched object.
+   */
   static selecting(kind: string, path: string): Mapping;
   /** All objects of this kind in the same namespace. */
   static allInNamespace(kind: string): Mapping;
@@ -168,8 +170,8 @@ export class Mapping {
   /** Applies only to objects with a string at one of these paths at least. */
   havingAny(...paths: string[]): this;
   /**
-   * Skips deltas whose newest version has this string, or any string, at `path`: such objects need no more reconciles. The other
-   * conditions hold for a modification if one version meets them.
+   * Skips deltas whose newest version has this string, or any string, at `path`: such objects need no more reconciles.
+   * The other conditions hold for a modification if one version meets them.
    */
   unless(path: string, value?: string): this;
   /** Enqueues only those selecting objects whose field at `path` has this value. */

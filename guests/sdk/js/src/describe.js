@@ -1,5 +1,5 @@
-// Builders for the result of `describe`. A description has watches; a watch has mappings, which turn a change of an object
-// into the keys to enqueue. `JSON.stringify` of a builder is the document of `describe.schema.json`.
+// Builders for the result of `describe`. A description has watches; a watch has mappings, which turn a change of an
+// object into the keys to enqueue. `JSON.stringify` of a builder is the document of `describe.schema.json`.
 
 import { parseKind } from "./objects.js";
 

@@ -1,5 +1,5 @@
-// The sandbox side: the world's imports as a `Host`, and a `Controller` as the world's exports. Only the entry file of a guest
-// imports this module; the imports below exist in the sandbox alone.
+// The sandbox side: the world's imports as a `Host`, and a `Controller` as the world's exports. Only the entry file of
+// a guest imports this module; the imports below exist in the sandbox alone.
 
 import clock from "flyball:controller/clock@0.2.0";
 import config from "flyball:controller/config@0.2.0";

@@ -123,7 +123,10 @@ export class Host {
   config(key: string): string | undefined;
   /** The number in a configuration key; `otherwise` if it has no value. Throws a TerminalError if it is invalid. */
   configNumber(key: string, otherwise: number, range?: { min?: number; max?: number }): number;
-  /** The milliseconds of a duration such as `1m30s`; `otherwiseMs` if it has no value. Throws a TerminalError if it is invalid. */
+  /**
+   * The milliseconds of a duration such as `1m30s`; `otherwiseMs` if it has no value. Throws a TerminalError if it is
+   * invalid.
+   */
   configDuration(key: string, otherwiseMs: number): number;
   /** Whether a declared feature gate of Kubernetes is on. */
   featureEnabled(name: string): boolean;

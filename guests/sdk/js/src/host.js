@@ -1,5 +1,5 @@
-// The host's functions for a controller: cached reads, writes, events, the clock and the other imports. They are built on
-// the world's imports, which `guest.js` takes from the sandbox and `testing.js` from a cluster in memory.
+// The host's functions for a controller: cached reads, writes, events, the clock and the other imports. They are built
+// on the world's imports, which `guest.js` takes from the sandbox and `testing.js` from a cluster in memory.
 
 import { Batch } from "./batch.js";
 import { featureGateKey } from "./describe.js";

@@ -70,7 +70,9 @@ export class Cluster {
    * path, or `discover` with an empty kind.
    */
   fail(verb: string, kind: string, error: ApiError, nth?: number): void;
-  /** Returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its status. */
+  /**
+   * Returns this object to the next create of its kind, which stores nothing: a SubjectAccessReview with its status.
+   */
   answer(kind: string, answer: unknown): void;
   /** Limits writes and live reads to this many in each window of the cluster's clock. Others fail with 429. */
   limitRate(calls: number, windowMs: number): void;

@@ -1,8 +1,8 @@
 //! Typed calls of the API, as kube has them.
 //!
 //! Reads of a kind come from the host's cache if the plugin watches the kind with its fields: see
-//! [`Plugin::fields`](crate::Plugin::fields). The cache shows the plugin's own writes at once. Other reads are requests to the
-//! API server.
+//! [`Plugin::fields`](crate::Plugin::fields). The cache shows the plugin's own writes at once. Other reads are requests
+//! to the API server.
 
 mod writes;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs a future to its end; `None` if it waits for something that nothing in a plugin can wake, such as a timer or a thread.
+/// Runs a future to its end; `None` if it waits for something that nothing in a plugin can wake, such as a timer or a
+/// thread.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> Option<T> {
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));

@@ -1,4 +1,5 @@
-//! Stands in for the crate [kube](https://docs.rs/kube), so that a reconciler that is written for kube-rs becomes a plugin.
+//! Stands in for the crate [kube](https://docs.rs/kube), so that a reconciler that is written for kube-rs becomes a
+//! plugin.
 //!
 //! A plugin renames this crate in its `Cargo.toml`:
 //!
@@ -6,9 +7,10 @@
 //! kube = { package = "flyball-kube", version = "0.1.0" }
 //! ```
 //!
-//! The paths are those of kube: `kube::Api`, `kube::runtime::Controller`, `kube::runtime::finalizer`. Resources, parameters of
-//! calls and errors of the API are kube's own types, from `kube-core`. What is new is the function that replaces `main`: it
-//! returns a [`Plugin`], which [`export!`] exports. `docs/kube-rs.md` has the whole recipe, and what is different.
+//! The paths are those of kube: `kube::Api`, `kube::runtime::Controller`, `kube::runtime::finalizer`. Resources,
+//! parameters of calls and errors of the API are kube's own types, from `kube-core`. What is new is the function that
+//! replaces `main`: it returns a [`Plugin`], which [`export!`] exports. `docs/kube-rs.md` has the whole recipe, and
+//! what is different.
 //!
 //! ```
 //! # extern crate flyball_kube as kube;

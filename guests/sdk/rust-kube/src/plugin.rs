@@ -65,8 +65,8 @@ impl Plugin {
     /// Keeps these fields of a kind in the host's cache, `.` for all, and reads them from there.
     ///
     /// Without it, whole objects are cached of the kinds that controllers are for and that they
-    /// [watch](crate::runtime::Controller::watches), and the others are read from the API server. The type must deserialize
-    /// without the fields that are left out, as those of `k8s-openapi` do.
+    /// [watch](crate::runtime::Controller::watches), and the others are read from the API server. The type must
+    /// deserialize without the fields that are left out, as those of `k8s-openapi` do.
     pub fn fields<K: Resource<DynamicType: Default>>(mut self, paths: &[&str]) -> Self {
         let paths = paths.iter().map(|&path| path.to_owned()).collect();
         self.fields.insert(kind_of::<K>(&Default::default()), paths);

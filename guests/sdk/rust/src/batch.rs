@@ -144,8 +144,8 @@ impl<'a, T> TaggedBatch<'a, T> {
         self
     }
 
-    /// Runs the writes as [`BatchBuilder::run`] does. Returns each tag with the result of its write, in the order in which
-    /// they were added.
+    /// Runs the writes as [`BatchBuilder::run`] does. Returns each tag with the result of its write, in the order in
+    /// which they were added.
     pub fn run(self) -> Vec<(T, Result<Answer, ApiError>)> {
         self.tags.into_iter().zip(self.batch.run()).collect()
     }

@@ -121,8 +121,8 @@ impl fmt::Display for Error {
 }
 
 impl Malformed {
-    /// What does not fit, as in `spec.replicas: invalid type: string "two", expected i32`. The parser's position is left out: it
-    /// means nothing to somebody who does not see the text.
+    /// What does not fit, as in `spec.replicas: invalid type: string "two", expected i32`. The parser's position is
+    /// left out: it means nothing to somebody who does not see the text.
     pub fn problem(&self) -> String {
         let error = self.error.to_string();
         let end = error.rfind(" at line ").unwrap_or(error.len());

@@ -316,8 +316,8 @@ impl Host<'_> {
     /// Returns a certificate in DER, signed by a signer's authority.
     ///
     /// # Errors
-    /// As [`certificate_authority`](Self::certificate_authority); the plugin may not sign for this subject (`Denied`); or the
-    /// template is malformed, or its key did not sign the request (`Invalid`).
+    /// As [`certificate_authority`](Self::certificate_authority); the plugin may not sign for this subject (`Denied`);
+    /// or the template is malformed, or its key did not sign the request (`Invalid`).
     pub fn sign_certificate(
         &self,
         signer: &str,

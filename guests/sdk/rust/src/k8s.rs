@@ -1,8 +1,9 @@
 //! The types of the crate `k8s-openapi`, for whole objects in place of views. Needs the feature `k8s-openapi`.
 //!
-//! Each of these types is a [`View`] with all fields, so that it can be watched, read and listed as any view. A watch of
-//! [some fields](watch_fields) saves memory in the host and time in the sandbox: what is read then has these fields, and
-//! defaults in place of the others. A view of its own with few fields is faster still, and its component is smaller.
+//! Each of these types is a [`View`] with all fields, so that it can be watched, read and listed as any view. A watch
+//! of [some fields](watch_fields) saves memory in the host and time in the sandbox: what is read then has these fields,
+//! and defaults in place of the others. A view of its own with few fields is faster still, and its component is
+//! smaller.
 //!
 //! The plugin chooses the version of Kubernetes by a feature of `k8s-openapi`, such as `v1_36`.
 //!
@@ -131,8 +132,8 @@ impl Write {
         Self::create(kind::of::<K>(), namespace(object), object)
     }
 
-    /// Applies an object under this field manager: it is created, or gets the fields that `object` has. The object must not
-    /// be one that was read, because the manager then owns all its fields.
+    /// Applies an object under this field manager: it is created, or gets the fields that `object` has. The object must
+    /// not be one that was read, because the manager then owns all its fields.
     pub fn apply<K: Object>(object: &K, manager: &str) -> Self {
         let name = object.metadata().name.as_deref().unwrap_or_default();
         Self::patch(
@@ -145,8 +146,8 @@ impl Write {
         .field_manager(manager)
     }
 
-    /// Updates an object from the version that was read. Fields that the type does not have are kept. Fails with `Conflict` if
-    /// the object has changed since.
+    /// Updates an object from the version that was read. Fields that the type does not have are kept. Fails with
+    /// `Conflict` if the object has changed since.
     pub fn update_object<K: Object>(read: &K, new: &K) -> Self {
         let change = merge::diff(&value(read), &value(new));
         Self::update(kind::of::<K>(), &Meta::from(read.metadata()), &change)

@@ -11,8 +11,8 @@ use crate::imports::{Imports, Page};
 use crate::malformed::{self, Misfit};
 use crate::view::View;
 
-/// Number of objects in a page of a list that is read to its end: few enough that a long list needs little memory besides its
-/// objects, and enough that the calls of the host cost little.
+/// Number of objects in a page of a list that is read to its end: few enough that a long list needs little memory
+/// besides its objects, and enough that the calls of the host cost little.
 const PAGE: u32 = 1000;
 
 /// The most objects that are skipped at once: they cross into the sandbox, but are not parsed.
@@ -96,8 +96,8 @@ impl<'a, T: View> List<'a, T> {
         Ok(all)
     }
 
-    /// Leaves out the first objects, in the order of [`all`](Self::all). Together with [`first`](Self::first), it divides
-    /// a long list between several reconciles.
+    /// Leaves out the first objects, in the order of [`all`](Self::all). Together with [`first`](Self::first), it
+    /// divides a long list between several reconciles.
     pub fn skip(mut self, count: u32) -> Self {
         self.skipped = count;
         self
@@ -125,8 +125,8 @@ impl<'a, T: View> List<'a, T> {
         self.pages(PAGE, visit).map(drop)
     }
 
-    /// Calls `visit` for each object until it returns a value, and returns that. Reads `page` objects at a time, so that the
-    /// memory does not grow with the list.
+    /// Calls `visit` for each object until it returns a value, and returns that. Reads `page` objects at a time, so
+    /// that the memory does not grow with the list.
     ///
     /// # Errors
     /// As [`all`](Self::all).

@@ -51,8 +51,8 @@ pub(crate) fn object(kind: &str, key: Option<Key>, json: &[u8], error: serde_jso
     }))
 }
 
-/// Returns why JSON is not a `T`; none if it is one. The functions below take this one as a pointer, so that they are in a guest
-/// once, and not for each view.
+/// Returns why JSON is not a `T`; none if it is one. The functions below take this one as a pointer, so that they are
+/// in a guest once, and not for each view.
 #[inline(never)]
 pub(crate) fn misfit<T: DeserializeOwned>(json: &[u8]) -> Option<serde_json::Error> {
     read::<T>(json).err()
@@ -72,7 +72,8 @@ pub(crate) fn of_list(kind: &str, error: serde_json::Error) -> Error {
     Error::malformed(format!("a list of {kind}"), error)
 }
 
-/// Returns the error of the first object of a list that does not fit; none if all do. The list is an array, or the API's object.
+/// Returns the error of the first object of a list that does not fit; none if all do. The list is an array, or the
+/// API's object.
 #[cold]
 pub(crate) fn first_of(kind: &str, json: &[u8], misfit: Misfit) -> Option<Error> {
     let text = std::str::from_utf8(json).ok()?;

@@ -42,8 +42,8 @@ impl Memo<'_> {
             .map(drop)
     }
 
-    /// Changes the value of a key, which is the default if there is none, and returns the new value. The change is repeated if
-    /// another instance changes the entry in the meantime. Options as for [`put`](Self::put).
+    /// Changes the value of a key, which is the default if there is none, and returns the new value. The change is
+    /// repeated if another instance changes the entry in the meantime. Options as for [`put`](Self::put).
     ///
     /// # Errors
     /// The memo is full.

@@ -135,9 +135,9 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether the deletion has nothing to wait for: neither a grace period nor a finalizer delays it any more. The API shows
-    /// every object with a grace period like that for a moment. It stays like that if the client of a deletion goes away
-    /// before the API server has completed it; then another request to delete the object does.
+    /// Whether the deletion has nothing to wait for: neither a grace period nor a finalizer delays it any more. The API
+    /// shows every object with a grace period like that for a moment. It stays like that if the client of a deletion
+    /// goes away before the API server has completed it; then another request to delete the object does.
     ///
     /// The view must read `deletionGracePeriodSeconds` and `finalizers`.
     pub fn has_incomplete_deletion(&self) -> bool {

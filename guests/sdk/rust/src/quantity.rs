@@ -64,8 +64,8 @@ impl Quantity {
         Self { format, ..self }
     }
 
-    /// The quantity as a float, computed like the API's `AsApproximateFloat64`: the digits of the canonical decimal form
-    /// times a power of ten.
+    /// The quantity as a float, computed like the API's `AsApproximateFloat64`: the digits of the canonical decimal
+    /// form times a power of ten.
     pub fn as_f64(self) -> f64 {
         let (mut value, mut exponent) = (self.nanos, -9);
         while exponent < 0 && value % 1000 == 0 {

@@ -34,8 +34,8 @@ impl Queue<'_> {
             .queue_add_after(queue, &key.to_string(), millis(delay))
     }
 
-    /// The outcome of a reconcile whose key is due again after `delay`. A failed key is retried after the queue's backoff,
-    /// which can be longer; so the earlier time is enqueued separately.
+    /// The outcome of a reconcile whose key is due again after `delay`. A failed key is retried after the queue's
+    /// backoff, which can be longer; so the earlier time is enqueued separately.
     ///
     /// # Errors
     /// The error of the reconcile, or as [`add`](Self::add).

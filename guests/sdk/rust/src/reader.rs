@@ -211,8 +211,8 @@ pub struct ListMeta {
     pub continue_token: String,
 }
 
-/// Appends a segment to the path of a [raw read](Reader::raw), with escapes. The host refuses segments that hold a slash
-/// or another character with a meaning of its own.
+/// Appends a segment to the path of a [raw read](Reader::raw), with escapes. The host refuses segments that hold a
+/// slash or another character with a meaning of its own.
 pub fn push_segment(path: &mut String, segment: &str) {
     path.push('/');
     escape(path, segment);

@@ -69,7 +69,8 @@ impl Time {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
     }
 
-    /// The first or the last second of RFC 3339 if the time is outside of it: durations in objects can be of any length.
+    /// The first or the last second of RFC 3339 if the time is outside of it: durations in objects can be of any
+    /// length.
     fn of_nanos(nanos: i128) -> Self {
         let (first, last) = Self::RFC_3339;
         match i64::try_from(nanos.div_euclid(1_000_000_000)) {

@@ -29,8 +29,8 @@ use derive::{Node, Slots};
 /// - `#[view(path = "metadata", fields("labels"))]` reads only these fields below the path. Without
 ///   `fields`, everything below the path is read. `metadata` with `fields()` reads only the fields
 ///   that are always read: name, namespace, UID and resource version.
-/// - `#[view(path = "spec.containers[*].image")]` reads the value of each element, or of each value of a map, into a `Vec`
-///   or a `BTreeSet`. Elements without the value are left out.
+/// - `#[view(path = "spec.containers[*].image")]` reads the value of each element, or of each value of a map, into a
+///   `Vec` or a `BTreeSet`. Elements without the value are left out.
 ///
 /// Paths are checked at compile time. No path may be below another one.
 ///

@@ -80,8 +80,8 @@ pub(super) fn turn(cluster: &Cluster, zone: &str) -> Result<Outcome, Error> {
     to_the_end(cluster, LIMITERS, &format!(":{zone}"))
 }
 
-/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. Those that are not done stay in
-/// their queue.
+/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. Those that are not
+/// done stay in their queue.
 fn to_the_end(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
     let mut outcome = of(cluster, queue, key)?;
     while outcome == Outcome::RequeueAfter(Duration::ZERO) {

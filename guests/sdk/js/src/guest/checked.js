@@ -1,5 +1,5 @@
-// The world's functions, with checks of what would trap, because a trap has no message: an argument of another type, and a
-// call while the modules are loaded.
+// The world's functions, with checks of what would trap, because a trap has no message: an argument of another type,
+// and a call while the modules are loaded.
 
 const TEXT = { name: "a text", holds: (value) => typeof value === "string" };
 const WHOLE = { name: "a whole number of at most 32 bits", holds: (value) => Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff };
@@ -75,8 +75,8 @@ const ARGUMENTS = {
 };
 
 /**
- * Returns the world with checks. A wrong argument is a TypeError that names it. `isLoading` returns whether the modules are
- * being loaded, which happens once, during the build.
+ * Returns the world with checks. A wrong argument is a TypeError that names it. `isLoading` returns whether the modules
+ * are being loaded, which happens once, during the build.
  */
 export function checked(world, isLoading) {
   const checkOf = (parameters, name) => {

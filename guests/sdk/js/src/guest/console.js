@@ -46,7 +46,9 @@ export function consoleOf(log) {
   return Object.assign(console, { groupCollapsed: console.group, dirxml: console.dir });
 }
 
-/** Formats values as `console.log` does: the first one may hold `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O`, `%c` and `%%`. */
+/**
+ * Formats values as `console.log` does: the first one may hold `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O`, `%c` and `%%`.
+ */
 export function format(values) {
   let [first, ...rest] = values;
   if (typeof first === "string" && rest.length > 0) {

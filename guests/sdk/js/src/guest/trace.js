@@ -1,5 +1,5 @@
-// Stack traces with the files and lines of the sources. `flyball build` bundles them into one file, and appends its source
-// map as the global `flyballSourceMap`.
+// Stack traces with the files and lines of the sources. `flyball build` bundles them into one file, and appends its
+// source map as the global `flyballSourceMap`.
 
 const FRAME = /\/?\b([\w.-]+\.js):(\d+)(?::(\d+))?/g;
 

@@ -152,16 +152,16 @@ where
         self
     }
 
-    /// Reconciles the owners of these objects. The host watches their metadata alone, as kube does, unless the plugin asks
-    /// for [fields](crate::Plugin::fields).
+    /// Reconciles the owners of these objects. The host watches their metadata alone, as kube does, unless the plugin
+    /// asks for [fields](crate::Plugin::fields).
     pub fn owns<Child: Resource>(mut self, api: Api<Child>, config: watcher::Config) -> Self {
         let owners = Mapping::owners(self.api.kind());
         self.related.push(Related::new(&api, config, false, owners));
         self
     }
 
-    /// Reconciles the objects that `mapper` returns for these objects, both as they were before a change and as they are
-    /// after it.
+    /// Reconciles the objects that `mapper` returns for these objects, both as they were before a change and as they
+    /// are after it.
     pub fn watches<Other, I>(
         mut self,
         api: Api<Other>,
@@ -193,8 +193,8 @@ where
         self
     }
 
-    /// Sets the reconciler, what to do after its errors, and its context. Each instance of the plugin has a context of its
-    /// own.
+    /// Sets the reconciler, what to do after its errors, and its context. Each instance of the plugin has a context of
+    /// its own.
     ///
     /// An error is reported, and the object is reconciled again as `error_policy` says.
     pub fn run<Ctx, Reconciled, E>(

@@ -1,6 +1,7 @@
 //! Rewrites a schema of `schemars` into a structural schema, the only kind that the API server accepts.
 //!
-//! Its rules: <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>
+//! Its rules:
+//! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>
 
 use serde_json::{Map, Value, json};
 
@@ -83,8 +84,8 @@ pub(super) fn rewrite(schema: &mut Value, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Merges the alternatives of a schema that are no alternatives to the API server: a single one, one beside null, and the
-/// variants of an enum without values.
+/// Merges the alternatives of a schema that are no alternatives to the API server: a single one, one beside null, and
+/// the variants of an enum without values.
 fn merge(object: &mut Map<String, Value>, keyword: &str, path: &str) -> Result<(), String> {
     let Some(Value::Array(mut parts)) = object.remove(keyword) else {
         return Ok(());
@@ -117,8 +118,8 @@ fn merge(object: &mut Map<String, Value>, keyword: &str, path: &str) -> Result<(
     }
 }
 
-/// Drops what the API server refuses, ignores or does by itself: null as a value, defaults that say nothing, unknown formats,
-/// and the line breaks of doc comments.
+/// Drops what the API server refuses, ignores or does by itself: null as a value, defaults that say nothing, unknown
+/// formats, and the line breaks of doc comments.
 fn simplify(object: &mut Map<String, Value>) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

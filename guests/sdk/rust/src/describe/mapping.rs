@@ -174,8 +174,8 @@ impl Mapping {
         self
     }
 
-    /// Skips deltas whose newest version has a string at `path`: such objects need no more reconciles. The other conditions hold
-    /// for a modification if one version meets them.
+    /// Skips deltas whose newest version has a string at `path`: such objects need no more reconciles. The other
+    /// conditions hold for a modification if one version meets them.
     #[must_use]
     pub fn unless(self, path: &str) -> Self {
         self.skipping(path, None)

@@ -1,5 +1,5 @@
-//! Finds values in valid JSON without parsing them. These functions are in every guest: a parser of trees would add a tenth to
-//! the size of a small one.
+//! Finds values in valid JSON without parsing them. These functions are in every guest: a parser of trees would add a
+//! tenth to the size of a small one.
 
 /// Returns the value of an object's field.
 pub(super) fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {

@@ -62,7 +62,8 @@ pub struct Event {
     pub options: EventOptions,
 }
 
-/// What makes two events the same one: the object's kind, namespace, name and UID, and the event's type, reason and message.
+/// What makes two events the same one: the object's kind, namespace, name and UID, and the event's type, reason and
+/// message.
 pub(super) type EventIdentity = [String; 7];
 
 impl Event {

@@ -139,8 +139,9 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count, `discover`
-    /// with an empty kind fails discovery itself, and `raw` with a path in place of the kind fails a raw GET.
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count,
+    /// `discover` with an empty kind fails discovery itself, and `raw` with a path in place of the kind fails a raw
+    /// GET.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }

@@ -1,6 +1,6 @@
 // Package openapi has the types of k8s.io/kube-openapi that the copied package strategicpatch names. They have no
-// implementation: strategic merge patches are made from the tags of Go's types. The original package holds the parsers of two
-// versions of OpenAPI, which are twice as large as everything else in a guest.
+// implementation: strategic merge patches are made from the tags of Go's types. The original package holds the parsers
+// of two versions of OpenAPI, which are twice as large as everything else in a guest.
 package openapi
 
 // Schema describes a type.

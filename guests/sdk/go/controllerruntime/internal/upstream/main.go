@@ -26,8 +26,8 @@ type source struct {
 	replaced map[string]string
 }
 
-// What the guest's world answers (clients, caches, managers, sources, queues) is this module's own, and so is whatever imports
-// a client for HTTP.
+// What the guest's world answers (clients, caches, managers, sources, queues) is this module's own, and so is whatever
+// imports a client for HTTP.
 var sources = []source{
 	{
 		module: "sigs.k8s.io/controller-runtime@v0.22.1",

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Describe declares a queue for each controller, a watch for each kind, and the permissions. It panics if the controllers can't
-// be set up.
+// Describe declares a queue for each controller, a watch for each kind, and the permissions. It panics if the
+// controllers can't be set up.
 func (plugin *Plugin) Describe(host *flyball.Host) *flyball.Description {
 	description, err := plugin.describe(host)
 	if err != nil {

@@ -11,9 +11,9 @@
 //
 //	func main() {}
 //
-// In the flow: SetUp builds the controllers on a manager that only collects them (manager.go), Describe declares what they
-// watch (describe.go), and the host's calls reach their reconcilers and handlers (reconcile.go, route.go). Their client is
-// answered by the host (reads.go, writes.go, subresource.go).
+// In the flow: SetUp builds the controllers on a manager that only collects them (manager.go), Describe declares what
+// they watch (describe.go), and the host's calls reach their reconcilers and handlers (reconcile.go, route.go). Their
+// client is answered by the host (reads.go, writes.go, subresource.go).
 package plugin
 
 import (
@@ -40,13 +40,13 @@ type Options struct {
 	Role []byte
 	// Permissions are further permissions to ask for.
 	Permissions []flyball.Permission
-	// Reads are empty objects of kinds that are read from the cache and not watched by a controller. Without it, they are
-	// read from the API server at each read.
+	// Reads are empty objects of kinds that are read from the cache and not watched by a controller. Without it, they
+	// are read from the API server at each read.
 	Reads []client.Object
 	// Fields are the paths that are read of a kind such as `v1/Pod`; all fields if it has no entry.
 	Fields map[string][]string
-	// Indexes are paths by which the host finds objects that a field indexer finds. Without it, a list by that field reads all
-	// objects of its namespace.
+	// Indexes are paths by which the host finds objects that a field indexer finds. Without it, a list by that field
+	// reads all objects of its namespace.
 	Indexes []flyball.Index
 	// ClusterScoped are empty objects of custom kinds that have no namespace.
 	ClusterScoped []client.Object

@@ -19,7 +19,8 @@ import (
 // verbs are those that a plugin asks for. What it watches, it declares.
 var verbs = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
 
-// permissions returns what the roles allow on kinds of the scheme. Others can't be read or written with the plugin's types.
+// permissions returns what the roles allow on kinds of the scheme. Others can't be read or written with the plugin's
+// types.
 func (plugin *Plugin) permissions() ([]flyball.Permission, error) {
 	var permissions []flyball.Permission
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(plugin.options.Role), 4096)

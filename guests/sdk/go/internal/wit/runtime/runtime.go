@@ -1,8 +1,8 @@
 // Package runtime is the part of go.bytecodealliance.org/pkg/wit/runtime that synchronous bindings need.
 //
-// It replaces the original because of cabi_realloc, through which the host allocates memory during a call. No import may
-// be called there, but Go's garbage collector reads the clock. So the processor is pinned, which prevents a collection
-// inside it.
+// It replaces the original because of cabi_realloc, through which the host allocates memory during a call. No import
+// may be called there, but Go's garbage collector reads the clock. So the processor is pinned, which prevents a
+// collection inside it.
 package runtime
 
 import (
@@ -23,7 +23,8 @@ func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 	return pointer
 }
 
-// Blocks that the host wrote into, kept alive until the bindings have read them. (Go's collector does not move objects.)
+// Blocks that the host wrote into, kept alive until the bindings have read them. (Go's collector does not move
+// objects.)
 var kept []unsafe.Pointer
 
 // Unpin releases the blocks that the host wrote. The bindings call it after reading a call's arguments; the results of
