@@ -17,9 +17,9 @@ use flyball_sdk::{StringMap, debug};
 
 use token::Token;
 
-/// The only key, which is that of the ConfigMap.
+/// The only key to reconcile: the key of the ConfigMap.
 const KEY: &str = "kube-public/cluster-info";
-/// The key of what is signed, in the ConfigMap's data.
+/// The ConfigMap's data key whose value is signed.
 const SIGNED: &str = "kubeconfig";
 /// The prefix of the keys of signatures. The id of the token follows.
 const SIGNATURE: &str = "jws-kubeconfig-";

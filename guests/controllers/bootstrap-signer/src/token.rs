@@ -53,7 +53,7 @@ mod tests {
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 
-    /// The id and the secret of a token with these values instead of those of a valid one.
+    /// The id and the secret of a valid token after these changes to its values.
     fn with(name: &str, changes: &[(&str, &str)]) -> Option<(String, Vec<u8>)> {
         let mut data = json!({});
         let valid = [

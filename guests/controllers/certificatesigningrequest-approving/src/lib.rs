@@ -44,7 +44,7 @@ impl Controller for Approver {
             watch::<Csr>().fields(&["."]).enqueue(
                 Mapping::itself()
                     .on([DeltaType::Added, DeltaType::Modified])
-                    // As `Csr::is_decided`.
+                    // Must agree with `Csr::is_decided`.
                     .unless("status.certificate")
                     .unless_having("status.conditions[*].type", "Approved")
                     .unless_having("status.conditions[*].type", "Denied"),
@@ -89,7 +89,7 @@ impl Controller for Approver {
     }
 }
 
-/// Whether the user of a request may get what was recognized.
+/// Whether the user of a request has the permission to get the recognized certificate.
 fn is_permitted(host: &Host, csr: &Csr, recognized: &Recognized) -> Result<bool, Error> {
     let spec = json!({
         "user": csr.username,

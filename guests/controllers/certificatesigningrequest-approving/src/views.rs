@@ -36,7 +36,7 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Whether it is signed, approved or denied.
+    /// Whether the request is signed, approved or denied.
     pub fn is_decided(&self) -> bool {
         let decides = |condition: &Value| {
             ["Approved", "Denied"]

@@ -74,7 +74,7 @@ fn a_denied_or_failed_request_is_deleted_after_an_hour() {
 fn a_signed_request_is_deleted_after_an_hour() {
     assert!(is_deleted(signed(csr(&["Approved"], HOUR + MINUTE), VALID)));
     assert!(!is_deleted(signed(csr(&["Approved"], HOUR), VALID)));
-    // Whatever the certificate is.
+    // The certificate's text doesn't matter.
     assert!(is_deleted(signed(csr(&["Approved"], HOUR + MINUTE), "?")));
 }
 

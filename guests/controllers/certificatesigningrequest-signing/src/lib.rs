@@ -33,7 +33,7 @@ pub const DURATION: &str = "duration";
 
 /// The backoff after the first failure.
 const BASE_DELAY_MS: u32 = 200;
-/// kube-controller-manager reconciles so many requests of each signer at once.
+/// The number of requests that are reconciled at once for each signer, as in kube-controller-manager.
 const CONCURRENCY_OF_SIGNER: u32 = 5;
 /// The reason of the condition `Failed`.
 const VALIDATION_FAILURE: &str = "SignerValidationFailure";
@@ -104,7 +104,8 @@ impl Controller for Signing {
     }
 }
 
-/// Signs or refuses a request that is due. Without the authority of its signer, it is left alone, whatever it asks for.
+/// Signs or refuses a request that is due. If the host doesn't hold the authority of its signer, the request is left
+/// alone, even if it is invalid.
 fn handle(host: &Host, csr: &SigningRequest) -> Result<(), Error> {
     let reason = match Requested::parse(&csr.request) {
         Ok(requested) => match signers::validate(&csr.signer, &requested, &csr.usages) {
@@ -120,8 +121,9 @@ fn handle(host: &Host, csr: &SigningRequest) -> Result<(), Error> {
 }
 
 impl SigningRequest {
-    /// Whether it is approved, neither denied nor failed, and not signed yet. Only `Failed` must be true: as in
-    /// kube-controller-manager, the existence of the other conditions counts, and an empty status is true.
+    /// Whether the request is approved, neither denied nor failed, and not signed yet. Only `Failed` must have the
+    /// status `True`: as in kube-controller-manager, the other conditions count if they exist, and an empty status
+    /// means `True`.
     fn is_due(&self) -> bool {
         let has = |name| self.conditions.iter().any(|one| one.condition_type == name);
         let mut failures = self.conditions.iter();
@@ -142,8 +144,8 @@ fn has_authority(host: &Host, signer: &str) -> Result<bool, Error> {
     Ok(authority.is_some())
 }
 
-/// Signs a request, and writes the certificate into its status. Does nothing if the host does not hold the authority:
-/// no call of its own asks for that.
+/// Signs a request, and writes the certificate into its status. Does nothing if the host doesn't hold the authority.
+/// The signing call itself reports that, so no extra call is made.
 fn sign(host: &Host, csr: &SigningRequest, requested: &Requested) -> Result<(), Error> {
     let template = template(csr, requested, host.now(), longest(host)?)?;
     let signed = host.sign_certificate(&csr.signer, &template).found();
@@ -175,8 +177,8 @@ fn update_status(host: &Host, csr: &SigningRequest, status: &Value) -> Result<()
     Ok(())
 }
 
-/// What is signed: the names of the request, and the usages and the validity of the object. Other extensions that the
-/// request asks for are left out.
+/// Returns the certificate to sign: it has the names of the PKCS#10 request, and the usages and the validity of the
+/// object. Other extensions that the request asks for are left out.
 fn template(
     csr: &SigningRequest,
     requested: &Requested,

@@ -25,16 +25,16 @@ const SERVING_USAGES: [&str; 3] = ["digital signature", "key encipherment", "ser
 const CLIENT_USAGES: [&str; 3] = ["client auth", "digital signature", "key encipherment"];
 const KEY_ENCIPHERMENT: &str = "key encipherment";
 
-/// Checks a request by the rules of its signer. The message is that of kube-controller-manager.
+/// Checks a request by the rules of its signer. Error messages are the same as in kube-controller-manager.
 ///
 /// # Errors
-/// It breaks one of them.
+/// The request breaks one of the rules.
 pub fn validate(signer: &str, requested: &Requested, usages: &[String]) -> Result<(), String> {
     match signer {
         KUBELET_SERVING => kubelet_serving(requested, usages),
         KUBELET_CLIENT => kubelet_client(requested, usages),
         CLIENT => client(usages),
-        // Any request: the signer exists for what is older than the rules.
+        // The legacy signer accepts any request. It exists for clients that are older than the rules.
         _ => Ok(()),
     }
 }

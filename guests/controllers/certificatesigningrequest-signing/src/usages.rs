@@ -21,10 +21,10 @@ const EXTENDED: [(&str, &str); 13] = [
     ("netscape sgc", "2.16.840.1.113730.4.1"),
 ];
 
-/// Translates usages into those of the key, and the object identifiers of the extended ones.
+/// Translates usages of the API into key usages and the object identifiers of extended key usages.
 ///
 /// # Errors
-/// Names the unknown usages.
+/// Some usages are unknown; the error lists them.
 pub fn translate(usages: &[String]) -> Result<(KeyUsages, Vec<String>), String> {
     let mut of_key = KeyUsages::default();
     let mut unknown = Vec::new();

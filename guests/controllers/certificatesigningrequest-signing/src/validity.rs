@@ -14,7 +14,8 @@ const SHORTEST: Duration = Duration::from_secs(10 * 60);
 /// Certificates that are valid for less don't end earlier for having begun earlier.
 const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
 
-/// The duration of a certificate: what is requested, between 10 minutes and the operator's longest time.
+/// Returns how long a certificate is valid: the requested duration, but at least 10 minutes and at most `longest`,
+/// which the operator sets.
 pub fn duration(expiration_seconds: Option<i64>, longest: Duration) -> Duration {
     let Some(seconds) = expiration_seconds else {
         return longest;

@@ -151,8 +151,8 @@ fn combine(own: &str, selected: Vec<Selected>) -> Vec<PolicyRule> {
     rules
 }
 
-/// The write that sets a role's rules. Without rules, it gives up those that this controller has set, and leaves those
-/// that others have set.
+/// The write that sets a role's rules. An empty `rules` gives up the rules that this controller has set, and keeps the
+/// rules of other field managers.
 fn apply(name: &str, rules: &[PolicyRule]) -> Write {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",

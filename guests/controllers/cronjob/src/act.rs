@@ -53,7 +53,7 @@ fn deletion(job: &Job) -> Write {
     Write::delete_exactly(Job::KIND, &job.meta).propagation(Propagation::Background)
 }
 
-/// Reports the result of a deletion. A deleted Job is no longer active. Returns whether it was deleted.
+/// Reports the result of a deletion. A deleted Job is no longer active. Returns whether the Job was deleted.
 fn record_deletion(
     host: &Host,
     cron_job: &CronJob,

@@ -9,7 +9,7 @@ use flyball_sdk::Time;
 
 use crate::schedule::Schedule;
 
-/// What is due of a schedule at some time.
+/// The scheduled times that have passed at some point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// The latest time of the schedule that has passed.
@@ -26,14 +26,14 @@ impl Impossible {
     pub const MESSAGE: &str = "time difference between two schedules is less than 1 second";
 }
 
-/// Returns what is due at `now` of the times after `earliest`.
+/// Returns the scheduled times after `earliest` that have passed at `now`.
 ///
 /// The latest time is searched from one interval before its estimate. If the schedule is irregular, that can be too
 /// late to find any: `30 10,11,12 * * *` has intervals of an hour and of 22 hours. Then `latest` is `None` although
 /// `missed` is not 0, and the times are skipped, as kube-controller-manager skips them.
 ///
 /// # Errors
-/// The schedule has no two times.
+/// The schedule has fewer than two times.
 pub fn due(schedule: &Schedule, earliest: Time, now: Time) -> Result<Due, Impossible> {
     let first = schedule.next(earliest).ok_or(Impossible)?;
     if now < first {
@@ -57,7 +57,7 @@ pub fn due(schedule: &Schedule, earliest: Time, now: Time) -> Result<Due, Imposs
 }
 
 /// Returns how long to wait at `now` until the next time of the schedule, and `delta` more, in case that clocks differ.
-/// `due` is what is due of the times after `earliest`. `None` if there is no next time.
+/// `due` is the result of [`due`]. Returns `None` if there is no next time.
 pub fn until_next(
     schedule: &Schedule,
     earliest: Time,

@@ -13,7 +13,7 @@ pub fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
     surplus
 }
 
-/// Returns the Jobs beyond `limit`, by start time and name. Those that never started count as the newest.
+/// Returns the Jobs beyond `limit`, by start time and name. Jobs that never started count as the newest.
 fn oldest(mut jobs: Vec<&Job>, limit: Option<i32>) -> Vec<&Job> {
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
     jobs.sort_by_key(|job| (job.start_time.is_none(), job.start_time, &job.meta.name));

@@ -62,7 +62,7 @@ impl Controller for CronJobController {
         let surplus = history::surplus(&cron_job, &jobs);
         act::delete_all(host, &cron_job, &mut status, &surplus);
         let result = sync(host, &cron_job, &jobs, &mut status, &settings);
-        // What was done before a failure is in the status, too.
+        // The status also records the steps that succeeded before a failure.
         if status != cron_job.status {
             host.update_status(CronJob::KIND, &cron_job.meta, &status)
                 .doing(|| "updating the status".into())?;

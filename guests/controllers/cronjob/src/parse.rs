@@ -136,7 +136,7 @@ impl Bounds {
     }
 
     /// Parses a range: a value, `from-to`, `*` or `?`, each with an optional `/step`. `from/step` goes up to the
-    /// maximum. What follows a star after a hyphen is ignored.
+    /// maximum. In `*-…`, the text after the hyphen is ignored.
     fn range(&self, text: &str) -> Result<u64, ParseError> {
         let parts: Vec<&str> = text.split('/').collect();
         let ends: Vec<&str> = parts[0].split('-').collect();

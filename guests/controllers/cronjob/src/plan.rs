@@ -17,7 +17,7 @@ use crate::template;
 use crate::views::{CronJob, Status};
 use crate::zone::Zone;
 
-/// What to do.
+/// The next step for a CronJob.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Nothing, until the CronJob changes.
@@ -28,7 +28,7 @@ pub enum Step {
     Start(Time),
 }
 
-/// What to do, the events about it, and the time until the next scheduled time.
+/// The next step, the events about it, and the time until the next scheduled time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub step: Step,
@@ -125,8 +125,8 @@ fn names_zone(schedule: &str) -> bool {
     schedule.contains("TZ")
 }
 
-/// The time after which a Job may be due: that of the last Job, or the creation of the CronJob, but not before the
-/// starting deadline.
+/// Returns the time after which a Job may be due: the scheduled time of the last Job, or else the creation of the
+/// CronJob, but not before the starting deadline.
 fn earliest(cron_job: &CronJob, now: Time) -> Time {
     let anchor = cron_job.anchor();
     let bound = cron_job.starting_deadline().map(|deadline| now - deadline);

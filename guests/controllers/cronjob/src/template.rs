@@ -20,8 +20,8 @@ struct NewJob<'a> {
     spec: &'a Raw,
 }
 
-/// The name of the Job of a scheduled time. It has the minutes since 1970, so that of two controllers that create the
-/// Job of one time only one succeeds.
+/// The name of the Job of a scheduled time. It contains the scheduled time in minutes since 1970. If two controllers
+/// create the Job of the same time, only one succeeds.
 pub fn name(cron_job: &CronJob, time: Time) -> String {
     format!("{}-{}", cron_job.meta.name, time.seconds / 60)
 }

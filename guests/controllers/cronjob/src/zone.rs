@@ -15,10 +15,10 @@ const DAY: i64 = 86_400;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
-/// The name is not that of a time zone.
+/// The name isn't the name of a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneError {
-    /// The name can't be that of a file.
+    /// The name can't be a file name.
     Invalid,
     Unknown(String),
 }
@@ -49,7 +49,7 @@ impl Zone {
     /// Finds a zone by its name in the database, which is case-sensitive. An empty name is UTC, and `Local` is `local`.
     ///
     /// # Errors
-    /// There is no zone of that name.
+    /// There is no zone with this name.
     pub fn load(name: &str, local: &Zone) -> Result<Self, ZoneError> {
         match name {
             "" | "UTC" => return Ok(Self::utc()),
@@ -76,7 +76,7 @@ impl Zone {
             .or_else(|error| TimeZone::posix(text).map(Self).map_err(|_| error))
     }
 
-    /// What the clocks show at a point in time.
+    /// Returns the local date and time at a point in time.
     pub fn at(&self, seconds: i64) -> Moment {
         let offset = self.offset(seconds);
         let local = seconds.saturating_add(offset);

@@ -38,10 +38,10 @@ pub struct NodeSelector {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Term {
-    /// On the node's labels.
+    /// Expressions on the node's labels.
     #[serde(deserialize_with = "null_is_default")]
     pub match_expressions: Vec<Expression>,
-    /// On the node's fields, of which there is only the name.
+    /// Expressions on the node's fields. The only such field is `metadata.name`.
     #[serde(deserialize_with = "null_is_default")]
     pub match_fields: Vec<Expression>,
 }

@@ -4,11 +4,11 @@
 //!
 //! 1. [`history`] finds or creates the revision of the current template.
 //! 2. [`placement`] judges all nodes, by their labels ([`affinity`]) and [`taints`].
-//! 3. [`ownership`] lists the pods, adopts orphans and releases pods that no longer match. [`observed`]
-//!    holds all that the decisions depend on.
-//! 4. [`manage`] chooses the pods to create and delete so that each node has those that it should have,
-//!    with [`backoff`]. If nothing is to do, [`rollout`] chooses the pods that a rolling update
-//!    replaces. [`act`] writes them, with [`template`].
+//! 3. [`ownership`] lists the pods, adopts orphans and releases pods that no longer match. [`observed`] holds
+//!    everything that the decisions depend on.
+//! 4. [`manage`] chooses the pods to create and delete so that each node has the pods that it should have, with
+//!    [`backoff`]. If there is nothing to do, [`rollout`] chooses the pods that a rolling update replaces. [`act`]
+//!    writes them, with [`template`].
 //! 5. [`status`] counts the nodes.
 //!
 //! Changed nodes have a queue of their own ([`nodes`]), from which only the DaemonSets that they concern
@@ -127,7 +127,7 @@ fn sync(host: &Host, set: &DaemonSet) -> Result<Outcome, Error> {
         .due_after(describe::QUEUE, &set.meta.key(), delay, result)
 }
 
-/// What [`update`] did.
+/// The result of [`update`].
 struct Updated {
     created: bool,
     failure: Option<Error>,

@@ -11,8 +11,8 @@ use crate::plan::{Note, Plan};
 use crate::settings::Settings;
 use crate::views::Pod;
 
-/// Returns the pods to create and to delete so that each node has those that it should have. Deletions
-/// of failed pods are entered in `backoffs`.
+/// Returns the pods to create and to delete so that each node has the pods that it should have. Deletions of failed
+/// pods are entered in `backoffs`.
 pub fn plan<'a>(
     observed: &Observed<'a>,
     by_node: &ByNode<'a>,
@@ -52,7 +52,7 @@ struct OfNode<'p, 'a> {
 }
 
 impl<'a> OfNode<'_, 'a> {
-    /// Deletes pods that have ended, failed ones with backoff. Returns those that run.
+    /// Deletes pods that have ended, failed ones with backoff. Returns the running pods.
     fn delete_ended(
         &mut self,
         pods: &[&'a Pod],
@@ -81,7 +81,7 @@ impl<'a> OfNode<'_, 'a> {
         running
     }
 
-    /// Deletes surplus pods of those that run, which are sorted. Without surge, the first one is kept.
+    /// Deletes the surplus among the running pods, which are sorted. Without surge, the first pod is kept.
     fn keep_some(&mut self, fit: Fit, running: Vec<&'a Pod>) {
         if !self.observed.set.allows_surge() {
             self.plan.delete.extend(running.into_iter().skip(1));

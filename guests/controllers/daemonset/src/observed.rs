@@ -25,7 +25,8 @@ pub struct Observed<'a> {
     pub now: Time,
 }
 
-/// The pods of a DaemonSet by node, without those that only have to be removed by others.
+/// The pods of a DaemonSet by node. Pods that have ended and are being deleted are left out: only their finalizers or
+/// the kubelet keep them.
 pub type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Pod>>;
 
 impl Observed<'_> {

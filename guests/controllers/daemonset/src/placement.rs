@@ -38,14 +38,14 @@ impl Fit {
 /// The fit of every node, by name.
 pub type Fits = BTreeMap<String, Fit>;
 
-/// What a DaemonSet's template requires of nodes.
+/// The requirements that a DaemonSet's template has of nodes.
 #[derive(Clone, Debug)]
 pub struct Requirements {
     /// The only node; empty for any.
     node_name: String,
     node_selector: StringMap,
     affinity: Required,
-    /// With those that all daemon pods have.
+    /// The template's tolerations and the tolerations that all daemon pods have.
     tolerations: Vec<Toleration>,
     /// Whether tolerations may compare numbers.
     compares: bool,

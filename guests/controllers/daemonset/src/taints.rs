@@ -36,8 +36,8 @@ pub fn default_tolerations(host_network: bool) -> impl Iterator<Item = Toleratio
     })
 }
 
-/// Adds the tolerations of daemon pods to a pod's spec. They replace those that differ only in the
-/// time for which they hold.
+/// Adds the tolerations of daemon pods to a pod's spec. They replace tolerations that differ only in
+/// `tolerationSeconds`.
 pub fn add_tolerations(spec: &mut Value) {
     let host_network = spec["hostNetwork"] == true;
     let tolerations = &mut spec["tolerations"];

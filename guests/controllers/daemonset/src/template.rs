@@ -14,8 +14,7 @@ use crate::views::DaemonSet;
 /// The longest name with which a pod's name can begin, in bytes.
 const MAX_PREFIX: usize = 253;
 
-/// Returns the writes that create a pod for each of these nodes. `hash` is that of the current
-/// revision.
+/// Returns the writes that create a pod for each of these nodes. `hash` is the hash of the current revision.
 ///
 /// # Errors
 /// The template is malformed.

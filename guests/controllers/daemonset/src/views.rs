@@ -198,7 +198,7 @@ pub struct Status {
 }
 
 impl DaemonSet {
-    /// Whether its selector is present but empty, so that it would select all pods.
+    /// Whether the DaemonSet's selector is present but empty, so that it would select all pods.
     pub fn selects_everything(&self) -> bool {
         self.selector.parse::<Parts>().is_ok_and(|selector| {
             selector.is_some_and(|parts| {
@@ -271,7 +271,7 @@ impl Pod {
         self.deleted.is_some()
     }
 
-    /// Whether it has ended and is being deleted, so that only a finalizer or the kubelet keeps it.
+    /// Whether the pod has ended and is being deleted, so that only a finalizer or the kubelet keeps it.
     pub fn is_leftover(&self) -> bool {
         self.is_deleting() && has_ended(&self.phase)
     }
@@ -284,7 +284,7 @@ impl Pod {
         self.ready == "True"
     }
 
-    /// Whether it has been ready for `minReadySeconds`.
+    /// Whether the pod has been ready for `minReadySeconds`.
     pub fn is_available(&self, set: &DaemonSet, now: Time) -> bool {
         let is_old_enough = || {
             self.ready_since

@@ -24,7 +24,7 @@ pub fn as_of(
     reason: &str,
     message: &str,
 ) -> Condition {
-    // The API stores whole seconds, so this must equal what is read back.
+    // The API stores whole seconds. The time must equal the one that is read back.
     let now = Some(now.to_second());
     let condition = Condition::new(condition_type, status, reason, message);
     Condition {

@@ -6,8 +6,8 @@ use crate::revision::revision;
 use crate::sets::by_age;
 use crate::views::{Deployment, ReplicaSet};
 
-/// Returns the old ReplicaSets to delete: the oldest revisions beyond the limit, except those that
-/// want pods, have pods, or whose latest generation was not observed by their controller.
+/// Returns the old ReplicaSets to delete: the oldest revisions beyond the limit, except ReplicaSets that want or have
+/// pods, or whose latest generation was not observed by their controller.
 pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
     let Some(limit) = deployment.history_limit() else {
         return Vec::new();

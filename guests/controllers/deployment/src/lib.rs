@@ -119,7 +119,7 @@ impl Controller for DeploymentController {
     }
 }
 
-/// What a reconcile has to do.
+/// The task of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The Deployment is being deleted: only its status is updated.

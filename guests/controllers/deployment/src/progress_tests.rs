@@ -151,8 +151,8 @@ fn a_rollout_is_reported_as_complete_progressing_or_timed_out() {
         ),
         // Without an earlier condition there is no time to count from.
         (deployment(3, 2, 2, 2), vec![], set("new", 3, 2, 2), None),
-        // After a complete rollout, pods that are lost or added are not a rollout. There is no
-        // deadline before the next rollout shows progress.
+        // Losing or adding pods after a complete rollout doesn't start another rollout. There is no deadline before the
+        // next rollout shows progress.
         (
             saying(deployment(3, 3, 3, 1), "True", COMPLETE, 999),
             vec![],

@@ -25,8 +25,8 @@ pub struct Rollback {
     pub message: String,
 }
 
-/// Returns the revision to roll back to: 0 for the previous one. `None` if there is no request or
-/// it is not a number.
+/// Returns the revision to roll back to: 0 for the previous one. Returns `None` if there is no request or its value
+/// isn't a number.
 pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.meta.annotation(ROLLBACK_TO)?.parse().ok()
 }

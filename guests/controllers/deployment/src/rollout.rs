@@ -56,8 +56,8 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Updates the existing new ReplicaSet: its annotations, its revision and its
-    /// `minReadySeconds`. Sets the Deployment's revision to that of the ReplicaSet.
+    /// Updates the existing new ReplicaSet: its annotations, its revision and its `minReadySeconds`. Sets the
+    /// Deployment's revision to the ReplicaSet's revision.
     ///
     /// # Errors
     /// The ReplicaSet could not be written.

@@ -88,8 +88,8 @@ impl Template {
         safe_suffix(hash.finish())
     }
 
-    /// Compares the specs, as text where that is enough: of a Deployment with many old ReplicaSets,
-    /// nearly all differ in a string such as the image.
+    /// Compares the specs, as text where that is enough. If a Deployment has many old ReplicaSets, nearly all of them
+    /// differ in a string such as the image.
     fn has_spec_of(&self, other: &Self) -> bool {
         if self.spec == other.spec {
             return true;

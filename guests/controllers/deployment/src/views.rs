@@ -169,7 +169,7 @@ impl Deployment {
         self.strategy == "RollingUpdate"
     }
 
-    /// Whether its selector is present but empty, so that it would select all pods.
+    /// Whether the Deployment's selector is present but empty, so that it would select all pods.
     pub fn selects_everything(&self) -> bool {
         self.selector
             .value()
@@ -215,7 +215,7 @@ impl ReplicaSet {
         self.replicas() - self.status.available_replicas
     }
 
-    /// Whether it wants any pods.
+    /// Whether the ReplicaSet wants any pods.
     pub fn is_active(&self) -> bool {
         self.replicas() > 0
     }

@@ -16,7 +16,7 @@ use crate::{EVICTED, count, groups, has_rules, pods, rules};
 
 /// The counter of deleted pods.
 pub const DELETED: &str = "device_taint_eviction_controller_pod_deletions_total";
-/// The histogram of how long after it was due a pod was deleted, in seconds.
+/// The histogram of the delay between the time when a pod's deletion was due and its deletion, in seconds.
 pub const DURATION: &str = "device_taint_eviction_controller_pod_deletion_duration_seconds";
 
 /// The reason of the events.
@@ -28,12 +28,12 @@ const DISRUPTION: Disruption = Disruption {
     message: "Device Taint manager: deleting due to NoExecute taint",
 };
 
-/// What is remembered of a pod while it exists.
+/// The state of a pod's eviction. The memo keeps it while the pod exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     /// Its eviction is pending.
     Pending,
-    /// It was deleted: it is left alone while its kubelet ends it.
+    /// The pod was deleted. It is left alone until its kubelet has ended it.
     Evicted,
 }
 
@@ -50,7 +50,7 @@ fn of_pod(pod: &Meta) -> String {
     format!("pod/{}", pod.uid)
 }
 
-/// Decides about a pod, and evicts it once that is due.
+/// Decides whether a pod is evicted, and evicts it once its eviction is due.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -135,7 +135,7 @@ fn delete(host: &Host, pod: &Meta) -> Result<bool, Error> {
     Ok(deleted.is_some())
 }
 
-/// As kube-controller-manager's, the event does not name the pod's version.
+/// Emits an event about a pod. Like kube-controller-manager's event, it doesn't contain the pod's resource version.
 fn emit(host: &Host, pod: &Meta, message: &str) {
     let about = flyball_sdk::ObjectReference {
         resource_version: String::new(),

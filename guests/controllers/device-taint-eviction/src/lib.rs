@@ -1,7 +1,8 @@
 //! device-taint-eviction-controller: deletes pods that don't tolerate the `NoExecute` taints of their devices.
 //!
 //! Devices have taints in ResourceSlices and by DeviceTaintRules (KEP-5055). A pod uses the devices that are allocated
-//! for its ResourceClaims. As the times of taints are in the API, when a pod is evicted is computed anew each time.
+//! for its ResourceClaims. The API stores when each taint was added, so each reconcile computes the time of an eviction
+//! anew.
 //!
 //! `reconcile` has four kinds of keys, by queue:
 //!

@@ -51,7 +51,7 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     result.map(|()| Outcome::Done)
 }
 
-/// Whether the condition is that of the present spec.
+/// Whether the condition describes the current spec.
 fn is_observed(rule: &Rule) -> bool {
     let generation = rule
         .condition
@@ -100,7 +100,7 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a rule affects.
+/// The numbers of objects that a rule affects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     pub pods: usize,
@@ -166,7 +166,8 @@ fn published(rule: &Rule, slices: &[Slice]) -> usize {
     selected.sum()
 }
 
-/// The condition of a rule that affects this much and has evicted so many pods. Its time is that of the present one.
+/// Returns the condition of a rule that affects these numbers of objects and has evicted `evicted` pods. Its transition
+/// time is copied from the current condition.
 pub fn condition(rule: &Rule, numbers: &Numbers, evicted: usize) -> Condition {
     let before = rule.condition.as_ref();
     let mut parts = Vec::new();

@@ -100,8 +100,8 @@ pub fn current<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Vec<&'a S
         .collect()
 }
 
-/// When a taint that evicts is no longer tolerated; `None` if never. Of all tolerations of the taint the shortest
-/// counts, unless one has no limit.
+/// Returns when a taint that evicts is no longer tolerated; `None` if it is tolerated without limit. The shortest
+/// toleration of the taint counts, unless one has no limit.
 fn due(taint: &DeviceTaint, tolerations: &[Toleration]) -> Option<Time> {
     let as_evicting = DeviceTaint {
         effect: NO_EXECUTE.into(),

@@ -27,7 +27,7 @@ pub struct Scale {
 }
 
 impl Total {
-    /// As many as there are pods, whatever controls them.
+    /// Expects the present number of pods, without regard to their controllers.
     pub fn of_pods(pods: &[Pod]) -> Self {
         Self {
             replicas: i32::try_from(pods.len()).unwrap_or(i32::MAX),

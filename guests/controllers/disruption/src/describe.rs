@@ -60,7 +60,7 @@ fn budgets() -> Watch {
 }
 
 /// A changed label affects the budgets that selected the pod before, and those that select it now. A changed phase
-/// affects no number, but it is another try for a budget whose status could not be computed when the pod was created.
+/// affects no number, but it retries a budget whose status could not be computed when the pod was created.
 fn pods() -> Watch {
     watch::<Pod>()
         .and_view::<LabelledPod>()

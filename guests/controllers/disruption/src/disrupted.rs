@@ -13,7 +13,7 @@ use crate::views::{Budget, Pod};
 /// The entries of `disruptedPods`.
 #[derive(Debug, Default)]
 pub struct Disrupted<'a> {
-    /// The entries that remain: of pods that are not yet being deleted.
+    /// The entries that remain: their pods are not yet being deleted.
     pub awaited: BTreeMap<String, Time>,
     /// Pods whose deletion is overdue.
     pub expired: Vec<&'a Pod>,
@@ -22,7 +22,7 @@ pub struct Disrupted<'a> {
 }
 
 impl<'a> Disrupted<'a> {
-    /// Sorts the entries of a status. Those of pods that don't exist or are being deleted are dropped.
+    /// Sorts the entries of a status. Entries of pods that don't exist or are being deleted are dropped.
     pub fn of(
         pods: &'a [Pod],
         entries: &BTreeMap<String, Time>,

@@ -4,7 +4,8 @@
 //! `reconcile` names the steps. Each decision is a pure function:
 //!
 //! 1. [`pods`] lists the pods that a budget selects; [`multiple`] warns about pods of several budgets.
-//! 2. [`controllers`] sums the replicas of the pods' controllers; [`scale`] reads those that are not cached.
+//! 2. [`controllers`] sums the replicas of the pods' controllers; [`scale`] reads the scales of controllers that aren't
+//!    cached.
 //! 3. [`disrupted`] decides which evicted pods are still awaited, and counts healthy pods.
 //! 4. [`status`] computes the status. If a step fails, it allows no disruption.
 //!
@@ -158,7 +159,7 @@ fn warn_about_unmanaged(host: &Host, budget: &Budget, unmanaged: &[String]) {
     host.emit(Event::warning(&about, "UnmanagedPods", &message));
 }
 
-/// The text of an error in events and conditions. Of an API error, it is the server's message.
+/// The text of an error in events and conditions. For an API error, it is the server's message.
 fn text(error: &Error) -> String {
     error
         .api()

@@ -43,9 +43,8 @@ pub fn warn(host: &Host, budget: &Budget) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns those of the pods of the budget `own` that another budget selects as well, each with the first of its
-/// budgets by name. `rivals` are all budgets of the namespace, sorted by name; those with invalid selectors select
-/// nothing.
+/// Returns the pods of the budget `own` that another budget selects as well, each with the first of its budgets by
+/// name. `rivals` are all budgets of the namespace, sorted by name; a budget with an invalid selector selects nothing.
 pub fn contested<'a>(
     own: &'a str,
     pods: &'a [LabelledPod],

@@ -11,8 +11,8 @@ use flyball_sdk::prelude::*;
 
 use crate::controllers::Scale;
 
-/// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or only under
-/// another UID, has none. What discovery returned of a kind is reused for `discovery_period`.
+/// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or exists only under
+/// another UID, has no scale. The result of discovering a kind is reused for `discovery_period`.
 ///
 /// # Errors
 /// A kind is not served or has no scale, or a read failed.
@@ -56,8 +56,8 @@ impl From<flyball_scale::Scale> for Scale {
 /// A kind, and its name in paths.
 type Resource = (Kind, String);
 
-/// Returns the resource under which a controller's scale is read: that of its kind, in the version that the server
-/// prefers. The memo keeps it, since discovery is a large document.
+/// Returns the resource whose subresource `scale` is read for a controller: the resource of the controller's kind, in
+/// the version that the server prefers. The memo keeps it, because the discovery document is large.
 fn scalable(host: &Host, owner: &OwnerReference, period: Duration) -> Result<Resource, Error> {
     let kind = Kind::of_object(&owner.api_version, &owner.kind);
     let key = format!("scale/{kind}");

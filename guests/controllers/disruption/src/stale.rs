@@ -1,5 +1,5 @@
-//! Pods with the condition DisruptionTarget that are not being deleted: what announced the disruption has failed to
-//! delete them. After some time, the condition is set to False.
+//! Pods with the condition DisruptionTarget that are not being deleted: the component that announced the disruption has
+//! failed to delete them. After some time, the condition is set to False.
 //!
 //! Upstream: pkg/controller/disruption/disruption.go: syncStalePodDisruption,
 //! nonTerminatingPodHasStaleDisruptionCondition.

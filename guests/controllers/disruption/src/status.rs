@@ -21,10 +21,10 @@ pub struct Counts {
     pub healthy: i32,
 }
 
-/// Returns how many of the expected pods must be healthy. Percentages are rounded up, also those of `maxUnavailable`.
+/// Returns how many of the expected pods must be healthy. Percentages are rounded up, also in `maxUnavailable`.
 ///
 /// # Errors
-/// The budget has a text that is not a percentage.
+/// The budget has a text that isn't a percentage.
 pub fn desired_healthy(budget: &Budget, expected: i32) -> Result<i32, Error> {
     match (&budget.max_unavailable, &budget.min_available) {
         (Some(most), _) => Ok(expected.saturating_sub(most.of(expected, true)?).max(0)),

@@ -164,7 +164,7 @@ impl Budget {
 }
 
 impl Status {
-    /// Whether it says the same as an older status. The message of the condition and its generation don't count.
+    /// Whether this status says the same as an older one. The message of the condition and its generation don't count.
     pub fn repeats(&self, older: &Status) -> bool {
         let verdict = |status: &Status| {
             flyball_sdk::condition::get(&status.conditions, DISRUPTION_ALLOWED)

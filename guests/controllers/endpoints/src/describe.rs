@@ -36,8 +36,8 @@ pub fn describe(batch_period: Duration) -> Description {
         .event_source("endpoint-controller")
 }
 
-/// Endpoints that somebody else changes stay as they are until a pod or the Service changes. Deleted ones are created
-/// again. Those that exist at the start may be left over.
+/// Endpoints that another client changes stay as they are until a pod or the Service changes. Deleted Endpoints are
+/// created again. Endpoints that exist at the start may be left over.
 fn endpoints() -> Watch {
     watch::<Endpoints>()
         .fields(&["."])

@@ -12,7 +12,7 @@ use flyball_service_endpoints::ports::{Port, PortFinder};
 use flyball_service_endpoints::service::Service;
 use flyball_service_endpoints::subsets::{Address, Subset, SubsetPort, repack};
 
-/// The addresses of a Service's pods. A Service may have thousands of pods: of each, no more is kept than its address.
+/// The addresses of a Service's pods. A Service may have thousands of pods, so only the address of each pod is kept.
 pub struct Addresses<'a> {
     service: &'a Service,
     ports: &'a PortFinder<'a>,
@@ -82,7 +82,7 @@ fn address(service: &Service, pod: Pod) -> Option<Address> {
     })
 }
 
-/// The only family of the addresses: the Service's first one. If the API server has set none, it is that of the
+/// The only family of the addresses: the Service's first one. If the API server has set none, it is the family of the
 /// Service's address, or else of the pod's.
 fn family(service: &Service, pod: &Pod) -> Family {
     match service.ip_families.first() {

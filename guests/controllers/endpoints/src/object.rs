@@ -21,7 +21,7 @@ pub const MANAGER: &str = "endpoint-controller";
 pub const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 pub const TRUNCATED: &str = "truncated";
 
-/// What the Endpoints of a Service should be.
+/// The Endpoints that a Service should have.
 #[derive(Clone, Debug)]
 pub struct Desired<'a> {
     pub service: &'a Service,
@@ -95,8 +95,8 @@ impl Desired<'_> {
             && same(&repack(current.subsets.clone()), &self.canonical())
     }
 
-    /// The subsets in canonical form, as they are computed. But when addresses were left out, those of two subsets may
-    /// have become the same.
+    /// Returns the subsets in canonical form. They are computed in it. They are repacked only if addresses were left
+    /// out, because two subsets may then have the same addresses.
     fn canonical(&self) -> Cow<'_, [Subset]> {
         match self.is_truncated && self.subsets.len() > 1 {
             true => repack(self.subsets.clone()).into(),
@@ -104,7 +104,7 @@ impl Desired<'_> {
         }
     }
 
-    /// The labels: those of the Service, and those that the controller sets.
+    /// The labels of the Service and the labels that the controller sets.
     fn labels(&self) -> StringMap {
         let mut labels = self.service.meta.labels.clone();
         match self.service.has_address() {

@@ -25,14 +25,14 @@ pub struct Group {
 pub struct Desired {
     /// A group may be empty: the subset has no address of the family.
     pub groups: BTreeMap<GroupKey, Group>,
-    /// Number of addresses that are no IP addresses.
+    /// Number of addresses that aren't IP addresses.
     pub invalid: usize,
     /// Number of all addresses that are left out.
     pub skipped: usize,
 }
 
 impl Desired {
-    /// Converts subsets. Of each, at most `maximum` addresses are mirrored; those that are ready come first.
+    /// Converts subsets. At most `maximum` addresses of each subset are mirrored, ready ones first.
     pub fn of(subsets: Vec<Subset>, maximum: usize) -> Self {
         let mut desired = Self::default();
         for subset in repack(subsets) {
@@ -76,7 +76,7 @@ impl Desired {
     }
 }
 
-/// The endpoint of an address, with its family; `None` if it is no IP address.
+/// Returns the endpoint of an address, with its family; `None` if it isn't an IP address.
 fn endpoint(address: &Address, ready: bool) -> Option<(Family, Endpoint)> {
     let ip = ip::parse(&address.ip)?;
     let endpoint = Endpoint {

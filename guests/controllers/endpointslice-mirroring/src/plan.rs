@@ -22,13 +22,13 @@ use crate::desired::{Desired, Group, GroupKey};
 /// The annotation with what `kubectl apply` wrote. It is not mirrored.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What to do with the slices.
+/// The changes of the slices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub create: Vec<(Family, Group)>,
     /// Slices with what they become.
     pub update: Vec<(Slice, Family, Group)>,
-    /// Slices that become those of another group.
+    /// Slices that are reused for another group.
     pub recycle: Vec<(Slice, Family, Group)>,
     pub delete: Vec<Slice>,
     /// Number of endpoints that were in no slice.
@@ -54,7 +54,7 @@ pub fn plan(endpoints: &Endpoints, slices: Vec<Slice>, desired: Desired) -> Plan
     plan
 }
 
-/// The slices by group, and those of other address types.
+/// Returns the slices by group, and the slices of other address types.
 fn by_group(slices: Vec<Slice>) -> (BTreeMap<GroupKey, Vec<Slice>>, Vec<Slice>) {
     let (mut groups, mut others): (BTreeMap<GroupKey, Vec<Slice>>, Vec<Slice>) = Default::default();
     for slice in slices {
@@ -70,7 +70,7 @@ fn by_group(slices: Vec<Slice>) -> (BTreeMap<GroupKey, Vec<Slice>>, Vec<Slice>) 
 }
 
 impl Plan {
-    /// Adds a group. Of its slices, the first one stays.
+    /// Adds a group. The first of its slices stays.
     fn add(&mut self, endpoints: &Endpoints, family: Family, group: Group, slices: Vec<Slice>) {
         if group.endpoints.is_empty() {
             let lengths = slices.iter().map(|slice| slice.endpoints.len());

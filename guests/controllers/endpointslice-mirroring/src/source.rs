@@ -10,7 +10,8 @@ use flyball_service_endpoints::subsets::LEADER;
 /// The label of Endpoints that are not mirrored: `true`.
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
-/// Endpoints, without their addresses. Most are those of Services that select pods, which others mirror.
+/// Endpoints, without their addresses. Most Endpoints belong to Services that select pods; endpointslice-controller
+/// creates the slices of these.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Endpoints")]
 pub struct Source {

@@ -31,7 +31,8 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// The size of the endpoints, of which a slice has at most `maximum`. There is always a slice, even if it is empty.
+    /// The size of the endpoints, if a slice has at most `maximum` of them. There is always a slice, even if it is
+    /// empty.
     pub fn size(&self, maximum: usize) -> Size {
         let groups = self.groups.values().map(|group| group.endpoints.len());
         let size = Size::of_groups(groups, maximum);

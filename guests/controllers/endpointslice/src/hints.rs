@@ -17,10 +17,10 @@ pub struct Hinter<'a> {
     host: &'a Host<'a>,
     service: &'a Service,
     distribution: Option<&'a str>,
-    /// Whether it has hints by zone.
+    /// Whether the Service has hints by zone.
     hinted: bool,
     was_hinted: bool,
-    /// Read when they are needed.
+    /// The ratios of zones, read when they are needed.
     ratios: Option<Option<Ratios>>,
 }
 

@@ -156,7 +156,7 @@ fn show(host: &Host, size: Size, distribution: Option<&str>) {
 /// The families of a Service, with their slices.
 type ByFamily = Vec<(Family, Vec<Slice>)>;
 
-/// The slices of each family of the Service, and those of other address types.
+/// Returns the slices of each family of the Service, and the slices of other address types.
 fn slices(host: &Host, service: &Service) -> Result<(ByFamily, Vec<Slice>), Error> {
     let Meta {
         name, namespace, ..

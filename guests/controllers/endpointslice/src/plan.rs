@@ -13,7 +13,7 @@ use crate::MANAGER;
 use crate::endpoints::Desired;
 use crate::pack;
 
-/// What to do with the slices of one address type.
+/// The changes of the slices of one address type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub create: Vec<NewSlice>,
@@ -36,7 +36,7 @@ pub struct NewSlice {
 pub struct ChangedSlice {
     /// The slice with its new endpoints, and its old metadata.
     pub slice: Slice,
-    /// Whether it gets the labels of the Service.
+    /// Whether the slice gets the labels of the Service.
     pub relabel: bool,
 }
 
@@ -129,7 +129,7 @@ pub fn has_other_labels(slice: &Slice, service: &Service) -> bool {
     without_reserved(&slice.meta.labels) != without_reserved(&service.meta.labels)
 }
 
-/// Labels without those that the controller sets itself.
+/// Returns labels without the ones that the controller sets itself.
 fn without_reserved(labels: &StringMap) -> StringMap {
     let mut labels = labels.clone();
     for reserved in [SERVICE_NAME, MANAGED_BY, HEADLESS] {

@@ -15,7 +15,7 @@ pub struct NodeZone {
     pub zone: String,
 }
 
-/// What a node adds to the capacity of its zone.
+/// The part of a node that adds to the capacity of its zone.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Node")]
 pub struct NodeCapacity {

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::traffic;
 use crate::views::NodeCapacity;
 
-/// By how much an endpoint may be loaded more than the average.
+/// The share by which the load of an endpoint may exceed the average.
 const OVERLOAD: f64 = 0.2;
 
 /// The share of each zone in the CPUs of all nodes.
@@ -84,8 +84,9 @@ fn try_assign(plan: &mut Plan, ratios: Option<&Ratios>) -> Result<(), String> {
 /// The number of endpoints that each zone should have.
 ///
 /// For example, 10 endpoints are shared between zones with 60 % and 40 % of the CPUs. Their proportionate shares are 6
-/// and 4. Each must have so many that none of its endpoints is overloaded by more than 20 %: at least 6 / 1.2 = 5 and
-/// 4 / 1.2 ≈ 4. One endpoint is left then, so they may have at most 6 and 5: slices with such hints are not rewritten.
+/// and 4. A zone must have enough endpoints that none of them is overloaded by more than 20 %: at least 6 / 1.2 = 5 and
+/// 4 / 1.2 ≈ 4. One endpoint is left then, so the zones may have at most 6 and 5. Slices with hints within these bounds
+/// are not rewritten.
 fn allocations(
     ratios: Option<&Ratios>,
     total: usize,

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 /// The counter of creations.
 const CREATED: &str = "ephemeral_volume_controller_create_total";
-/// The counter of those that failed.
+/// The counter of claims that could not be created.
 const FAILED: &str = "ephemeral_volume_controller_create_failures_total";
 
 /// A field that each ephemeral volume has, because the API server defaults it, and its values.

@@ -168,8 +168,7 @@ fn check_absent_owner(
             Owner::Dangling => enqueue(host, &dependents)?,
             Owner::Misplaced => return Ok(Outcome::Done),
             Owner::Solid | Owner::Waiting if cached.is_some() => return Ok(Outcome::Done),
-            // It is too new for the cache, or its kind can't be watched, so its deletion would not
-            // be observed.
+            // The owner is too new for the cache, or its kind can't be watched, so its deletion would not be observed.
             Owner::Solid | Owner::Waiting => {
                 return Ok(Outcome::RequeueAfter(recheck_delay(host, named)));
             }
@@ -178,8 +177,8 @@ fn check_absent_owner(
     if start == 0 && is_last {
         return Ok(Outcome::Done);
     }
-    // Those before were enqueued at another time, and dependents that were deleted since have moved
-    // others among them. So it ends only with a portion that has all that are left.
+    // Earlier portions were read from an older list. Deletions since then have shifted other dependents into those
+    // positions. So the work ends only when one portion contains all remaining dependents.
     let next = if is_last { 0 } else { start + PORTION };
     // The memo is only an optimization: without it, the first portion is enqueued until it is deleted.
     let _ = host.memo().put(&progress, &next, "", PROGRESS_FOR);
@@ -228,7 +227,7 @@ fn warn(host: &Host, dependent: &Node, named: &Reference) {
         kind.api_version(),
         kind.kind
     );
-    // As kube-controller-manager's, the event does not name the version of the object.
+    // Like kube-controller-manager's event, this one doesn't contain the object's resource version.
     let about = ObjectReference {
         resource_version: String::new(),
         ..dependent.metadata.reference(&dependent.kind().to_string())

@@ -23,7 +23,8 @@ pub struct Node {
 
 /// Whether the objects of a kind are in namespaces.
 ///
-/// A reference without a namespace does not tell: it can also be that of a cluster-scoped object to a namespaced owner.
+/// A reference without a namespace doesn't tell the scope: a cluster-scoped object may refer to a namespaced owner in
+/// this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Namespaced,
@@ -81,8 +82,8 @@ impl Node {
             && (namespace, name, uid) == (&named.namespace, &named.name, &named.uid)
     }
 
-    /// Whether one of its owner references is exactly this one, including the version, seen from
-    /// its own namespace. `scope` is that of the owner.
+    /// Whether one of the object's owner references is exactly this one, including the version, seen from the object's
+    /// own namespace. `scope` is the scope of the owner.
     pub fn names(&self, owner: &Reference, scope: Scope) -> bool {
         let is_it = |own: &&OwnerReference| {
             own.uid == owner.uid
@@ -93,7 +94,7 @@ impl Node {
             && self.metadata.owner_references.iter().any(|own| is_it(&own))
     }
 
-    /// Whether its owner reference with this UID has `blockOwnerDeletion`.
+    /// Whether the object's owner reference with this UID has `blockOwnerDeletion`.
     pub fn blocks(&self, owner: &str) -> bool {
         self.metadata
             .owner_references
@@ -105,12 +106,12 @@ impl Node {
         self.metadata.finalizers.iter().any(|own| own == finalizer)
     }
 
-    /// Whether it is being deleted and waits for its dependents.
+    /// Whether the object is being deleted and waits for its dependents.
     pub fn waits_for_dependents(&self) -> bool {
         waits_for_dependents(&self.metadata)
     }
 
-    /// Whether it is being deleted and orphans its dependents.
+    /// Whether the object is being deleted and orphans its dependents.
     pub fn orphans_dependents(&self) -> bool {
         self.metadata.is_deleting() && self.has_finalizer(ORPHAN)
     }

@@ -43,15 +43,15 @@ pub struct PodMetric {
 /// The values of a metric by the names of pods.
 pub type PodMetrics = BTreeMap<String, PodMetric>;
 
-/// The names of pods by what their values are good for.
+/// The names of pods by how their values count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grouped {
     /// Number of pods whose values count.
     pub ready: usize,
     pub unready: BTreeSet<String>,
-    /// Those without a value.
+    /// Pods without a value.
     pub missing: BTreeSet<String>,
-    /// Those that don't count at all.
+    /// Pods that don't count at all.
     pub ignored: BTreeSet<String>,
 }
 
@@ -114,10 +114,10 @@ pub fn by_value(
     Ok((replicas, average))
 }
 
-/// Returns the metrics without those of pods that don't count.
+/// Returns the metrics of the pods that count.
 ///
 /// # Errors
-/// None is left.
+/// No metric is left.
 pub fn counted(mut metrics: PodMetrics, pods: &Grouped) -> Result<PodMetrics, String> {
     metrics.retain(|pod, _| !pods.ignored.contains(pod) && !pods.unready.contains(pod));
     if metrics.is_empty() {
@@ -211,7 +211,7 @@ fn usage(metrics: &PodMetrics, target: i64) -> (f64, i64) {
 /// number matters. Without replicas, neither pods nor tolerances matter.
 ///
 /// # Errors
-/// Those of `ready`.
+/// The errors of `ready`.
 pub fn by_ratio(
     current: i32,
     ratio: f64,
@@ -251,7 +251,7 @@ pub fn sum(values: impl IntoIterator<Item = i64>) -> i64 {
     values.into_iter().fold(0, i64::saturating_add)
 }
 
-/// Rounds up. What is greater than any number of replicas becomes the greatest.
+/// Rounds up. A greater number than any number of replicas becomes the greatest one.
 fn ceil(number: f64) -> i32 {
     number.ceil() as i32
 }

@@ -18,8 +18,8 @@ pub const QUEUE: &str = "horizontalpodautoscaler";
 
 /// Returns the description under these settings.
 ///
-/// A change of an autoscaler enqueues it a period later, as every reconcile does: of several times, the earliest holds.
-/// So each autoscaler is reconciled once in each period.
+/// A change of an autoscaler enqueues it a period later, as every reconcile does. If several times are pending, the
+/// earliest one holds. So each autoscaler is reconciled once in each period.
 pub fn describe(settings: &Settings) -> Description {
     let period = settings.sync_period;
     let description = describe::describe(

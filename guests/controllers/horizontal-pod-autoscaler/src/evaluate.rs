@@ -19,7 +19,7 @@ use crate::views::{
     ResourceSource, ResourceValue,
 };
 
-/// What all metrics of an autoscaler have in common.
+/// The inputs that all metrics of an autoscaler have in common.
 pub struct Inputs<'a> {
     pub host: &'a Host<'a>,
     pub settings: &'a Settings,
@@ -35,7 +35,7 @@ pub struct Inputs<'a> {
     pub now: Time,
 }
 
-/// What a metric asks for.
+/// The replicas that a metric asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     pub replicas: i32,
@@ -49,7 +49,7 @@ pub struct Proposal {
 pub struct Invalid {
     /// The reason of the event and the condition.
     pub reason: &'static str,
-    /// The message of the event. That of the condition ends with it.
+    /// The message of the event. The message of the condition ends with it.
     pub message: String,
     /// The error with the metric that it is about.
     pub error: String,
@@ -60,7 +60,7 @@ pub struct Invalid {
 /// The result for a metric before the metric is named in its errors.
 type Computed = Result<Proposal, String>;
 
-/// The tolerances of an autoscaler: its own, if the feature gate allows some, or else that of the flag.
+/// The tolerances of an autoscaler: its own, if the feature gate allows them, or else the flag's.
 pub fn tolerances(autoscaler: &Autoscaler, settings: &Settings) -> Tolerances {
     let behavior = autoscaler.spec.behavior.as_ref();
     let behavior = behavior.filter(|_| settings.configurable_tolerance);
@@ -390,7 +390,7 @@ fn selector_text(metric: &Identifier) -> String {
     flyball_go_format::label_selector(&Raw::of(&metric.selector))
 }
 
-/// The name of a metric of all pods together. kube-controller-manager calls those of objects external, too.
+/// The name of a metric of all pods together. Like kube-controller-manager, it also calls metrics of objects external.
 fn described(metric: &Identifier) -> String {
     format!("external metric {}({})", metric.name, selector_text(metric))
 }

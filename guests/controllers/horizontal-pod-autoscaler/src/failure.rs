@@ -1,9 +1,9 @@
-//! The text of errors in events and conditions: that of kube-controller-manager.
+//! The text of errors in events and conditions: the same as kube-controller-manager's.
 
 use flyball_sdk::prelude::*;
 
-/// The text of a failed raw read of a resource, and of one object unless `name` is empty. An answer without a message
-/// of the API, such as that of a server which does not serve the path, has the text of Kubernetes' client.
+/// The text of a failed raw read of a resource, and of one object unless `name` is empty. If the answer has no message
+/// of the API, for example because the server does not serve the path, the text is the one of Kubernetes' client.
 pub fn of_read(error: &Error, resource: &str, name: &str) -> String {
     let Some(api) = error.api() else {
         return error.to_string();
@@ -31,7 +31,7 @@ pub fn of_read(error: &Error, resource: &str, name: &str) -> String {
     format!("{text} (get {resource}{space}{name})")
 }
 
-/// The text of an error. Of an API error, it is the server's message.
+/// The text of an error. For an API error, it is the server's message.
 pub fn of(error: &Error) -> String {
     error
         .api()

@@ -3,9 +3,9 @@
 //! Each autoscaler is reconciled once in a period. `reconcile` names the steps:
 //!
 //! 1. [`target`] reads the Scale of the workload, of whatever kind it is.
-//! 2. [`selectors`] lists its pods. No two autoscalers may scale the same ones: [`rivals`] finds those that do.
-//! 3. [`evaluate`] computes what each metric asks for: [`sources`] reads its values, [`pods`] tells which pods count,
-//!    and [`calculator`] computes. The greatest number wins.
+//! 2. [`selectors`] lists its pods. No two autoscalers may scale the same pods: [`rivals`] finds the ones that do.
+//! 3. [`evaluate`] computes the replicas that each metric asks for: [`sources`] reads its values, [`pods`] tells which
+//!    pods count, and [`calculator`] computes. The greatest number wins.
 //! 4. [`limits`] narrows the number by what [`memory`] holds and by the autoscaler's rules.
 //! 5. [`target`] updates the Scale, and [`status`] tells what was done and why.
 //!
@@ -81,7 +81,7 @@ impl Controller for HorizontalPodAutoscaler {
         if run.memory != before {
             run.memory.remember(host, &autoscaler);
         }
-        // An error is no news: the period is kept, and the autoscaler shows it.
+        // An error doesn't cause an earlier retry: the period is kept, and the autoscaler's conditions show the error.
         if let Some((_, error)) = &done.error {
             error!(host, "{}: {error}", request.key);
         }

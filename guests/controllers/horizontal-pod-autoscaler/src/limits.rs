@@ -107,8 +107,8 @@ fn stabilize(desired: i32, memory: &mut Memory, window: Duration, now: Time) -> 
     highest
 }
 
-/// Returns what is nearest to the current replicas among the recommendations of the windows of both directions, and the
-/// reason if that is not what is desired. Remembers the desired replicas.
+/// Returns the number that is nearest to the current replicas among the recommendations of the windows of both
+/// directions, and the reason if it differs from the desired number. Remembers the desired replicas.
 fn stabilize_by_rules(
     behavior: &Behavior,
     current: i32,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::views::{Autoscaler, Rules};
 
-/// What is remembered of one autoscaler.
+/// The recommendations for one autoscaler and its recent changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
@@ -39,7 +39,7 @@ pub struct Change {
     /// Not negative.
     pub replicas: i32,
     nanos: i64,
-    /// Whether it is older than all periods were when another change was remembered.
+    /// Whether the change was older than all periods when another change was remembered.
     outdated: bool,
 }
 
@@ -57,7 +57,7 @@ impl Recommendation {
         }
     }
 
-    /// Whether it was made after this time.
+    /// Whether the recommendation was made after this time.
     pub fn is_after(&self, time: Time) -> bool {
         self.nanos > nanos(time)
     }
@@ -78,12 +78,12 @@ impl Change {
 }
 
 impl Memory {
-    /// Reads what is remembered of an autoscaler.
+    /// Reads the memory of an autoscaler.
     pub fn recall(host: &Host, key: &Key) -> Self {
         host.memo().get(&memory_key(key)).unwrap_or_default()
     }
 
-    /// Keeps it until the autoscaler is deleted.
+    /// Keeps the memory until the autoscaler is deleted.
     pub fn remember(&self, host: &Host, autoscaler: &Autoscaler) {
         let (key, uid) = (autoscaler.meta.key(), &autoscaler.meta.uid);
         if let Err(error) = host
@@ -102,7 +102,7 @@ impl Memory {
         }
     }
 
-    /// Remembers a recommendation, in place of the last one that is outdated.
+    /// Remembers a recommendation. It replaces the last outdated one, if there is one.
     pub fn recommend(
         &mut self,
         replicas: i32,

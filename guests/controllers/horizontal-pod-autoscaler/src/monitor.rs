@@ -26,7 +26,7 @@ pub const AUTOSCALERS: &str = "horizontal_pod_autoscaler_controller_num_horizont
 /// The replicas that an autoscaler last wanted.
 pub const DESIRED: &str = "horizontal_pod_autoscaler_controller_desired_replicas";
 
-/// What a reconcile or a metric leads to.
+/// The direction in which a reconcile or a metric scales.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Action {
     Up,

@@ -41,7 +41,7 @@ pub fn group(
     grouped
 }
 
-/// Whether the CPU usage of a pod may still be that of its start.
+/// Whether the CPU usage of a pod may still be caused by its start.
 fn is_starting(pod: &Pod, metric: &PodMetric, readiness: Readiness, now: Time) -> bool {
     let (Some(ready), Some(started)) = (&pod.ready, pod.started) else {
         return true;
@@ -69,7 +69,7 @@ pub fn ready(pods: &[Pod]) -> Result<usize, String> {
 /// Fails if there are no pods.
 ///
 /// # Errors
-/// There are none.
+/// There are no pods.
 pub fn require(pods: &[Pod]) -> Result<(), String> {
     if pods.is_empty() {
         return Err("no pods returned by selector while calculating replica count".to_owned());
@@ -77,8 +77,8 @@ pub fn require(pods: &[Pod]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what each pod requests of a resource, in thousandths: one container of it, or all. What a pod requests as a
-/// whole takes precedence over its containers if `pod_level` is set.
+/// Returns each pod's request of a resource, in thousandths: the request of one of its containers, or of all. If
+/// `pod_level` is set, the request of the pod as a whole takes precedence over its containers.
 ///
 /// # Errors
 /// A container has no request, or does not exist.
@@ -108,7 +108,7 @@ fn is_supported(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// What a pod requests as a whole, or else its containers together, and its overhead.
+/// Returns the request of a pod as a whole, or else of its containers together, with its overhead.
 fn of_whole(pod: &Pod, resource: &str) -> Result<i64, String> {
     let own = pod
         .requests

@@ -11,7 +11,7 @@ use crate::monitor::{Action, Fault};
 use crate::views::MetricStatus;
 use crate::{Run, limits, monitor, selectors, status, zero};
 
-/// What the target is to have.
+/// The replicas that the target should have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proposed {
     pub replicas: i32,
@@ -24,14 +24,14 @@ pub struct Proposed {
     pub error: Option<String>,
 }
 
-/// Why there is no proposal: the values that were read nevertheless, and the error.
+/// The failure to make a proposal: the values that were read nevertheless, and the error.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Failed {
     pub statuses: Vec<MetricStatus>,
     pub error: String,
 }
 
-/// What the metrics ask for together.
+/// The replicas that the metrics ask for together.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Total {
     replicas: i32,
@@ -46,7 +46,7 @@ struct Total {
 const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
 const ABOVE: &str = "Current number of replicas above Spec.MaxReplicas";
 
-/// Decides how many replicas the target is to have. Outside of the autoscaler's bounds, metrics don't matter.
+/// Decides how many replicas the target should have. If it is outside of the autoscaler's bounds, metrics don't matter.
 ///
 /// # Errors
 /// The metrics yield no number.
@@ -92,7 +92,7 @@ pub(crate) fn propose(run: &mut Run<'_>, scale: &Scale) -> Result<Proposed, Fail
     status::put(&mut run.status, limited.able, run.now);
     status::put(&mut run.status, limited.limited, run.now);
     let mut replicas = limited.replicas;
-    // What was scaled to zero and must not be any more.
+    // The target was scaled to zero, and the autoscaler does not allow that any more.
     if current == 0 && replicas < least && zero::has_scaled(run.autoscaler, run.settings) {
         replicas = least;
         if reason.is_empty() {

@@ -1,4 +1,5 @@
-//! The resources of kinds: what an autoscaler names by group and kind is requested by its name in paths.
+//! The resources of kinds. An autoscaler names its target by group and kind, but a request needs the resource's name in
+//! the path.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: scaleForResourceMappings.
 
@@ -9,7 +10,7 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, reader};
 use serde::{Deserialize, Serialize};
 
-/// How long the resources of a kind are reused. What is not found is looked for each time.
+/// How long the resources of a kind are reused. Kinds that were not found are looked up each time.
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// A resource in the version that the server prefers.

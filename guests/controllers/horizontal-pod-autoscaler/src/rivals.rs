@@ -90,8 +90,8 @@ fn keep_in(host: &Host, entry: &str, name: &str, selector: String) -> Result<(),
         .map(drop)
 }
 
-/// Removes a selector, and the entry with the last one. What another instance adds meanwhile comes back with its next
-/// sync.
+/// Removes a selector from an entry, and the entry if it is then empty. If another instance adds a selector meanwhile,
+/// the selector is lost until that autoscaler's next sync.
 fn remove_from(host: &Host, entry: &str, name: &str) {
     let removed = host
         .memo()
@@ -119,7 +119,7 @@ fn place_of(host: &Host, key: &Key) -> Option<String> {
     host.memo().get(&place_key(key))
 }
 
-/// The key of the selectors that require a label, or of those that require none.
+/// The key of the entry with the selectors that require a label, or with the selectors that require none.
 fn entry(namespace: &str, label: Option<(&str, &str)>) -> String {
     match label {
         Some((key, value)) => format!("selectors/{namespace}/{key}={value}"),

@@ -1,5 +1,4 @@
-//! The pods of an autoscaler: those that the selector of its target's Scale selects. No other autoscaler may scale
-//! them.
+//! The pods of an autoscaler, which the selector of its target's Scale selects. No other autoscaler may scale them.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: validateAndParseSelector.
 

@@ -40,7 +40,7 @@ struct List<T> {
 struct PodUsage {
     metadata: Named,
     timestamp: Option<Time>,
-    /// As Go prints it: `30s`.
+    /// A duration as Go prints it: `30s`.
     window: String,
     #[serde(deserialize_with = "null_is_default")]
     containers: Vec<ContainerUsage>,
@@ -79,8 +79,8 @@ struct ExternalValue {
     value: Quantity,
 }
 
-/// Reads what pods use of a resource: one container of each (unless the name is empty), or all. Pods that report
-/// nothing about it are left out.
+/// Reads the usage of a resource by pods: by one container of each pod, or by all if the name is empty. Pods that don't
+/// report the resource are left out.
 ///
 /// # Errors
 /// The request failed, or there is no value.

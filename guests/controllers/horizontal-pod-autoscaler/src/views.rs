@@ -247,7 +247,7 @@ pub struct Pod {
         fields("[*].name", "[*].resources.requests", "[*].restartPolicy")
     )]
     pub init_containers: Vec<Container>,
-    /// What the pod requests as a whole.
+    /// The requests of the pod as a whole.
     #[view(path = "spec.resources.requests")]
     pub requests: Resources,
     #[view(path = "spec.overhead")]

@@ -1,8 +1,8 @@
 //! The Workload and the PodGroup of a gang (KEP-4671): a job whose pods are scheduled all together or not at all.
 //!
-//! Behind the feature gate [`GATE`]. Both are created before the job's first pods, which name the PodGroup.
-//! A job that has already started gets none: its pods are scheduled one by one, as are those of a job
-//! whose Workload or PodGroup is another's, ambiguous or deleted.
+//! They are behind the feature gate [`GATE`]. Both are created before the job's first pods, which name the PodGroup. A
+//! job that has already started gets neither: its pods are scheduled one by one. So are the pods of a job whose
+//! Workload or PodGroup belongs to another object, is ambiguous or was deleted.
 //!
 //! Upstream: pkg/controller/job/job_scheduling_manager.go: shouldManageWorkloadForJob, ensureWorkloadAndPodGroup,
 //! isNewJob, getOrCreateWorkload, validateWorkloadStructure, getOrCreatePodGroup, buildPodGroupTemplates,
@@ -78,8 +78,8 @@ pub fn describe(description: Description) -> Description {
         .permission(PodGroup::KIND, ["create"])
 }
 
-/// Returns the name of the PodGroup for the job's next pods; `None` if they are scheduled one by one. Creates
-/// the Workload and the PodGroup if they are missing. `pods` are those that the job has.
+/// Returns the name of the PodGroup for the job's next pods; `None` if the pods are scheduled one by one. Creates the
+/// Workload and the PodGroup if they are missing. `pods` are the job's existing pods.
 ///
 /// # Errors
 /// A read or a write failed. No pod may be created then.
@@ -230,7 +230,7 @@ fn create_group(host: &Host, job: &Job, workload: &Workload) -> Result<String, E
     Ok(name)
 }
 
-/// The name of a job's Workload: that of the job, and a hash of its UID.
+/// The name of a job's Workload: the job's name, and a hash of its UID.
 pub(crate) fn workload_name(job: &str, uid: &str) -> String {
     // The text is Go's, of a value with its type.
     let hash = safe_suffix(fnv32a(format!("(types.UID){uid}").as_bytes()));

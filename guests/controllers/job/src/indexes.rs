@@ -80,8 +80,8 @@ impl<'p> Indexes<'p> {
         taken.missing(count, job.indexes())
     }
 
-    /// Numbers of earlier failures of an index, for its next pod: those that count, and those that
-    /// the failure policy ignores.
+    /// Returns the numbers of earlier failures of an index, for its next pod: the failures that count, and the failures
+    /// that the failure policy ignores.
     pub fn failures_before(&self, job: &Job, index: i64) -> (i32, i32) {
         let Some(pod) = self.awaiting.get(&index) else {
             return (0, 0);

@@ -4,7 +4,7 @@
 //!
 //! 1. [`ownership`] lists the job's pods, adopts orphans and releases pods that no longer match.
 //! 2. [`gang`] creates the Workload and the PodGroup of pods that are scheduled together.
-//! 3. [`tally`] and [`indexes`] count them; [`observed`] holds all that the decisions depend on.
+//! 3. [`tally`] and [`indexes`] count them; [`observed`] holds everything that the decisions depend on.
 //! 4. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`].
 //! 5. [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`]: if the job ends,
 //!    its active pods are deleted. [`act`] writes them, with [`template`].
@@ -124,7 +124,7 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     result
 }
 
-/// What a reconcile starts with.
+/// The inputs of a reconcile.
 struct Prepared {
     settings: Settings,
     /// The pods of the job.

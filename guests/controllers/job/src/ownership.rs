@@ -1,8 +1,8 @@
 //! Claims a Job's pods. Orphans that match its selector are adopted; pods that it controls and that
 //! no longer match are released. Adoption adds the finalizer and release removes it.
 //!
-//! Pods that have ended and are counted are not read: of a Job with 100,000 completions, these are
-//! nearly all.
+//! Pods that have ended and are counted are not read: nearly all pods of a Job with 100,000 completions are in this
+//! state.
 //!
 //! Upstream: pkg/controller/job/job_controller.go: getPodsForJob, removeTrackingFinalizerPatch.
 //! Upstream: pkg/controller/controller_ref_manager.go: ClaimPods, ClaimObject, AdoptPod, ReleasePod,
@@ -26,8 +26,8 @@ impl Adoptable for Pod {
     }
 }
 
-/// Returns the job's pods after adopting and releasing, without those that have ended and are
-/// counted. With a pod failure policy, all failed pods are included.
+/// Returns the job's pods after adopting and releasing, without the pods that have ended and are counted. With a pod
+/// failure policy, all failed pods are included.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -83,13 +83,13 @@ fn own_pods(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     for others in opposites(&job.selector) {
         pods.extend(list().labels(&others).all()?);
     }
-    // Stable: of several reads of a pod, the first is kept.
+    // The sort is stable, so that the first of several reads of a pod is kept.
     pods.sort_by(|one, other| one.meta.name.cmp(&other.meta.name));
     pods.dedup_by(|later, first| later.meta.uid == first.meta.uid);
     Ok(pods)
 }
 
-/// Returns selectors of which at least one matches each object that `selector` does not match.
+/// Returns selectors such that each object that `selector` doesn't match is matched by at least one of them.
 fn opposites(selector: &LabelSelector) -> Vec<LabelSelector> {
     if selector.is_nothing() {
         return vec![LabelSelector::everything()];

@@ -94,8 +94,7 @@ fn wanted(job: &Job, succeeded: i64, active: usize) -> usize {
     }
 }
 
-/// Creates pods, or waits for the backoff: that of the whole job or, with a backoff limit per
-/// index, of each index.
+/// Creates pods, or waits for the backoff of the whole job or, with a backoff limit per index, of each index.
 fn create<'p>(observed: &Observed<'p>, missing: usize) -> Step<'p> {
     let Observed {
         job, settings, now, ..

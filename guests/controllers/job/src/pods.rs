@@ -25,12 +25,12 @@ pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 pub const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Pod {
-    /// Whether it has not ended and is not being deleted.
+    /// Whether the pod has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !self.has_ended() && !self.meta.is_deleting()
     }
 
-    /// Whether it is being deleted and has not yet ended.
+    /// Whether the pod is being deleted and has not yet ended.
     pub fn is_terminating(&self) -> bool {
         !self.has_ended() && self.meta.is_deleting()
     }

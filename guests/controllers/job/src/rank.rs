@@ -1,4 +1,4 @@
-//! The order in which surplus pods are deleted: first those that have made the least progress.
+//! The order in which surplus pods are deleted: pods that have made the least progress come first.
 //!
 //! Upstream: pkg/controller/controller_utils.go: ActivePods.Less.
 

@@ -11,8 +11,8 @@ use flyball_sdk::prelude::*;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-/// The index of pods by finalizer. With [`BY_PHASE`], it finds the pods that still matter among those that are counted:
-/// the cost of a reconcile does not grow with the completions that a job has reached.
+/// The index of pods by finalizer. Together with [`BY_PHASE`], it finds the pods that still matter without reading the
+/// pods that are counted, so the cost of a reconcile does not grow with a job's completions.
 pub const BY_FINALIZER: &str = "finalizer";
 /// The index of pods by phase.
 pub const BY_PHASE: &str = "phase";
@@ -396,7 +396,7 @@ impl Job {
         other_controller(self.managed_by.as_deref())
     }
 
-    /// Whether it has completed or failed.
+    /// Whether the job has completed or failed.
     pub fn is_finished(&self) -> bool {
         is_finished(&self.status.conditions)
     }
@@ -408,7 +408,7 @@ impl Presence {
         other_controller(self.managed_by.as_deref())
     }
 
-    /// Whether it has completed or failed.
+    /// Whether the job has completed or failed.
     pub fn is_finished(&self) -> bool {
         is_finished(&self.conditions)
     }

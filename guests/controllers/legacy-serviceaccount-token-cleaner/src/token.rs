@@ -63,7 +63,7 @@ pub fn is_unused(secret: &Secret, since: Time) -> Result<bool, &str> {
     }
 }
 
-/// What to do with an unused Secret.
+/// The next step for an unused Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Label the token as invalid since this day.

@@ -32,9 +32,9 @@ pub struct Deletable {
     pub version: String,
     /// Such as `deployments`.
     pub plural: String,
-    /// Whether it supports `deletecollection`.
+    /// Whether the kind supports `deletecollection`.
     pub has_delete_collection: bool,
-    /// Whether it supports `list`.
+    /// Whether the kind supports `list`.
     pub has_list: bool,
 }
 
@@ -50,8 +50,8 @@ impl Deletable {
     }
 }
 
-/// Returns the deletable kinds of a discovery result. Group versions whose discovery failed are
-/// skipped: what is known of them may be outdated.
+/// Returns the deletable kinds of a discovery result. Group versions whose discovery failed are skipped, because their
+/// known kinds may be outdated.
 pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
     let found = match found {
         Ok(found) => found,

@@ -9,7 +9,8 @@ use std::ops::RangeInclusive;
 use flyball_sdk::prelude::*;
 use ipnet::IpNet;
 
-/// The longest prefix of a node beyond that of the cluster, of IPv6 ranges, as in kube-controller-manager.
+/// The largest difference between the prefix lengths of a node's range and of the cluster's range, for IPv6, as in
+/// kube-controller-manager.
 pub const MAX_IPV6_DIFFERENCE: u8 = 16;
 
 /// A range of the cluster. Its blocks are numbered from 0.

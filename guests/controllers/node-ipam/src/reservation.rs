@@ -1,10 +1,10 @@
 //! The blocks that a node is about to get, in the memo.
 //!
 //! A node without ranges is reconciled twice: the first time it reserves blocks, the second time it gets them. Several
-//! nodes are reconciled at once, but the memo keeps only the first entry of each block. What the second time finds
-//! there nobody else can get, even if the call ends before the API server has answered.
+//! nodes are reconciled at once, but the memo keeps only the first entry of each block. A block that the second
+//! reconcile finds reserved can't go to another node, even if the call ends before the API server has answered.
 //!
-//! All entries end with the node.
+//! All entries are removed with the node.
 //!
 //! Upstream: pkg/controller/nodeipam/ipam/range_allocator.go: AllocateOrOccupyCIDR.
 //! Upstream: pkg/controller/nodeipam/ipam/cidrset/cidr_set.go: AllocateNext.
@@ -36,7 +36,7 @@ pub struct Reservation {
 pub struct Exhausted(pub usize);
 
 impl Reservation {
-    /// Returns what is reserved for a node.
+    /// Returns the blocks that are reserved for a node.
     pub fn recall(host: &Host, node: &Meta) -> Option<Self> {
         let found: Option<Self> = host.memo().get(&of_node(&node.name));
         found.filter(|found| found.uid == node.uid)

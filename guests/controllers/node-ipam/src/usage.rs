@@ -16,7 +16,7 @@ use crate::views::Row;
 pub const ALLOCATIONS: &str = "node_ipam_controller_cidrset_cidrs_allocations_total";
 /// The counter of blocks that are no longer used.
 pub const RELEASES: &str = "node_ipam_controller_cidrset_cidrs_releases_total";
-/// The number of blocks. It is misspelt in kube-controller-manager.
+/// The number of blocks. kube-controller-manager has the same misspelling.
 pub const MAX: &str = "node_ipam_controller_cirdset_max_cidrs";
 /// The fraction of blocks that are used.
 pub const USAGE: &str = "node_ipam_controller_cidrset_usage_cidrs";

@@ -17,7 +17,7 @@ use crate::views::{Ranges, Row};
 const UNSEEN: &str = "unseen";
 /// The memo's key that says that the nodes were read from the API server.
 const LISTED: &str = "listed";
-/// After this time, the cache certainly has what was read from the API server.
+/// After this time, the cache certainly has the objects that were read from the API server.
 const CATCH_UP: Duration = Duration::from_secs(30 * 60);
 
 /// The used blocks of each set.
@@ -37,7 +37,8 @@ impl Used {
         used
     }
 
-    /// Adds the blocks of a node. A range counts in whatever place it is; what is no range of the cluster is ignored.
+    /// Adds the blocks of a node. The position of a range in the list doesn't matter. Ranges outside of the cluster's
+    /// ranges are ignored.
     fn add(&mut self, settings: &Settings, pod_cidrs: &[String]) {
         for range in pod_cidrs.iter().filter_map(|text| range(text)) {
             self.occupy(settings, &range);
@@ -94,7 +95,7 @@ fn unseen(host: &Host, cached: &[Row]) -> Result<Vec<Ranges>, Error> {
 /// Checks the ranges of a node.
 ///
 /// # Errors
-/// One is no range of the cluster.
+/// One isn't a range of the cluster.
 pub fn check(settings: &Settings, node: &str, pod_cidrs: &[String]) -> Result<(), Error> {
     for (index, text) in pod_cidrs.iter().enumerate() {
         let Some(range) = range(text) else {

@@ -22,7 +22,7 @@ pub enum State {
     Full,
 }
 
-/// What is remembered of a zone.
+/// The state of a zone, which the memo keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZoneState {
     pub state: State,
@@ -68,12 +68,12 @@ impl Count {
     }
 }
 
-/// What a pass changes for all nodes.
+/// A change that concerns all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
-    /// No node is ready any more. Then the cause is not the nodes': all `NoExecute` taints for nodes that are not ready
-    /// are removed, and none is added.
+    /// No node is ready any more. The cause is then unlikely to be the nodes themselves, so all `NoExecute` taints for
+    /// nodes that are not ready are removed, and none is added.
     Blackout,
     /// Some node is ready again. All nodes count as heard of now.
     Recovery,

@@ -1,12 +1,12 @@
-//! node-lifecycle-controller: watches the health of nodes, and taints those that are not ready.
+//! node-lifecycle-controller: watches the health of nodes, and taints nodes that are not ready.
 //!
 //! - The [`monitor`] looks at all nodes periodically. It notes when it last heard of each ([`observe`]), by the local
-//!   clock, marks those that have been silent for too long ([`unknown`]), and updates the states of the zones
+//!   clock, marks nodes that have been silent for too long ([`unknown`]), and updates the states of the zones
 //!   ([`disruption`]).
 //! - A [`limiter`] for each zone decides which nodes that are not ready get a `NoExecute` taint, at a rate that follows
 //!   from the zone's state.
 //! - [`node`] writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its
-//!   conditions, and the `NoExecute` taints from what the others have decided ([`wanted`]).
+//!   conditions, and the `NoExecute` taints from the decisions of the monitor and the limiters ([`wanted`]).
 //! - [`pods`] marks the pods of nodes that are not ready.
 //!
 //! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each
@@ -116,7 +116,8 @@ fn nodes() -> Watch {
         .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified]))
 }
 
-/// The pods that are bound to a node and were not marked: those that were bound while nobody looked, above all.
+/// The pods that are bound to a node and were not marked, above all pods that were bound while the controller was not
+/// running.
 fn pods() -> Watch {
     let with_status = |status: &str| {
         Mapping::named_in_cluster("spec.nodeName")

@@ -80,8 +80,8 @@ fn interval(rate: f64) -> u64 {
     (1000.0 / rate).ceil() as u64
 }
 
-/// Gives the next node of a zone its turn, wakes those that have had it and lack the taint, and returns when the next
-/// one has its turn.
+/// Gives the next node of a zone its turn, wakes nodes that have had their turn and lack the taint, and returns when
+/// the next node has its turn.
 ///
 /// # Errors
 /// A read failed, or the memo is full.

@@ -16,7 +16,7 @@ use crate::zone::Zone;
 /// The key of the memo.
 const KEY: &str = "monitor";
 
-/// What the monitor remembers.
+/// The state that the monitor keeps between two passes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// When the last pass ended, in milliseconds since 1970; 0 if it was interrupted.
@@ -33,7 +33,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Before the first pass it holds nothing, and counts as interrupted.
+    /// Reads the memory. Before the first pass it is empty, and counts as interrupted.
     pub fn recall(host: &Host) -> Self {
         host.memo().get(KEY).unwrap_or_default()
     }
@@ -46,8 +46,8 @@ impl Memory {
         Ok(host.memo().put(KEY, self, "", Duration::ZERO)?)
     }
 
-    /// Whether the process was suspended, or the clock was set, since the last pass. Then what was last seen of the
-    /// nodes may be out of date, and says nothing about how long they have been silent.
+    /// Whether the process was suspended, or the clock was set, since the last pass. The last observations of the nodes
+    /// may then be out of date, and don't tell how long the nodes have been silent.
     pub fn is_interrupted(&self, now: Time, settings: &Settings) -> bool {
         match millis(now).checked_sub(self.ended) {
             None => true,

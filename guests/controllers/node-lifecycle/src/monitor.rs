@@ -281,8 +281,8 @@ impl Pass<'_> {
         are_dark
     }
 
-    /// Decides about nodes with `NoExecute` taints: those that are ready lose them, and those whose state has changed
-    /// swap them. If no node is ready, all lose them. Returns the nodes whose taints change.
+    /// Decides about nodes with `NoExecute` taints: ready nodes lose them, and nodes whose state has changed swap them.
+    /// If no node is ready, all nodes lose them. Returns the nodes whose taints change.
     fn decide_taints(&self, added: &HashSet<&str>, is_dark: bool) -> Result<Vec<String>, Error> {
         let decide = |one: &Observed| {
             let has = |key: &str| evicts(&one.node.taints, key);
@@ -413,7 +413,7 @@ fn report_marked(host: &Host, one: &mut Observed, node: &Node) {
             }
         }
         Some(_) => {}
-        // The condition that was written is no sign of life.
+        // The condition that the controller wrote itself isn't a sign of life.
         None => {
             let created = node.meta.creation_timestamp.map(|time| time.to_string());
             one.seen.heartbeat = digest(created.as_deref());

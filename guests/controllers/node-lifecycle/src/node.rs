@@ -1,5 +1,5 @@
 //! Writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its conditions, the
-//! `NoExecute` taints from what was decided about the node, and the labels from other labels.
+//! `NoExecute` taints from the decision about the node ([`crate::wanted`]), and the labels from other labels.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: doNoScheduleTaintingPass,
 //! doNoExecuteTaintingPass, reconcileNodeLabels.

@@ -1,5 +1,5 @@
-//! Observations: when each node was last heard of, by the local clock. The times that kubelets write are only compared
-//! with those of the pass before: a clock that differs harms nobody.
+//! Observations: when each node was last heard of, by the local clock. A time that a kubelet writes is only compared
+//! with the time that it wrote before, so a kubelet's clock may differ.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: tryUpdateNodeHealth.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::views::{Health, Lease};
 
-/// What the monitor remembers of a node.
+/// The monitor's last observation of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
 pub struct Observation {
@@ -95,7 +95,7 @@ impl<'a> Observer<'a> {
         };
         let old = self.before.get(name).filter(|old| old.uid == node.uid);
         if let Some(old) = old {
-            // The end of a lease is no sign of life.
+            // The end of a lease isn't a sign of life.
             let is_renewed = new.lease != 0 && new.lease != old.lease;
             if !is_renewed && new.heartbeat == old.heartbeat {
                 new.heard = old.heard;

@@ -34,8 +34,8 @@ const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Returns these taints of a node with those `NoSchedule` taints that follow from its conditions, and without those
-/// that don't. `None` if they are right.
+/// Returns the taints of a node with the `NoSchedule` taints that follow from its conditions, and without the
+/// controller's other ones. Returns `None` if nothing changes.
 pub fn no_schedule(node: &Node, taints: &[Value], now: Time) -> Option<Vec<Value>> {
     let mut wanted: Vec<&str> = Vec::new();
     for condition in &node.conditions {

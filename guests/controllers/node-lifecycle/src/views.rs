@@ -12,7 +12,7 @@ pub const LEASES: &str = "kube-node-lease";
 /// The status of a condition that nobody reports.
 pub const UNKNOWN: &str = "Unknown";
 
-/// What each pass of the monitor reads of a node, as a row.
+/// The fields of a node that each pass of the monitor reads, as a row.
 #[derive(View, Clone, Debug, Default, PartialEq)]
 #[view(kind = "v1/Node")]
 pub struct Health {
@@ -55,7 +55,7 @@ pub struct Lease {
     pub renewed: Option<String>,
 }
 
-/// What a write needs of a node. Lists are kept as they are, because patches replace them.
+/// The fields of a node that a write needs. Lists are kept as they are, because patches replace them.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Node")]
 pub struct Node {

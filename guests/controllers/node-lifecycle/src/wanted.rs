@@ -17,12 +17,12 @@ use crate::views::Node;
 use crate::zone::Zone;
 use crate::{LIMITERS, NODES};
 
-/// What should become of a node's `NoExecute` taints.
+/// The `NoExecute` taints that a node should have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
     /// The taint that follows from the condition `Ready`, and not its opposite.
     OfCondition,
-    /// The same, because the node has its turn in this zone.
+    /// The same as `OfCondition`, because the node has its turn in this zone.
     Turn(Zone),
     /// Neither taint.
     Nothing,
@@ -33,12 +33,12 @@ impl Wanted {
         format!("wanted/{node}")
     }
 
-    /// What is wanted of a node; `None` if its taints may stay.
+    /// Reads the decision about a node; `None` if its taints may stay.
     pub fn of(host: &Host, node: &str) -> Option<Self> {
         host.memo().get(&Self::key(node))
     }
 
-    /// Stores it until the node is deleted.
+    /// Stores the decision until the node is deleted.
     ///
     /// # Errors
     /// The memo is full.
@@ -65,7 +65,7 @@ impl Wanted {
     }
 }
 
-/// What a pass of the monitor has decided, for the call that wakes the nodes and zones.
+/// The result of a pass of the monitor, for the call that wakes the nodes and zones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Handout {
     /// When the pass began, in milliseconds since 1970.
@@ -87,7 +87,7 @@ impl Handout {
         Ok(host.memo().put(Self::KEY, self, "", Duration::ZERO)?)
     }
 
-    /// Takes what the pass before has stored.
+    /// Takes the result that the previous pass stored.
     pub fn take(host: &Host) -> Option<Self> {
         let memo = host.memo();
         let found = memo.get(Self::KEY)?;

@@ -107,9 +107,9 @@ fn describe_with(reports_unused: bool) -> Description {
     .concurrency(1)
 }
 
-/// The pods that name a claim, and those that own one, as pods own the claims of their ephemeral volumes.
-/// A pod stops using a claim when it is deleted, also if another pod has its name by then. It stops using an
-/// ephemeral volume when its grace period becomes 0. The condition `Unused` depends on more.
+/// The pods that name a claim or own one. Pods own the claims of their ephemeral volumes. A pod stops using a claim
+/// when it is deleted, also if another pod has its name by then. It stops using an ephemeral volume when its grace
+/// period becomes 0. The condition `Unused` depends on more.
 fn pods(reports_unused: bool) -> Watch {
     if reports_unused {
         return watch::<Pod>()

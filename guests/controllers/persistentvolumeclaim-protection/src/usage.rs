@@ -93,7 +93,7 @@ pub struct ContainerState {
     pub terminated: Option<IgnoredAny>,
 }
 
-/// What depends on whether a pod uses a claim.
+/// The decision that depends on whether a pod uses a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Whether the claim must be kept.
@@ -103,7 +103,7 @@ pub enum Purpose {
 }
 
 impl Pod {
-    /// Whether it uses a claim of its namespace.
+    /// Whether the pod uses a claim of its namespace.
     pub fn uses(&self, claim: &Claim, purpose: Purpose) -> bool {
         match purpose {
             // A kubelet does not start a pod with a claim that is being deleted.
@@ -135,13 +135,13 @@ impl Pod {
             })
     }
 
-    /// Whether its kubelet is done with it, or it was force-deleted. Only its finalizers may keep it, and they
-    /// may wait for the claim.
+    /// Whether the kubelet is done with the pod, or the pod was force-deleted. Only finalizers may keep the pod, and
+    /// they may wait for the claim.
     fn is_shut_down(&self) -> bool {
         self.meta.is_deleting() && self.meta.deletion_grace_period_seconds == Some(0)
     }
 
-    /// Whether it has ended, or is being deleted and no container runs.
+    /// Whether the pod has ended, or is being deleted and no container runs.
     fn is_terminated(&self) -> bool {
         let is_running = |container: &Container| {
             container.state.terminated.is_none() && container.state.waiting.is_none()

@@ -45,7 +45,7 @@ impl Reason {
 /// phase can't be set is not deleted.
 ///
 /// # Errors
-/// A write failed. All other pods were deleted. Pods that don't exist any more are no error.
+/// A write failed. All other pods were deleted. Pods that don't exist any more don't cause an error.
 pub fn by_force(host: &Host, reason: Reason, pods: &[Pod]) -> Result<(), Error> {
     let mut errors = Vec::new();
     for pods in pods.chunks(BATCH) {

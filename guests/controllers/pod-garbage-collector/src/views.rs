@@ -29,7 +29,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Whether its kubelet evicted it.
+    /// Whether the kubelet evicted the pod.
     pub fn is_evicted(&self) -> bool {
         self.phase == "Failed" && self.reason == "Evicted"
     }

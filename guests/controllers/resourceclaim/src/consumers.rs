@@ -59,7 +59,7 @@ fn remove_finalizer(host: &Host, claim: &Claim) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is known of a consumer.
+/// The cache's answer to whether a consumer still uses a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Uses,
@@ -117,7 +117,7 @@ fn left(host: &Host, gates: Gates, claim: &Claim) -> Result<Vec<Consumer>, Error
     Ok(left)
 }
 
-/// Any object of which only the UID counts.
+/// An object of any kind, of which only the UID is read.
 #[derive(serde::Deserialize)]
 struct Identity {
     #[serde(rename = "metadata")]

@@ -32,7 +32,7 @@ const INDEXES: [(&str, &str); 3] = [
     (TEMPLATE, "spec.resourceClaims[*].resourceClaimTemplateName"),
 ];
 
-/// The fields of which a pod with claims has one at least.
+/// A pod with claims has at least one of these fields.
 const HAVING_CLAIMS: [&str; 2] = [
     "spec.resourceClaims[*].name",
     "status.extendedResourceClaimStatus.resourceClaimName",

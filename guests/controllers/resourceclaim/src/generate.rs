@@ -39,7 +39,7 @@ pub(crate) fn for_pod(
     }
 }
 
-/// As [`for_pod`], for a user that shares its claims with no other one.
+/// Does the same as [`for_pod`], for a user that doesn't share its claims.
 pub(crate) fn for_user(
     host: &Host,
     gates: Gates,

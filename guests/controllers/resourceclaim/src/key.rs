@@ -7,7 +7,7 @@ use flyball_sdk::prelude::*;
 /// The key that counts the claims.
 pub(crate) const METRICS: &str = "metrics";
 
-/// What a key names.
+/// The object that a key names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
     Claim(Key),

@@ -1,4 +1,4 @@
-//! The names of the claims that a spec refers to, and the status that records those of generated claims.
+//! The names of the claims that a spec refers to, and the status that records the names of generated claims.
 //!
 //! Upstream: pkg/controller/resourceclaim/controller.go: syncPod, syncPodGroup.
 //! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: Name, NameFromPodGroup.

@@ -34,7 +34,7 @@ pub(crate) fn needs_work(host: &Host, gates: Gates, pod: &Pod) -> Result<bool, E
     Ok(false)
 }
 
-/// Whether the pod's own reconcile, and not that of its PodGroup, creates the claim of a reference.
+/// Whether the reconcile of the pod, and not the one of its PodGroup, creates the claim of a reference.
 fn creates(host: &Host, gates: Gates, pod: &Pod, claim: &ClaimRef) -> Result<bool, Error> {
     let group = bind::group_of(host, gates, pod)?;
     Ok(bind::user(pod, group.as_ref(), claim).kind == Pod::KIND)

@@ -117,7 +117,7 @@ impl Router<'_> {
         }
     }
 
-    /// Adds the claims of a pod, among them that of its extended resources.
+    /// Adds the claims of a pod, including the claim of its extended resources.
     fn pod_claims(&mut self, pod: &Pod) {
         self.claims(&pod.user());
         if let Some(name) = &pod.extended {

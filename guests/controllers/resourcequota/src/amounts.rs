@@ -1,4 +1,4 @@
-//! Lists of quantities: those that a quota states, and those that objects use.
+//! Lists of quantities: the limits of a quota, and the usage by objects.
 //!
 //! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go: Equals, Max, Add.
 
@@ -58,14 +58,14 @@ pub fn one() -> Quantity {
     Quantity::of_units(1)
 }
 
-/// Adds each quantity of `other` to that of the same name.
+/// Adds each quantity of `other` to the quantity with the same name.
 pub fn add(list: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
         add_one(list, name, *quantity);
     }
 }
 
-/// Adds a quantity to that of the same name.
+/// Adds a quantity to the quantity with the same name.
 pub fn add_one(list: &mut ResourceList, name: &str, quantity: Quantity) {
     match list.get_mut(name) {
         Some(own) => *own = *own + quantity,
@@ -73,7 +73,7 @@ pub fn add_one(list: &mut ResourceList, name: &str, quantity: Quantity) {
     }
 }
 
-/// Raises each quantity to that of the same name in `other`, if that is greater.
+/// Raises each quantity to the one with the same name in `other`, if that one is greater.
 pub fn raise(list: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
         match list.get_mut(name) {

@@ -1,4 +1,4 @@
-//! Evaluators: what counts the objects of one kind, and the limits that it counts for.
+//! Evaluators. An evaluator counts the objects of one kind, for the limits that it tracks.
 //!
 //! Upstream: pkg/quota/v1/evaluator/core/registry.go: NewEvaluators.
 //! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go: ObjectCountQuotaResourceNameFor,
@@ -47,7 +47,7 @@ const SPECIAL: [(&str, Evaluator); 4] = [
 ];
 
 impl Evaluator {
-    /// Whether it counts for a limit of this name.
+    /// Whether the evaluator counts for a limit with this name.
     pub fn tracks(&self, name: &str, classes: &DeviceClasses) -> bool {
         match self {
             Self::Pods => pods::tracks(name),
@@ -87,8 +87,8 @@ pub fn discovered(name: &str) -> Option<&str> {
         .filter(|resource| !is_special && !is_alias(resource))
 }
 
-/// Returns the evaluators that count for any of these limits, in a fixed order. Without `kinds` those
-/// of discovered kinds are left out.
+/// Returns the evaluators that count for any of these limits, in a fixed order. Without `kinds`, the evaluators of
+/// discovered kinds are left out.
 pub fn of_limits<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     classes: &DeviceClasses,
@@ -110,7 +110,7 @@ pub fn of_limits<'a>(
     found
 }
 
-/// Returns the evaluator of a kind's objects. None if it is not known how limits name the kind.
+/// Returns the evaluator of a kind's objects. Returns `None` if it is not known how limits name the kind.
 pub fn of_kind(kind: &Kind, kinds: impl FnOnce() -> Option<Kinds>) -> Option<Evaluator> {
     let name = kind.to_string();
     if let Some((_, special)) = SPECIAL.into_iter().find(|(own, _)| *own == name) {

@@ -23,7 +23,7 @@ const MEMO: &str = "kinds";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kinds {
     kinds: BTreeMap<String, String>,
-    /// The groups of which not all is known.
+    /// The groups whose kinds are not all known.
     unknown: BTreeSet<String>,
     /// When they were discovered.
     at: i64,
@@ -45,7 +45,7 @@ impl Kinds {
         match (host.kinds(), known) {
             (Ok(found), _) => {
                 let kinds = Self::of(&found, now);
-                // Another instance has put its own, or the memo is full.
+                // An error means that another instance has put its own result, or that the memo is full.
                 let _ = host.memo().put(MEMO, &kinds, "", Duration::ZERO);
                 Ok(kinds)
             }

@@ -17,11 +17,11 @@ use crate::settings::Settings;
 use crate::views::{Pod, Quota, Requirement, ResourceClaim, Service, VolumeClaim};
 use crate::{pods, scope, services, volume_claims};
 
-/// What is used, as far as it is known.
+/// The usage, as far as it is known.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub used: ResourceList,
-    /// Why some of it is not known.
+    /// The errors because of which some of the usage is not known.
     pub failures: Vec<Error>,
 }
 
@@ -34,8 +34,7 @@ struct Reading<'a> {
     classes: &'a DeviceClasses,
 }
 
-/// Measures what is used of each limit of a quota. What an evaluator that fails would count is left
-/// out; the others are counted.
+/// Measures the usage of each limit of a quota. If an evaluator fails, its part is left out; the others are counted.
 pub fn measure(host: &Host, quota: &Quota, settings: &Settings) -> Measured {
     let mut measured = Measured::default();
     let all = || quota.hard.keys().map(String::as_str);
@@ -120,7 +119,7 @@ fn noted<T: Default>(failures: &mut Vec<Error>, read: impl FnOnce() -> Result<T,
     })
 }
 
-/// What is used of limits on kinds that were counted before and are no longer served: nothing.
+/// Returns a usage of zero for limits on kinds that were counted before and are no longer served.
 fn of_removed_kinds<'a>(
     names: impl Iterator<Item = &'a str>,
     before: &Amounts,
@@ -136,8 +135,8 @@ fn of_removed_kinds<'a>(
 }
 
 impl Reading<'_> {
-    /// Returns what the evaluator's objects use: of the limits `own` at least zero, and of others
-    /// among `known` what it counts.
+    /// Returns the usage by the evaluator's objects. The limits `own` are always included, with zero if nothing is
+    /// used; other limits among `known` are included if the evaluator counts them.
     fn used(
         &self,
         evaluator: &Evaluator,

@@ -24,8 +24,8 @@ impl Figure {
     }
 }
 
-/// Returns what a pod requests, with its overhead. `pod_level` says whether the requests of the pod
-/// as a whole take precedence over those of its containers.
+/// Returns the requests of a pod, with its overhead. `pod_level` says whether the requests of the pod as a whole take
+/// precedence over its containers' requests.
 pub fn requests(pod: &Pod, pod_level: bool) -> ResourceList {
     let mut total = of_containers(pod, Figure::Requests);
     if pod_level {
@@ -61,8 +61,8 @@ fn supported(list: &ResourceList) -> ResourceList {
         .collect()
 }
 
-/// Returns the greatest sum at any time: of the containers and sidecars together, or of an init
-/// container and the sidecars that start before it.
+/// Returns the greatest sum at any time: either of the containers and sidecars together, or of an init container and
+/// the sidecars that start before it.
 fn of_containers(pod: &Pod, figure: Figure) -> ResourceList {
     let mut total = ResourceList::new();
     for container in &pod.containers {
@@ -85,8 +85,9 @@ fn of_containers(pod: &Pod, figure: Figure) -> ResourceList {
     total
 }
 
-/// Returns the figure of a container. While it is resized, that is the greatest of what is wanted,
-/// what it runs with and, of requests, what is reserved. What can't be granted is not wanted.
+/// Returns the figure of a container. During a resize, it is the greatest of the desired figure, the figure that the
+/// container runs with and, for requests, the reserved one. A desired figure that can't be granted (`Infeasible`)
+/// doesn't count.
 fn effective(pod: &Pod, container: &Container, figure: Figure) -> ResourceList {
     let wanted = figure.of(&container.resources);
     let mut statuses = pod

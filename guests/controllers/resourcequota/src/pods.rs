@@ -35,7 +35,7 @@ const NAMES: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// Of these, requests and limits are counted.
+/// The resources whose requests and limits are counted.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// The greatest length of the domain in a qualified name.
 const MAX_DOMAIN: usize = 253;

@@ -1,8 +1,8 @@
 //! The usage of a quota by a ResourceClaim (KEP-4381, and KEP-5004 for extended resources).
 //!
-//! Devices are counted by their DeviceClass. A pod may also request devices as an extended resource;
-//! its ResourceClaim is then created for it. Such devices are counted once: what the pod's requests
-//! count already is subtracted from what its claim counts.
+//! Devices are counted by their DeviceClass. A pod may also request devices as an extended resource; its ResourceClaim
+//! is then created for it. Such devices are counted once: the amount that the pod's requests already count is
+//! subtracted from the claim's amount.
 //!
 //! Upstream: pkg/quota/v1/evaluator/core/resource_claims.go: V1ResourceByDeviceClass, MatchingResources, Usage,
 //! addExtendedResourceQuota, getVerifiedPodUsage, makeResourceClaimPodOwnerGetter.
@@ -93,7 +93,7 @@ fn worst_case(request: &DeviceRequest) -> BTreeMap<&str, i64> {
     greatest
 }
 
-/// The number of devices. What an unknown mode means is not known, so it counts nothing.
+/// The number of devices. An unknown allocation mode counts nothing.
 fn count(devices: &Devices) -> i64 {
     match devices.allocation_mode.as_str() {
         "ExactCount" => devices.count,
@@ -136,8 +136,8 @@ pub fn pod_of(claim: &ResourceClaim) -> Option<&OwnerReference> {
         .filter(|_| claim.meta.annotation(FOR_EXTENDED) == Some("true"))
 }
 
-/// Whether the pod confirms that the claim was created for it. A pod that names no claim confirms
-/// the oldest of those that name it; of equally old ones, the first by name.
+/// Whether the pod confirms that the claim was created for it. A pod that names no claim confirms the oldest of the
+/// claims that name the pod. Among equally old ones, it confirms the first by name.
 pub fn confirms(pod: &Pod, claim: &ResourceClaim, all: &[ResourceClaim]) -> bool {
     let names_it = pod_of(claim).is_some_and(|owner| owner.uid == pod.meta.uid);
     let age = |claim: &ResourceClaim| (claim.meta.creation_timestamp, claim.meta.name.clone());

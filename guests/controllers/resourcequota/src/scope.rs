@@ -22,8 +22,8 @@ pub fn of(quota: &Quota) -> Vec<Requirement> {
 }
 
 impl Requirement {
-    /// Whether it can be evaluated as a label selector over names. The API accepts names of classes
-    /// that are no label values.
+    /// Whether the requirement can be evaluated as a label selector over names. The API accepts names of classes that
+    /// aren't valid label values.
     pub fn is_valid(&self) -> bool {
         match self.operator.as_str() {
             "In" | "NotIn" => {
@@ -35,8 +35,8 @@ impl Requirement {
         }
     }
 
-    /// Whether it selects an object that refers to these names, each by itself. Without a name it
-    /// selects as a label selector does without the label.
+    /// Whether the requirement selects an object that refers to these names. Each name is judged by itself. Without a
+    /// name, the result is the same as that of a label selector on an object without the label.
     pub fn selects(&self, names: &[&str]) -> bool {
         let has = |name: &str| self.values.iter().any(|value| value == name);
         match self.operator.as_str() {

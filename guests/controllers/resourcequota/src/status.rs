@@ -6,8 +6,8 @@ use crate::amounts::Amount;
 use crate::measure::Measured;
 use crate::views::{Quota, Status};
 
-/// Returns the new status, if it differs from the current one. What could not be measured stays as it
-/// is, and what has no limit is dropped.
+/// Returns the new status, if it differs from the current one. Amounts that could not be measured stay as they are, and
+/// amounts without a limit are dropped.
 pub fn next(quota: &Quota, measured: &Measured) -> Option<Status> {
     let mut used = quota.status.used.clone();
     for (name, quantity) in &measured.used {

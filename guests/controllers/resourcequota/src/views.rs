@@ -45,7 +45,7 @@ pub struct Status {
         deserialize_with = "null_is_default"
     )]
     pub hard: Amounts,
-    /// What is used of them.
+    /// The usage of the limits.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "null_is_default"
@@ -106,7 +106,7 @@ pub struct Pod {
         )
     )]
     pub init_containers: Vec<Container>,
-    /// What the pod's sandbox needs beside its containers.
+    /// The resources that the pod's sandbox needs in addition to its containers.
     #[view(path = "spec.overhead")]
     pub overhead: ResourceList,
     /// The resources of the pod as a whole.
@@ -168,9 +168,9 @@ pub struct ContainerClaim {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     pub name: String,
-    /// What the container runs with.
+    /// The resources that the container runs with.
     pub resources: Option<Resources>,
-    /// What the node has reserved for it.
+    /// The resources that the node has reserved for the container.
     #[serde(deserialize_with = "null_is_default")]
     pub allocated_resources: ResourceList,
 }
@@ -248,7 +248,7 @@ pub struct VolumeClaim {
     pub storage_class: String,
     #[view(path = "spec.resources.requests.storage")]
     pub requested: Option<Quantity>,
-    /// What an expansion has reserved.
+    /// The storage that an expansion has reserved.
     #[view(path = "status.allocatedResources.storage")]
     pub allocated: Option<Quantity>,
     #[view(path = "spec.volumeAttributesClassName")]

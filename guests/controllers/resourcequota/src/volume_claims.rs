@@ -12,11 +12,11 @@ pub const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
-/// Comes between the name of a StorageClass and what is limited for it.
+/// In the name of a limit, stands between the name of a StorageClass and the limited resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Whether a limit of this name counts something of claims, or of claims of a StorageClass.
+/// Whether a limit with this name counts claims or their storage, of all StorageClasses or of one.
 pub fn tracks(name: &str) -> bool {
     let of_class = |limited: &str| {
         name.strip_suffix(limited)
@@ -25,8 +25,8 @@ pub fn tracks(name: &str) -> bool {
     [COUNT, CLAIMS, STORAGE].contains(&name) || of_class(CLAIMS) || of_class(STORAGE)
 }
 
-/// Returns what a claim uses. While it is expanded, that is what was asked for or what is reserved,
-/// whichever is greater. Storage is counted in whole bytes.
+/// Returns the usage by a claim. During an expansion, its storage is the greater of the requested and the reserved
+/// storage. Storage is counted in whole bytes.
 pub fn usage(claim: &VolumeClaim) -> ResourceList {
     let mut used = ResourceList::from([(COUNT.into(), one()), (CLAIMS.into(), one())]);
     let class = storage_class(claim);

@@ -1,5 +1,5 @@
-//! The changes that wake a quota: a new quota or new limits, and what may free something that the
-//! quota counts. What uses more is counted by admission, before it is created.
+//! The changes that wake a quota: a new quota, new limits, and changes that may free something that the quota counts.
+//! Admission counts additional usage before an object is created.
 //!
 //! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: addQuota, replenishQuota.
 //! Upstream: pkg/controller/resourcequota/resource_quota_monitor.go: processResourceChanges.
@@ -29,7 +29,7 @@ struct Object {
     metadata: Meta,
 }
 
-/// The keys that changes enqueue, and what is read to find them.
+/// The keys that changes enqueue, and the data that is read to find them.
 struct Waker<'a> {
     host: &'a Host<'a>,
     settings: Settings,
@@ -131,7 +131,7 @@ impl Waker<'_> {
         Ok(())
     }
 
-    /// Whether a quota's status does not have its limits, or not what is used of one of them.
+    /// Whether a quota's status lacks its limits, or the usage of one of them.
     fn lacks_status(&self, quota: &Quota) -> bool {
         let mut names = quota.status.hard.keys();
         quota.hard != quota.status.hard

@@ -137,7 +137,7 @@ fn config_map(bundle: &str) -> Value {
     json!({"metadata": {"name": NAME, "annotations": {DESCRIPTION: PURPOSE}}, "data": {FILE: bundle}})
 }
 
-/// Whether its data is only the bundle and it has a description.
+/// Whether the ConfigMap's data is only the bundle and it has a description.
 fn is_correct(found: &ConfigMap, bundle: &str) -> bool {
     let has_bundle =
         found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);

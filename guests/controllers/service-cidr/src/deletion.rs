@@ -71,7 +71,7 @@ fn families(range: &ServiceCidr) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The ranges of all other ServiceCIDRs, including those that are being deleted.
+/// The ranges of all other ServiceCIDRs, including ServiceCIDRs that are being deleted.
 struct Others(Vec<IpNet>);
 
 impl Others {

@@ -1,7 +1,7 @@
 //! Creates, repairs and deletes pods and their claims.
 //!
-//! A round is a few batches: claims are created before the pods that use them. Whatever fails for a
-//! pod ends its round, and not that of the others.
+//! A round is a few batches: claims are created before the pods that use them. A failure for one pod ends the round of
+//! that pod only.
 //!
 //! Upstream: pkg/controller/statefulset/stateful_set_control.go: processReplica, processCondemned, runForAll,
 //! slowStartBatch.
@@ -25,7 +25,7 @@ use crate::repair;
 use crate::retention::Owners;
 use crate::views::{Claim, Pod, StatefulSet};
 
-/// The set, and what is known about it.
+/// The set, its history and its claims.
 pub struct Actor<'a> {
     pub host: Host<'a>,
     pub set: &'a StatefulSet,
@@ -45,7 +45,7 @@ struct Task<'a> {
 /// Why a need was not satisfied.
 struct Failure {
     message: String,
-    /// What the event about it names; `None` if there is none.
+    /// The verb that the event about the failure names; `None` if there is no event.
     verb: Option<Verb>,
 }
 
@@ -57,13 +57,13 @@ impl Task<'_> {
         }
     }
 
-    /// Whether its missing claims are created.
+    /// Whether the pod's missing claims are created.
     fn needs_claims(&self) -> bool {
         let repair = self.repair();
         self.need == Need::Creation || repair.claims || repair.storage
     }
 
-    /// Whether its existing claims get other owners.
+    /// Whether the pod's existing claims get other owners.
     fn needs_owners(&self) -> bool {
         let repair = self.repair();
         self.need == Need::Creation || repair.claims || repair.owners
@@ -119,7 +119,7 @@ impl Actor<'_> {
     /// of its name.
     fn create_claims(&self, tasks: &[Task]) {
         let mut batch = self.host.tagged_batch();
-        // By the name of the pod.
+        // The problems of claims, by the name of the pod.
         let mut problems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for task in tasks.iter().filter(|task| task.needs_claims()) {
             let ordinal = task.replica.ordinal;

@@ -15,7 +15,7 @@ use crate::views::{Claim, ClaimTemplate, Owner, StatefulSet};
 /// Up to this number of claims are read one by one; for more, all of the namespace are listed.
 const FEW: usize = 8;
 
-/// The claims that exist of those that a set's pods use.
+/// The existing claims of a set's pods.
 #[derive(Debug, Default)]
 pub struct Claims(HashMap<String, Claim>);
 
@@ -71,7 +71,7 @@ pub fn names(set: &StatefulSet, ordinal: i64) -> impl Iterator<Item = String> {
 }
 
 impl ClaimTemplate {
-    /// The name of the template, which is that of the pods' volume.
+    /// The name of the template, which is also the name of the pods' volume.
     pub fn name(&self) -> &str {
         self.metadata
             .get("name")

@@ -154,7 +154,7 @@ fn pull_policy(image: &str) -> &'static str {
         Some((name, digest)) => (name, Some(digest)),
         None => (image, None),
     };
-    // A colon before the last slash is that of a port.
+    // A colon before the last slash belongs to a port.
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
     match last.split_once(':') {
         Some((_, "latest")) => "Always",

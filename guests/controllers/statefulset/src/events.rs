@@ -6,7 +6,7 @@ use flyball_sdk::prelude::*;
 
 use crate::views::StatefulSet;
 
-/// What was done to a pod or a claim.
+/// The operation on a pod or a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Create,

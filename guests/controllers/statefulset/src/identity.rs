@@ -23,7 +23,7 @@ pub fn split(pod: &str) -> Option<(&str, Option<i64>)> {
     is_number.then(|| (set, ordinal()))
 }
 
-/// Whether the name is that of a pod of this set.
+/// Whether the name belongs to a pod of this set.
 pub fn is_member(set: &str, pod: &str) -> bool {
     split(pod).is_some_and(|(own, _)| own == set)
 }

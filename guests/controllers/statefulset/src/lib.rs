@@ -85,7 +85,7 @@ impl Controller for StatefulSetController {
     }
 }
 
-/// What a reconcile did to the pods.
+/// The result of a reconcile of the pods.
 struct Done {
     status: Status,
     result: Result<(), Error>,

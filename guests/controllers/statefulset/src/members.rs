@@ -82,7 +82,7 @@ impl<'a> Members<'a> {
 }
 
 impl Replica<'_> {
-    /// Whether its pod is missing, not available or being deleted.
+    /// Whether the replica's pod is missing, not available or being deleted.
     pub fn is_unavailable(&self, min_ready: Duration, now: Time) -> bool {
         self.pod
             .is_none_or(|pod| pod.is_terminating() || !pod.is_available(min_ready, now))

@@ -14,7 +14,7 @@ use crate::members::Replica;
 use crate::retention::Owners;
 use crate::views::{Pod, StatefulSet};
 
-/// What a pod needs.
+/// The next change that a pod needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Nothing,
@@ -26,10 +26,10 @@ pub enum Need {
     Repair(Repair),
 }
 
-/// What has to be repaired.
+/// The parts of a pod that have to be repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
-    /// It is pending: its missing claims are created.
+    /// The pod is pending, so its missing claims are created.
     pub claims: bool,
     /// Its labels.
     pub identity: bool,
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// What the decisions are based on.
+/// The inputs of the decisions.
 pub struct Situation<'a> {
     pub set: &'a StatefulSet,
     pub claims: &'a Claims,

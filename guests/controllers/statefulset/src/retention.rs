@@ -11,7 +11,7 @@ use flyball_sdk::prelude::*;
 use crate::identity;
 use crate::views::{Owner, Pod, Retention, StatefulSet};
 
-/// What a pod's claims should be owned by.
+/// The owners that a pod's claims should have.
 pub struct Owners {
     set: Reference,
     /// Without a UID if the pod does not exist.
@@ -25,8 +25,7 @@ pub struct Owners {
 struct Reference(Owner);
 
 impl Retention {
-    /// Whether claims are deleted with the StatefulSet. Whatever the API does not define means
-    /// `Retain`.
+    /// Whether claims are deleted with the StatefulSet. A value that the API does not define means `Retain`.
     fn deletes_with_set(&self) -> bool {
         self.when_deleted == "Delete"
     }

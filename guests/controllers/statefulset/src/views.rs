@@ -43,7 +43,7 @@ pub struct StatefulSet {
     /// Seconds for which a pod must be ready before it counts as available.
     #[view(path = "spec.minReadySeconds")]
     pub min_ready_seconds: u32,
-    /// What happens to the claims of pods that are no longer wanted.
+    /// The policy for the claims of pods that are no longer wanted.
     #[view(path = "spec.persistentVolumeClaimRetentionPolicy")]
     pub retention: Retention,
     /// The ordinal of the first pod.
@@ -217,7 +217,7 @@ pub struct Status {
     pub current_replicas: i32,
     /// The number of pods of the update revision.
     pub updated_replicas: i32,
-    /// The revision before the update; that of all pods if there is none.
+    /// The revision before the update; without an update, the revision of all pods.
     #[serde(deserialize_with = "null_is_default")]
     pub current_revision: String,
     /// The revision of the template.
@@ -243,7 +243,7 @@ impl StatefulSet {
         self.start.into()
     }
 
-    /// Whether it should have a pod with this ordinal.
+    /// Whether the set should have a pod with this ordinal.
     pub fn wants(&self, ordinal: i64) -> bool {
         let first = self.first_ordinal();
         (first..first + self.wanted() as i64).contains(&ordinal)
@@ -280,18 +280,18 @@ impl StatefulSet {
 }
 
 impl Pod {
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.meta.deletion_timestamp.is_some()
     }
 
-    /// Whether it is running and ready.
+    /// Whether the pod is running and ready.
     pub fn is_ready(&self) -> bool {
         self.phase == "Running" && self.ready == "True"
     }
 
-    /// Whether it has been ready for this long. A pod whose Ready condition has no time is never
-    /// available, unless no time is required.
+    /// Whether the pod has been ready for this long. A pod whose Ready condition has no time is never available, unless
+    /// no time is required.
     pub fn is_available(&self, min_ready: Duration, now: Time) -> bool {
         self.ready == "True"
             && (min_ready.is_zero() || self.available_at(min_ready).is_some_and(|at| at <= now))
@@ -337,8 +337,8 @@ impl ClaimMeta {
 }
 
 impl Status {
-    /// Whether it has to be written over this older one. The number of collisions alone is no
-    /// reason: it comes with a new revision.
+    /// Whether this status has to be written over an older one. A different number of collisions alone is not a reason,
+    /// because it comes with a new revision.
     pub fn replaces(&self, older: &Status) -> bool {
         let rest = |status: &Status| Status {
             observed_generation: 0,

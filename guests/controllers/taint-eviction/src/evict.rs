@@ -77,7 +77,7 @@ pub fn report_cancelled(host: &Host, pod: &Key) {
     emit(host, pod, &format!("Cancelling deletion of Pod {pod}"));
 }
 
-/// As kube-controller-manager's, the event does not name the pod's UID.
+/// Emits an event about a pod. Like kube-controller-manager's event, it doesn't contain the pod's UID.
 fn emit(host: &Host, pod: &Key, message: &str) {
     let about = ObjectReference {
         kind: Pod::KIND.into(),

@@ -138,7 +138,7 @@ fn live_taints(host: &Host, node: &str) -> Result<Taints, Error> {
     Ok(taints(live.doing(|| format!("reading node {node}"))?))
 }
 
-/// Returns the timers with those that are due put off, if the API server was unreachable when they became due.
+/// Returns the timers. If the API server was unreachable when timers became due, they are put off.
 fn after_outage(host: &Host, node: &str, mut timers: Vec<Timer>) -> Vec<Timer> {
     if host.memo().get::<bool>(&outage(node)).is_none() {
         return timers;

@@ -1,4 +1,4 @@
-//! Decides which pods of a node are evicted, now or later: a pure function of what was read.
+//! Decides which pods of a node are evicted, now or later: a pure function of the objects that were read.
 //!
 //! Upstream: pkg/controller/tainteviction/taint_eviction.go: processPodOnNode.
 
@@ -13,14 +13,14 @@ use crate::timers::Timer;
 use crate::tolerance::{Tolerance, tolerance};
 use crate::views::Pod;
 
-/// The taints of a node that evict pods; `None` if the node does not exist. Then nothing is decided anew, but what is
-/// pending stays so.
+/// The taints of a node that evict pods; `None` if the node does not exist. Then nothing is decided anew, and pending
+/// evictions stay pending.
 pub type Taints = Option<Vec<Taint>>;
 
-/// What is to be done with the pods of a node.
+/// The evictions of the pods of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The pods to delete, with the time since when that is due.
+    /// The pods to delete, each with the time for which its deletion has been due.
     pub evict: Vec<(Pod, Duration)>,
     /// The pending evictions afterwards, including those of `evict`, until the pods are deleted.
     pub timers: Vec<Timer>,

@@ -132,7 +132,7 @@ pub fn store(host: &Host, node: &str, before: &[Timer], timers: &[Timer]) -> Res
         let (clock, ttl) = if rest > LONGEST {
             (Clock::Wall, Duration::ZERO)
         } else {
-            // Zero would be no limit.
+            // A time to live of zero would mean no limit.
             (Clock::Host, rest.max(Duration::from_millis(1)))
         };
         memo.put(&of_time(node, *due), &clock, "", ttl)?;

@@ -17,8 +17,8 @@ pub enum Tolerance {
     Forever,
 }
 
-/// Returns how long tolerations tolerate taints. Of each taint the first toleration that matches it counts, and of
-/// those the shortest. `compares` is the value of
+/// Returns how long tolerations tolerate taints. The first toleration that matches a taint counts for it, and the
+/// shortest of all taints is the result. `compares` is the value of
 /// [`COMPARISON_OPERATORS`](flyball_taints::COMPARISON_OPERATORS).
 pub fn tolerance(taints: &[Taint], tolerations: &[Toleration], compares: bool) -> Tolerance {
     let mut shortest: Option<i64> = None;
@@ -33,7 +33,7 @@ pub fn tolerance(taints: &[Taint], tolerations: &[Toleration], compares: bool) -
         shortest = shortest.into_iter().chain(seconds).min();
     }
     match shortest {
-        // As in kube-controller-manager, the longest time of all has no end.
+        // As in kube-controller-manager, the greatest number means for ever.
         None | Some(i64::MAX) => Tolerance::Forever,
         Some(seconds) => Tolerance::For(Duration::from_secs(seconds.try_into().unwrap_or(0))),
     }

@@ -39,7 +39,7 @@ export!(Ttl);
 
 impl Controller for Ttl {
     fn describe() -> Description {
-        // All changes of nodes count, not only those of the annotation: see above.
+        // All changes of nodes count, not only changes of the annotation: see above.
         let nodes = watch::<Node>()
             .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified]))
             .enqueue(

@@ -14,7 +14,7 @@ fn schedule(text: &str) -> Schedule {
     parse(text, &Zone::utc()).unwrap()
 }
 
-/// What is due this long after noon, of the times after `earliest`.
+/// The result of [`due`] at this long after noon, for the times after `earliest`.
 fn due_at(text: &str, earliest: Time, after_noon: Duration) -> (Option<Time>, i64) {
     let Due { latest, missed } =
         due(&schedule(text), earliest, at("12:00:00") + after_noon).unwrap();
@@ -90,7 +90,7 @@ fn a_date_that_never_comes_is_an_error() {
         due(&schedule("59 23 31 2 *"), at("11:00:00"), at("12:00:00")),
         Err(Impossible)
     );
-    // 2100 has no leap day, so after that of 2096 there is none for five years.
+    // 2100 has no leap day, so there is none in the five years after the leap day of 2096.
     let time = |text: &str| text.parse::<Time>().unwrap();
     let leap_days = schedule("0 0 29 2 *");
     assert_eq!(

@@ -73,7 +73,7 @@ fn a_changed_time_zone_counts_as_a_changed_schedule() {
         delays(&Cluster::new(), &old, &new),
         [minutes(23 * 60) + Duration::from_millis(1100)]
     );
-    // With an unknown zone, the schedule is that of the host's zone, and `reconcile` reports the zone.
+    // With an unknown zone, the schedule is evaluated in the host's zone, and `reconcile` reports the unknown zone.
     let unknown = old.clone().spec("timeZone", "Mars/Olympus");
     assert_eq!(
         delays(&Cluster::new(), &old, &unknown),

@@ -154,7 +154,7 @@ fn times_before_the_starting_deadline_do_not_count() {
             is_started,
             "{deadline}"
         );
-        // What is before the deadline is not searched, so it is not reported as missed either.
+        // Times before the deadline aren't searched, so they aren't reported as missed either.
         assert_eq!(
             world.cluster.events().len(),
             usize::from(is_started),

@@ -142,7 +142,7 @@ fn while_the_existence_of_an_active_job_is_unknown_nothing_is_started() {
         .cluster
         .fail("get", JOB, refusal(500, "InternalError"));
     assert!(world.try_sync().is_err());
-    // What is known is written.
+    // The known part of the status is written.
     assert_eq!(world.cluster.written(), [STATUS]);
     assert_eq!(world.active(), ["a", "b"]);
     assert_eq!(world.jobs(), ["c"]);

@@ -1,15 +1,16 @@
-// Prints what github.com/robfig/cron v3.0.1 makes of many schedules, as expectations for the tests of Flyball's parser
+// Prints how github.com/robfig/cron v3.0.1 interprets many schedules, as expectations for the tests of Flyball's parser
 // and search. The lines have fields with tabs between them:
 //
 //	error  SCHEDULE  MESSAGE
 //	next   SCHEDULE  ZONE  START  TIME …
 //
-// ZONE is the zone of the machine, START and the TIMEs are seconds since 1970. There are up to five TIMEs, each the
-// next one after the one before; `none` ends them, and `hangs` does where the search of the library does not end.
+// ZONE is the zone of the machine, START and the TIMEs are seconds since 1970. There are up to five consecutive TIMEs.
+// `none` ends them if there are no more times, and `hangs` if the search of the library does not end.
 //
-// `go run . >../schedules.tsv` writes the table, and `go run . 100000 SEED` prints that many other random lines. With
-// the variable ZONEINFO, Go reads the files of the time zones from that folder. The table was written with Go 1.26.8
-// and its time zone database 2025c; at its days, that of the guest has the same changes of clocks in its zones.
+// `go run . >../schedules.tsv` writes the table, and `go run . 100000 SEED` prints 100000 other random lines. With the
+// variable ZONEINFO, Go reads the files of the time zones from that folder. The table was written with Go 1.26.8 and
+// its time zone database 2025c. In the zones and at the days of the table, the guest's database has the same changes of
+// clocks.
 package main
 
 import (

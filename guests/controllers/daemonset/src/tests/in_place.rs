@@ -217,7 +217,7 @@ fn unavailable_old_pods_are_replaced_although_too_many_new_ones_are_unavailable(
     world.finish();
     let nodes: Vec<String> = (0..6).map(|at| format!("n{at}")).collect();
     for pod in world.pods() {
-        // n0 and n1 have old pods, of which that of n1 is not available; all new ones are not.
+        // n0 and n1 have old pods. The pod of n1 isn't available, nor is any new pod.
         let node = target(&pod);
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         world.edit_pod(&name, |pod| {

@@ -167,8 +167,8 @@ impl World {
         self.cluster.edit(SET, "default", "ds", change);
     }
 
-    /// Schedules and starts all pods, and ends those that are being deleted. They become ready, unless
-    /// their image begins with `broken`. Returns whether anything changed.
+    /// Schedules and starts all pods, and ends the pods that are being deleted. They become ready, unless their image
+    /// begins with `broken`. Returns whether anything changed.
     pub(super) fn run_pods(&self) -> bool {
         let mut changed = false;
         for pod in self.pods() {

@@ -92,7 +92,7 @@ fn a_set_whose_labels_no_longer_match_is_released() {
         world.cluster.object(SET, NAMESPACE, &name).unwrap()["metadata"]["ownerReferences"],
         json!([])
     );
-    // The name belongs to a ReplicaSet that is no longer the Deployment's: that is a collision.
+    // The name belongs to a ReplicaSet that the Deployment doesn't control any more, so it is a collision.
     assert!(outcome.unwrap_err().api().unwrap().is_already_exists());
     world.finish();
     assert_eq!(world.deployment()["status"]["collisionCount"], 1);

@@ -45,7 +45,7 @@ fn a_rule_shows_what_it_evicts_and_has_evicted() {
     assert_eq!(update(&cluster).unwrap(), Outcome::Done);
     let evicted = "1 pod evicted since starting the controller.";
     assert_eq!(condition(&cluster), ["False", "Completed", evicted]);
-    // It is enqueued no more, and written only when it changes.
+    // The rule isn't enqueued again. Its status is written only if it changes.
     assert!(enqueued(&cluster, POOLS).is_empty());
     cluster.written();
     cluster.advance(Duration::from_secs(60));

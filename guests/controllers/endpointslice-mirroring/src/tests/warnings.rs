@@ -23,7 +23,7 @@ fn addresses_beyond_the_maximum_are_skipped_and_ready_ones_come_first() {
         ]
     );
     assert!(reconcile(&cluster).is_empty());
-    // The same Endpoints are no news.
+    // Unchanged Endpoints cause no event.
     assert!(cluster.events().is_empty());
     edit(&cluster, |endpoints| {
         endpoints["metadata"]["labels"] = json!({"tier": "front"})

@@ -1,4 +1,4 @@
-//! A reconcile of a Service with many endpoints, of which one changes.
+//! A reconcile of a Service with many endpoints, after one of them has changed.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;

@@ -30,7 +30,8 @@ fn the_dependents_of_an_absent_owner_are_enqueued_in_portions_until_none_is_left
     let first = |number: usize| Some(key(&format!("d-{number:05}")));
     assert_eq!(collect(), (LATER, PART, first(0)));
     assert_eq!(collect(), (LATER, PART, first(PART)));
-    // Of the first two portions, some can't be deleted, and others have moved into their places.
+    // Some dependents of the first two portions can't be deleted, and others have moved into the places of deleted
+    // ones.
     delete(&cluster, 1000..2 * PART);
     assert_eq!(collect(), (LATER, 0, None));
     assert_eq!(collect(), (Outcome::Done, ALL - 2 * PART + 1000, first(0)));

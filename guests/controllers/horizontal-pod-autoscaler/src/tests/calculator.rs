@@ -99,7 +99,7 @@ fn missing_pods_are_assumed_to_make_the_change_smaller() {
     let four = grouped(4, &[], &["4"], &[]);
     assert_eq!(utilization(5, 100, &[300; 4], &four), Ok((3, 30)));
     assert_eq!(utilization(5, 200, &[300; 4], &four), Ok((2, 30)));
-    // Of plain values, exactly the target.
+    // For plain values, a pod without a value uses exactly the target.
     assert_eq!(value(5, 1000, &[300; 4], &four), Ok((3, 300)));
     assert_eq!(value(3, 500, &[1000, 1000], &two), Ok((4, 1000)));
 }

@@ -170,7 +170,7 @@ fn changes_within_the_period_use_up_the_rate() {
     check(of(10, 20, &[(7, 10, 30)]), 11, "ReadyForNewScale", up);
     check(of(14, 20, &[(10, 14, 59)]), 14, "ReadyForNewScale", up);
     check(of(14, 20, &[(10, 14, 60)]), 18, "ReadyForNewScale", up);
-    // What was removed may be added again.
+    // Removed replicas may be added again.
     check(of(8, 20, &[(10, 8, 30)]), 14, "ReadyForNewScale", up);
     let down = "True ScaleDownLimit";
     check(of(10, 1, &[]), 6, "ReadyForNewScale", down);

@@ -63,7 +63,7 @@ fn pods_are_grouped_by_their_state() {
         of(|pod| pod["status"]["phase"] = "Pending".into()),
         "unready"
     );
-    // Other metrics than that of the CPU count however unready a pod is.
+    // Metrics other than the CPU's count even if the pod isn't ready.
     assert_eq!(of(|pod| pod["status"]["conditions"] = json!([])), "ready");
     let none = group(
         &[pod(|_| {})],
@@ -123,7 +123,7 @@ fn ready_pods_run() {
     assert_eq!(ready(&[]), Err(none.into()));
 }
 
-/// What a pod with this spec requests of the CPU.
+/// The CPU request of a pod with this spec.
 fn requested(spec: Value, container: &str, pod_level: bool) -> Result<i64, String> {
     let pod = pod(|pod| pod["spec"] = spec);
     requests(&[pod], container, "cpu", pod_level).map(|found| found["p"])

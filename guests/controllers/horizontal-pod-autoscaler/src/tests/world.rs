@@ -73,7 +73,7 @@ impl World {
         world
     }
 
-    /// By the usage of CPU, between one and ten replicas.
+    /// An autoscaler by the usage of CPU, between one and ten replicas.
     pub(super) fn by_cpu() -> Self {
         Self::new(json!({"minReplicas": 1, "maxReplicas": 10, "metrics": [cpu()]}))
     }

@@ -78,7 +78,7 @@ fn created(world: &World) -> (Vec<String>, Option<String>) {
     (kinds, group.map(str::to_owned))
 }
 
-/// What [`created`] returns if the pods are scheduled one by one.
+/// The result of [`created`] if the pods are scheduled one by one.
 fn nothing() -> (Vec<String>, Option<String>) {
     (Vec::new(), None)
 }
@@ -266,7 +266,7 @@ fn no_pod_is_created_while_the_workload_or_the_group_can_not_be() {
             world.metrics()[0],
             "job_syncs_total Indexed,error,reconciling 1"
         );
-        // What exists already is not created again.
+        // Existing objects aren't created again.
         assert_eq!(created(&world).0.len(), 2 - before);
         assert_eq!(world.names().len(), 2);
     }
@@ -281,7 +281,7 @@ fn a_workload_of_the_name_that_belongs_to_nobody_holds_the_job_up() {
 
 #[test]
 fn names_have_hashes_and_fit() {
-    // As kube-controller-manager computes them.
+    // kube-controller-manager computes the same names.
     assert_eq!(workload_name("work", "uid-work"), WORKLOAD_NAME);
     assert_eq!(group_name(WORKLOAD_NAME, "work-pgt-0"), GROUP_NAME);
     let long = "x".repeat(253);

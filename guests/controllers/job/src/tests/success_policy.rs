@@ -8,7 +8,7 @@ use crate::intervals::Intervals;
 use crate::success_policy::met;
 use crate::views::SuccessPolicy;
 
-/// The rule that is met for a job of ten indexes of which these have succeeded.
+/// The rule that is met for a job of ten indexes if these have succeeded.
 fn rule(rules: Value, succeeded: &str) -> Option<String> {
     let policy: SuccessPolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
     met(Some(&policy), 10, &Intervals::parse(succeeded, 10))

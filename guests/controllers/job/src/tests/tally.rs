@@ -5,7 +5,7 @@ use flyball_sdk::prelude::*;
 use super::world::*;
 use crate::tally::Tally;
 
-/// The numbers of succeeded and failed pods, and of those that are new.
+/// The numbers of succeeded and failed pods, and of the newly ended pods.
 fn tally(job: &Object, objects: impl IntoIterator<Item = Object>) -> ([i64; 2], [usize; 2]) {
     let all = pods(objects);
     let tally = Tally::of(&job.job(), &all);

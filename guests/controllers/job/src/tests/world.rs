@@ -150,7 +150,7 @@ impl Object {
         )
     }
 
-    /// Has been ready for this many seconds.
+    /// The pod has been ready for this many seconds.
     pub(super) fn ready(self, seconds: i64) -> Self {
         self.with(
             "/status/conditions",
@@ -166,7 +166,7 @@ impl Object {
         )
     }
 
-    /// Has been terminating for this many seconds, with a grace period of 30 s.
+    /// The pod has been terminating for this many seconds, with a grace period of 30 s.
     pub(super) fn deleting(self, seconds: i64) -> Self {
         self.with("/metadata/deletionTimestamp", ago(seconds - 30))
             .with("/metadata/deletionGracePeriodSeconds", 30)

@@ -1,4 +1,4 @@
-//! The deletion of the objects of each kind, and the report about those that remain.
+//! The deletion of the objects of each kind, and the report about the objects that remain.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use flyball_sdk::testing::Cluster;
 use super::world::*;
 use crate::{NODES, usage};
 
-/// What the next count adds to a metric or sets it to, for one set.
+/// The values that the next count adds to metrics or sets them to, for one set.
 fn counted(cluster: &Cluster, label: &str) -> Vec<(String, f64)> {
     cluster.metrics();
     count(cluster);

@@ -80,7 +80,7 @@ pub(super) fn turn(cluster: &Cluster, zone: &str) -> Result<Outcome, Error> {
     to_the_end(cluster, LIMITERS, &format!(":{zone}"))
 }
 
-/// Reconciles a key as often as it comes up again at once, and then the nodes that it has woken. Those that are not
+/// Reconciles a key until it isn't requeued at once any more, and then the nodes that it has woken. Nodes that are not
 /// done stay in their queue.
 fn to_the_end(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
     let mut outcome = of(cluster, queue, key)?;
@@ -172,7 +172,7 @@ pub(super) fn metric(cluster: &Cluster, name: &str) -> Vec<(MetricOperation, Str
         .collect()
 }
 
-/// Drops what was recorded so far.
+/// Drops all recorded writes, events and keys.
 pub(super) fn forget(cluster: &Cluster) {
     drop((cluster.writes(), cluster.events(), cluster.enqueued()));
 }

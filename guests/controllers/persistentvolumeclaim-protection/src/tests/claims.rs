@@ -193,7 +193,7 @@ fn one_live_list_serves_all_deleted_claims_of_a_namespace() {
         [UPDATE, "update v1/PersistentVolumeClaim team/more"]
     );
     assert!(is_held(&cluster, "used") && is_held(&cluster, "not-deleted"));
-    // The second list is that of `used`, which only the API server's pod uses.
+    // The second list checks `used`, which only the API server's pod uses.
     assert_eq!(cluster.live_reads(), [LIST, LIST]);
     assert!(cluster.object(CLAIM, "another", "data").is_some());
 }

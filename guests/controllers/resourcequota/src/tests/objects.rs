@@ -115,7 +115,7 @@ fn nothing_is_used_of_a_kind_that_was_counted_and_is_no_longer_served() {
         json!({"count/gadgets.example.com": "5", "count/tools.example.net": "5"}),
         json!({"count/gadgets.example.com": "2", "count/tools.example.net": "3"}),
     )]);
-    // Of this group, it is not known what is served.
+    // The kinds that this group serves are not known.
     cluster.fail_discovery("example.net/v1", "no answer");
     reconcile(&cluster).unwrap();
     assert_eq!(

@@ -69,15 +69,14 @@ pub(super) fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {
     cluster.reconcile_request::<ResourceQuotaController>(&Request::new(PRIMARY, "team/quota"))
 }
 
-/// What the quota's status says of a list: `hard` or `used`.
+/// One list of the quota's status: `hard` or `used`.
 pub(super) fn listed(cluster: &Cluster, list: &str) -> BTreeMap<String, String> {
     let quota = cluster.object(Quota::KIND, TEAM, "quota");
     let list = quota.expect("the quota exists")["status"][list].take();
     flyball_sdk::serde_json::from_value(list).unwrap_or_default()
 }
 
-/// Reconciles a new quota with these limits, each `1`, and returns what is used of each, in their
-/// order.
+/// Reconciles a new quota with these limits, each `1`, and returns the usage of each, in their order.
 pub(super) fn used_of<const N: usize>(
     objects: impl IntoIterator<Item = Value>,
     names: [&str; N],
@@ -85,7 +84,7 @@ pub(super) fn used_of<const N: usize>(
     used_under(objects, names, json!({}))
 }
 
-/// As [`used_of`], with these further fields of the quota's spec.
+/// Does the same as [`used_of`], with these further fields of the quota's spec.
 pub(super) fn used_under<const N: usize>(
     objects: impl IntoIterator<Item = Value>,
     names: [&str; N],

@@ -51,7 +51,7 @@ fn the_missing_claims_of_a_pending_pod_are_created() {
         world.0.remove(Claim::KIND, "default", "data-web-0");
         world.phase("web-0", "Pending");
         assert_eq!(world.step(), ["create claim data-web-0"]);
-        // Those of a running pod are left to it.
+        // A missing claim of a running pod is not created.
         world.0.remove(Claim::KIND, "default", "data-web-0");
         world.ready("web-0");
         assert_eq!(world.step(), [""; 0]);
@@ -322,7 +322,7 @@ fn owners_that_cannot_be_changed_are_reported_and_retried() {
         )]
     );
 
-    // Those of a condemned pod are not reported, and keep the pod.
+    // A failure for a condemned pod is not reported, and keeps the pod.
     world.edit(
         "/spec/persistentVolumeClaimRetentionPolicy/whenScaled",
         "Delete",

@@ -81,7 +81,7 @@ impl World {
         self.0.reconcile::<StatefulSetController>(KEY)
     }
 
-    /// Reconciles without an error, and returns the writes except for those of revisions and statuses.
+    /// Reconciles without an error, and returns the writes except for writes of revisions and statuses.
     pub(super) fn step(&self) -> Vec<String> {
         self.reconcile().unwrap();
         self.written()
@@ -92,7 +92,7 @@ impl World {
         self.reconcile().unwrap_err().to_string()
     }
 
-    /// The writes except for those of revisions and statuses, without their kind's version.
+    /// The writes except for writes of revisions and statuses, without their kind's version.
     pub(super) fn written(&self) -> Vec<String> {
         let lines = self.0.written().into_iter();
         lines

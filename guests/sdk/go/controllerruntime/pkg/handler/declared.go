@@ -17,7 +17,8 @@ func (*TypedEnqueueRequestForObject[object]) owner() *Owner { return nil }
 
 func (e *enqueueRequestForOwner[object]) owner() *Owner { return &Owner{e.groupKind, e.isController} }
 
-// Declared says whether a mapping of the host can replace a handler, and which owner it enqueues: nil for the object itself.
+// Declared says whether a mapping of the host can replace a handler, and which owner it enqueues: nil for the object
+// itself.
 func Declared(handler any) (owner *Owner, isDeclared bool) {
 	of, isDeclared := handler.(declared)
 	if !isDeclared {

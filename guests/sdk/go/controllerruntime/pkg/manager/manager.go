@@ -16,8 +16,8 @@ import (
 
 // Manager gives controllers what they need of the host. The package flyball makes it.
 //
-// A plugin has no configuration of a client, no HTTP, no webhooks and no health checks: controller-runtime's functions for them
-// are absent, so that their use does not compile.
+// A plugin has no configuration of a client, no HTTP, no webhooks and no health checks: controller-runtime's functions
+// for them are absent, so that their use does not compile.
 type Manager interface {
 	// Add adds a controller. It fails with other runnables, because a plugin runs only when the host calls it.
 	Add(Runnable) error

@@ -41,8 +41,8 @@ type Watched[request comparable] interface {
 	Handler() any
 	// IsFiltered says whether there are predicates.
 	IsFiltered() bool
-	// Handle passes a change to the handler, unless a predicate filters it. old is nil for an object that was added, new
-	// for one that was deleted.
+	// Handle passes a change to the handler, unless a predicate filters it. old is nil for an object that was added,
+	// new for one that was deleted.
 	Handle(ctx context.Context, old, new client.Object, isInitial bool, queue workqueue.TypedRateLimitingInterface[request])
 }
 
