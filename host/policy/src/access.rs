@@ -1,8 +1,9 @@
 //! The one check of a guest's reads: cached, live and raw, the deltas for its `route`, and the answers to its writes.
-//! Whatever a guest receives of an object is reduced to what [`access`] returns. The grant of a mutation is checked here, too.
+//! Whatever a guest receives of an object is reduced to what [`access`] returns. The grant of a mutation is checked
+//! here, too.
 //!
-//! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta for its `route`
-//! can be built without one.
+//! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta
+//! for its `route` can be built without one.
 
 use flyball_types::{ApiError, FieldPath, Kind, Mask};
 
@@ -37,7 +38,7 @@ impl Access {
 }
 
 impl MayWrite {
-    /// What the plugin may see of the server's answer.
+    /// The part of the server's answer that the plugin may see.
     pub fn visible(&self) -> &Visible {
         self.0.visible()
     }
@@ -67,8 +68,8 @@ pub fn may_write(policy: &PluginPolicy, mutation: Mutation<'_>) -> Result<MayWri
 /// A read that a guest asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Read<'a> {
-    /// From the cache. The plugin's caches hold only fields that its policy grants its watches: this was checked when the
-    /// plugin was loaded. `uses` are the fields that the read's conditions compare.
+    /// From the cache. The plugin's caches hold only fields that its policy grants its watches: this was checked when
+    /// the plugin was loaded. `uses` are the fields that the read's conditions compare.
     Cached {
         kind: &'a Kind,
         is_watched: bool,
@@ -90,7 +91,8 @@ pub enum Read<'a> {
         subresource: &'a str,
         namespace: &'a str,
     },
-    /// A GET of a path of an object or a list of objects of a kind that the API server does not list, or may not list yet.
+    /// A GET of a path of an object or a list of objects of a kind that the API server does not list, or may not list
+    /// yet.
     Unlisted {
         verb: &'a str,
         group: &'a str,
@@ -159,7 +161,7 @@ fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
                 Visible::Nothing => policy.visible(&READS, kind, "", namespace),
                 own => within_object(policy, own, kind, subresource, namespace),
             };
-            // What a plugin creates is its own: reviews and tokens are created for their answers.
+            // A plugin owns what it creates: reviews and tokens are created for their answers.
             Ok(match visible {
                 Visible::Nothing if verb == "create" => Visible::All,
                 visible => visible,
@@ -184,8 +186,8 @@ fn visible(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
     }
 }
 
-/// What is visible of a subresource: if the policy limits the fields of the object, then those also limit the subresources
-/// that are the object.
+/// Returns the visible part of a subresource. If the policy limits the fields of the object, the limit also applies to
+/// the subresources that represent the whole object.
 fn within_object(
     policy: &PluginPolicy,
     visible: Visible,

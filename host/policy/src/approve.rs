@@ -1,5 +1,5 @@
-//! Writes what an operator approves into the policy: adds what a plugin asks for and is not granted yet. The rest of the
-//! file stays as it is, comments included.
+//! Writes what an operator approves into the policy: adds what a plugin asks for and is not granted yet. The rest of
+//! the file stays as it is, comments included.
 
 use std::fs;
 use std::io;

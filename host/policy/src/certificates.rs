@@ -36,9 +36,9 @@ const USAGES: [(&str, ObjectIdentifier); 4] = [
     ),
 ];
 
-/// The certificates that may be signed: lists of what is allowed. `*` in a list allows everything. Without `common-names` or
-/// `organizations`, any name may be signed that does not begin with `system:`. Without another list about names, a certificate
-/// has no such names.
+/// The certificates that may be signed: lists of what is allowed. `*` in a list allows everything. Without
+/// `common-names` or `organizations`, any name may be signed that does not begin with `system:`. Without another list
+/// about names, a certificate has no such names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CertificateRule {
@@ -66,13 +66,14 @@ pub struct CertificateRule {
     /// A URI, or a prefix that ends with `*`.
     #[serde(default)]
     pub uris: BTreeSet<String>,
-    /// What the certificate may be used for: `client-auth`, `server-auth`, `code-signing`, `email-protection`, or an object
-    /// identifier. Without this list, for anything. With it, a certificate must name a usage: one without is good for all.
+    /// Purposes that the certificate may be used for: `client-auth`, `server-auth`, `code-signing`, `email-protection`,
+    /// or an object identifier. Without this list, every purpose is allowed. With it, a certificate must name a usage,
+    /// because a certificate without one is valid for every purpose.
     #[serde(default)]
     pub extended_key_usages: Option<BTreeSet<String>>,
 }
 
-/// What a plugin wants to be certified.
+/// A certificate that a plugin asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Certified<'a> {
     /// The subject's relative names. They consist of attributes: an object identifier and a value.
@@ -94,7 +95,8 @@ impl PluginPolicy {
 }
 
 impl CertificateRule {
-    /// What the rule does not allow: a preposition and a value. None if it allows all.
+    /// Returns the first value that the rule doesn't allow, with the preposition for the error's text. None if it
+    /// allows all.
     pub(super) fn refused<'a>(&self, certified: Certified<'a>) -> Option<(&'static str, &'a str)> {
         let attributes = certified.subject.iter().flatten();
         let subject = attributes
@@ -134,8 +136,8 @@ impl CertificateRule {
         })
     }
 
-    /// Whether a subject may have this attribute. An identifier has several spellings, such as `2.5.4.10` and `2.5.4.010`, so it
-    /// is compared as it is encoded.
+    /// Whether a subject may have this attribute. An identifier has several spellings, such as `2.5.4.10` and
+    /// `2.5.4.010`, so its encoded form is compared.
     fn allows(&self, oid: &str, value: &str) -> bool {
         let names = match ObjectIdentifier::new(oid) {
             Ok(COMMON_NAME) => &self.common_names,
@@ -152,7 +154,7 @@ impl CertificateRule {
         }
     }
 
-    /// Whether it allows all that the other allows. No is not certain.
+    /// Whether this rule allows everything that the other allows. True is certain; false means unknown.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.signers.is_superset(&other.signers)
             && covers_names(&self.common_names, &other.common_names)
@@ -221,7 +223,8 @@ fn usage_of(text: &str) -> Option<ObjectIdentifier> {
     named.or_else(|| ObjectIdentifier::new(text).ok())
 }
 
-/// Whether a value is a name, or has a suffix that begins with `*`, whatever their case: `*.example.com`, `*@example.com`.
+/// Whether a value is a name, or has a suffix that begins with `*`. The comparison ignores case: `*.example.com`,
+/// `*@example.com`.
 fn has_suffix(name: &str, value: &str) -> bool {
     let (name, value) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
     match name.strip_prefix('*') {

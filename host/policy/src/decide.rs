@@ -7,8 +7,8 @@ use flyball_types::{ApiError, Effect, FieldPath, Kind, Mask, printable};
 use crate::{PluginPolicy, Rule};
 
 impl PluginPolicy {
-    /// Fails with `Denied` if the plugin may not do this. The namespace is empty for a cluster-scoped object and for all
-    /// namespaces.
+    /// Fails with `Denied` if the plugin may not do this. The namespace is empty for a cluster-scoped object and for
+    /// all namespaces.
     pub fn check(
         &self,
         verb: &str,
@@ -43,7 +43,8 @@ impl PluginPolicy {
             .any(|rule| rule.has(verb, kind, subresource))
     }
 
-    /// Whether it grants all that the other grants. Rules are compared one by one, so no is not certain.
+    /// Whether this policy grants everything that the other grants. Rules are compared one by one: true is certain,
+    /// false means unknown.
     pub fn covers(&self, other: &Self) -> bool {
         self.imports.is_superset(&other.imports)
             && self.http_hosts.is_superset(&other.http_hosts)
@@ -67,7 +68,7 @@ impl PluginPolicy {
         kinds.all(|kind| other.verbs.iter().all(|verb| grants(kind, verb)))
     }
 
-    /// Whether it may watch this kind, in some namespace at least if none is named.
+    /// Whether the plugin may watch this kind in this namespace, or in at least one namespace if none is given.
     pub fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
         let mut rules = self.reading(&["watch"], kind, "");
         rules.any(|rule| namespace.is_empty() || rule.is_for(namespace))
@@ -82,8 +83,9 @@ impl PluginPolicy {
         Some(rules().flat_map(|rule| &rule.namespaces).cloned().collect())
     }
 
-    /// The fields that a watch may not read although it shows objects that have them. A watch without a namespace shows the
-    /// objects of all namespaces that [`PluginPolicy::watched_namespaces`] returns, so each of these must grant the fields.
+    /// The fields that a watch may not read although it shows objects that have them. A watch without a namespace shows
+    /// the objects of all namespaces that [`PluginPolicy::watched_namespaces`] returns, so each of these must grant the
+    /// fields.
     pub fn ungranted_fields(&self, kind: &Kind, namespace: &str, read: &Mask) -> Vec<FieldPath> {
         let mut places: BTreeSet<&str> = BTreeSet::new();
         if namespace.is_empty() {
@@ -103,8 +105,9 @@ impl PluginPolicy {
         missing.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The fields that it may see of objects of a kind in a namespace, by a rule that grants one of these verbs. An empty
-    /// namespace stands for a cluster-scoped object and for all namespaces: only rules for all namespaces apply to it.
+    /// The fields that it may see of objects of a kind in a namespace, by a rule that grants one of these verbs. An
+    /// empty namespace stands for a cluster-scoped object and for all namespaces: only rules for all namespaces apply
+    /// to it.
     pub fn visible(
         &self,
         verbs: &[&str],
@@ -122,15 +125,16 @@ impl PluginPolicy {
         if rules().any(|rule| rule.fields.is_empty()) {
             return Visible::All;
         }
-        // The policy was checked: if all fields together are too complex, only those of the first rule are seen.
+        // The policy was checked. If all fields together are too complex, only the fields of the first rule are
+        // visible.
         let fields = Mask::parse(rules().flat_map(|rule| &rule.fields));
         let fields = fields.or_else(|_| Mask::parse(rules().take(1).flat_map(|rule| &rule.fields)));
         Visible::Fields(fields.unwrap_or_default())
     }
 
-    /// Fails unless the plugin may read a resource that the API server does not list as a kind, with all its fields: one of
-    /// the group and version of `any`, whose kind is `*`. Rules for single kinds don't grant it, because it may be the
-    /// resource of another kind, which has not been listed yet.
+    /// Fails unless the plugin may read, with all its fields, a resource that the API server does not list as a kind.
+    /// `any` has the resource's group and version, and `*` as its kind. Rules for single kinds don't grant the read,
+    /// because the resource may belong to another kind that has not been listed yet.
     ///
     /// # Errors
     /// `UnknownKind`.
@@ -211,7 +215,7 @@ impl Rule {
             .any(|known| known == kind || known == "*" || is_in_group(kind, known))
     }
 
-    /// Whether it grants nothing but reads.
+    /// Whether the rule grants only reads.
     pub(super) fn only_reads(&self) -> bool {
         self.subresource.is_empty()
             && self
@@ -220,25 +224,25 @@ impl Rule {
                 .all(|verb| matches!(verb.as_str(), "watch" | "get" | "list"))
     }
 
-    /// Whether it applies to a namespace; if that is empty, to all of them.
+    /// Whether the rule applies to a namespace. An empty namespace stands for all namespaces.
     pub(super) fn is_for(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace)
     }
 }
 
-/// Whether a kind is one of those of a pattern `GROUP/*`.
+/// Whether a kind matches a pattern `GROUP/*`.
 fn is_in_group(kind: &str, pattern: &str) -> bool {
     let group = pattern.strip_suffix("/*");
     let rest = group.and_then(|group| kind.strip_prefix(group)?.strip_prefix('/'));
     rest.is_some_and(|rest| rest.contains('/'))
 }
 
-/// Whether a list in a rule, where none means all, has all of another.
+/// Whether a list of a rule contains all of another list. An empty list stands for all values.
 fn has_all(list: &[String], other: &[String]) -> bool {
     list.is_empty() || !other.is_empty() && other.iter().all(|one| list.contains(one))
 }
 
-/// What a plugin may see of objects.
+/// The part of an object that a plugin may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visible {
     Nothing,
@@ -270,8 +274,8 @@ impl Visible {
         read.paths().into_iter().filter(is_missing).collect()
     }
 
-    /// An error of the server as the plugin may see it. Messages about invalid fields, conflicts and refusals of admission may
-    /// quote any field of the object.
+    /// An error of the server as the plugin may see it. Messages about invalid fields, conflicts and refusals of
+    /// admission may quote any field of the object.
     pub fn refusal(&self, kind: &Kind, mut error: ApiError) -> ApiError {
         let is_told_by_name = matches!(error.reason.as_str(), "NotFound" | "AlreadyExists");
         if *self == Self::All || error.effect == Effect::None || is_told_by_name {
@@ -285,7 +289,7 @@ impl Visible {
         error
     }
 
-    /// What is visible if both allow it, where one of them limits no fields.
+    /// Returns what both allow. At least one of them limits no fields.
     pub fn within(self, outer: Self) -> Self {
         match (self, outer) {
             (Self::Nothing, _) | (_, Self::Nothing) => Self::Nothing,

@@ -9,7 +9,7 @@ use flyball_types::nearest::{nearest, with_nearest};
 
 use crate::{PluginPolicy, Policy, kinds};
 
-/// Verbs that are no requests: the API server checks them for some requests, such as the creation of a role.
+/// Verbs that don't name requests. The API server checks them for some requests, such as the creation of a role.
 const RBAC_VERBS: [&str; 7] = [
     "approve",
     "attest",
@@ -36,7 +36,7 @@ pub enum PolicyError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The mistake and its position.
         message: String,
     },
     /// Two files have a policy for the same plugin.
@@ -83,7 +83,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Finds mistakes in a valid policy: kinds that Kubernetes does not have, and keys in `signed-by` that can't be read.
+    /// Finds mistakes in a valid policy: kinds that Kubernetes does not have, and keys in `signed-by` that can't be
+    /// read.
     pub fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         for (plugin, rules) in &self.plugins {

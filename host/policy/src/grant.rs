@@ -19,7 +19,7 @@ pub enum Ask {
         kind: Kind,
         /// Empty for all.
         namespace: String,
-        /// All fields that the watch reads: declared ones, and those of selectors, predicates, mappings and indexes.
+        /// All fields that the watch reads: declared fields, and fields of selectors, predicates, mappings and indexes.
         fields: Vec<String>,
     },
     /// Cached reads of every kind that has these verbs.
@@ -46,17 +46,17 @@ pub struct Grants {
     pub builtins: Policy,
     /// Policies of dropped-in plugins.
     pub plugins: Policy,
-    /// Whether a dropped-in plugin without a policy gets what it asks for.
+    /// Whether a dropped-in plugin without a policy is granted what it asks for.
     pub trust: bool,
-    /// Configuration from flags, by plugin and key. It overrides that of a policy.
+    /// Configuration from flags, by plugin and key. It overrides the configuration of a policy.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
-    /// Number of keys that a plugin reconciles at once, by name. It overrides that of a policy.
+    /// Number of keys that a plugin reconciles at once, by name. It overrides the number in a policy.
     pub concurrency: BTreeMap<String, u32>,
     /// The names that a dropped-in plugin may take only if its policy says `replaces-builtin`.
     pub builtin_names: BTreeSet<String>,
 }
 
-/// What a policy may bind a grant to.
+/// The properties of a file that a policy may bind a grant to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginFile<'a> {
     /// The SHA-256, in hex.
@@ -65,7 +65,7 @@ pub struct PluginFile<'a> {
     pub package: Option<&'a str>,
 }
 
-/// What a plugin runs under.
+/// The policy, identity and configuration that a plugin runs under.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub policy: Arc<PluginPolicy>,
@@ -85,8 +85,8 @@ impl Grant {
         self.account.as_ref().filter(|_| uses_account)
     }
 
-    /// Whether the client of a version with the `other` grant may send this one's requests: it has the same credentials, which
-    /// are an account's, and names the same kind of client, from which the API server takes the field manager.
+    /// Whether this version may use the client of a version with the `other` grant. It may if both have the credentials
+    /// of the same account and the same kind of client, from which the API server takes the field manager.
     pub fn shares_client(&self, other: &Self, builtins_use_accounts: bool) -> bool {
         let identity = self.identity(builtins_use_accounts);
         self.is_builtin == other.is_builtin
@@ -94,8 +94,8 @@ impl Grant {
             && identity == other.identity(builtins_use_accounts)
     }
 
-    /// Whether whoever has the `other` may go on with it until this one is in force, because this one grants all of it to the
-    /// same account.
+    /// Whether a version with the `other` grant may continue until this grant is in force, because this one grants all
+    /// of it to the same account.
     pub fn covers(&self, other: &Self) -> bool {
         self.is_builtin == other.is_builtin
             && self.account == other.account
@@ -134,7 +134,7 @@ pub enum Refusal {
          `flyball approve {name}` do so"
     )]
     AsksForMore { name: String, more: String },
-    /// Its name is that of a built-in.
+    /// A built-in controller has the plugin's name.
     #[error(
         "a built-in controller has the name `{name}`: write `replaces-builtin = true` into the plugin's policy if it is to \
          replace that one"
@@ -151,7 +151,7 @@ const CONCURRENCY_WITHOUT_POLICY: u32 = 10;
 pub const ACCOUNTS_NAMESPACE: &str = "flyball-system";
 
 impl Asks {
-    /// What this description asks for.
+    /// Returns what a description asks for.
     pub fn of(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => {
@@ -184,7 +184,7 @@ impl Asks {
         Self(watches.chain(does).chain(uses).collect())
     }
 
-    /// What the policy does not grant.
+    /// Returns what the policy does not grant.
     pub fn beyond(&self, policy: &PluginPolicy) -> Self {
         Self(
             self.0
@@ -202,7 +202,7 @@ impl Asks {
         Some(watch.refused(policy))
     }
 
-    /// What the other does not ask for.
+    /// Returns what the other does not ask for.
     fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).cloned().collect())
     }
@@ -211,8 +211,8 @@ impl Asks {
         self.0.is_empty()
     }
 
-    /// The rules that grant it, and the imports, beside a policy that does not. A watch of one namespace is granted there alone, and
-    /// if the policy limits the fields of a kind, then only the fields that the watch reads.
+    /// The rules that grant it, and the imports, beside a policy that does not. A watch of one namespace is granted
+    /// there alone, and if the policy limits the fields of a kind, then only the fields that the watch reads.
     pub fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
         let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
         for ask in &self.0 {
@@ -267,7 +267,7 @@ impl Asks {
 }
 
 impl Ask {
-    /// What of it the policy does not grant, as half a sentence.
+    /// Returns the part that the policy does not grant, as half a sentence.
     fn refused(&self, policy: &PluginPolicy) -> String {
         let Self::Watch {
             kind,
@@ -300,7 +300,7 @@ impl Ask {
                         policy.ungranted_fields(kind, namespace, &read).is_empty()
                     })
             }
-            // Which kinds these are is found when they are followed: of what is not granted, nothing is seen.
+            // The kinds are only known once discovery has listed them. Kinds that are not granted are then left out.
             Self::WatchAll { .. } => true,
             Self::Do {
                 verb,
@@ -342,9 +342,9 @@ impl Grants {
         policy.is_none_or(|policy| policy.is_for(file))
     }
 
-    /// A version that the operator rolls back to, as the policy of this name is checked against it. Where the policy names a
-    /// package, an operator may return to a version that ran from another package of that plugin: it was named, and checked
-    /// against its key, before it ran.
+    /// A version that the operator rolls back to, as the policy of this name is checked against it. Where the policy
+    /// names a package, an operator may return to a version that ran from another package of that plugin: it was named,
+    /// and checked against its key, before it ran.
     pub fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
         let policy = self.plugins.plugins.get(name);
         let named = policy.and_then(|policy| policy.source.as_deref());
@@ -359,8 +359,8 @@ impl Grants {
         self.is_for(name, self.rolled_back(name, version))
     }
 
-    /// Whether a version with this grant may go on while the package that the policy names is pulled: the policy still grants
-    /// all of it.
+    /// Whether a version with this grant may continue while the package that the policy names is pulled. It may if the
+    /// policy still grants all of it.
     pub fn covers_running(&self, description: &Description, running: &Grant) -> bool {
         let policy = self.plugins.plugins.get(&description.name);
         let Some(source) = policy.and_then(|policy| policy.source.as_deref()) else {
@@ -385,7 +385,7 @@ impl Grants {
         }
     }
 
-    /// The values of a policy, with those of the flags in front.
+    /// Returns the configuration of a policy, overridden by the values of the flags.
     fn config(&self, name: &str, policy: Option<&PluginPolicy>) -> BTreeMap<String, String> {
         let mut config = policy
             .map(|policy| policy.config.clone())
@@ -437,7 +437,7 @@ impl Grants {
                 digest: file.digest.to_owned(),
             });
         }
-        // What the version before asked for and was not granted either is left out on purpose.
+        // Permissions that the previous version asked for and did not get are deliberately ignored.
         if let Some(before) = before {
             let more = asks.beyond(policy).without(before);
             if !more.is_empty() {
@@ -463,7 +463,7 @@ impl Grants {
         account: Option<(String, String)>,
         is_builtin: bool,
     ) -> Grant {
-        // What a description asks for is no grant: without the operator's word it has a bound.
+        // A description only asks. Unless the operator sets a concurrency, it is capped.
         let most = match (is_builtin, account.is_some()) {
             (true, _) => u32::MAX,
             (false, true) => CONCURRENCY_WITH_POLICY,

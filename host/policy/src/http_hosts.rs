@@ -1,5 +1,5 @@
 //! The servers that a plugin may send requests to over `wasi:http`, and the addresses that they may have. A name is not
-//! enough: whoever answers for it in the DNS could lead a request to a service of the host's own network, such as the
+//! enough: the owner of its DNS zone could direct a request to a service of the host's own network, such as the
 //! metadata service of a cloud.
 
 use std::fmt;
@@ -16,9 +16,10 @@ use crate::PluginPolicy;
 
 /// A server that a plugin may send requests to. In a policy, either is valid:
 ///
-/// - `"example.com"`, `"http://example.com:8080"` or `"10.1.2.3"`: a name allows only public addresses of the server, an
-///   address allows this address.
-/// - `{ host = "vault.internal", addresses = ["10.1.0.0/16", "fd00::1"] }`: the server may have these addresses and no other.
+/// - `"example.com"`, `"http://example.com:8080"` or `"10.1.2.3"`: a name allows only public addresses of the server,
+///   an address allows this address.
+/// - `{ host = "vault.internal", addresses = ["10.1.0.0/16", "fd00::1"] }`: the server may have these addresses and no
+///   other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpHost {
     /// As in `example.com` or `http://example.com:8080`.
@@ -114,7 +115,7 @@ impl HttpHost {
 }
 
 impl Reach {
-    /// Returns those of the server's addresses that a connection may be made to. Fails with `Denied` if there are none.
+    /// Returns the server's addresses that a connection may be made to. Fails with `Denied` if there are none.
     pub fn check(&self, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ApiError> {
         let (allowed, denied): (Vec<_>, Vec<_>) = addresses
             .into_iter()
@@ -140,8 +141,8 @@ impl Reach {
     }
 }
 
-/// Networks of IPv4 that are not part of the public Internet: IANA's registry of special-purpose addresses, multicast, and
-/// addresses that clouds use for themselves.
+/// Networks of IPv4 that are not part of the public Internet: IANA's registry of special-purpose addresses, multicast,
+/// and addresses that clouds use for themselves.
 const SPECIAL_V4: [Ipv4Net; 16] = [
     // This host.
     Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),

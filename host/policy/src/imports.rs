@@ -1,11 +1,12 @@
-//! The decisions on what a guest may do beside reads and writes of objects: list the kinds, record events, use keys. As in
-//! `access.rs`, each decision is a type that only its check makes, and whatever acts for a guest takes it.
+//! The decisions on what a guest may do beside reads and writes of objects: list the kinds, record events, use keys. As
+//! in `access.rs`, each decision is a type that only its check makes, and whatever acts for a guest takes it.
 
 use flyball_types::{ApiError, Kind, printable};
 
 use crate::{CertificateRule, Certified, PluginPolicy};
 
-/// The decision that a plugin may list the kinds that the API server serves. Only [`PluginPolicy::may_discover`] makes one.
+/// The decision that a plugin may list the kinds that the API server serves. Only [`PluginPolicy::may_discover`] makes
+/// one.
 #[derive(Debug)]
 pub struct MayDiscover(());
 
@@ -70,8 +71,8 @@ impl PluginPolicy {
         self.check_import("discovery").map(MayDiscover)
     }
 
-    /// Decides whether the plugin may record events about objects of this kind in this namespace. It may if it may read or
-    /// write such objects, or create events there.
+    /// Decides whether the plugin may record events about objects of this kind in this namespace. It may if it may read
+    /// or write such objects, or create events there.
     ///
     /// # Errors
     /// `Denied` if it may not.

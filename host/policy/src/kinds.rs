@@ -48,7 +48,7 @@ const KNOWN: [&str; 39] = [
     "storage.k8s.io/v1/VolumeAttachment",
 ];
 
-/// Fails with a sentence if a text is no kind and no pattern of kinds, or a kind without a version.
+/// Fails with a sentence if a text is neither a kind nor a pattern of kinds, or if it is a kind without a version.
 pub fn check(text: &str) -> Result<(), String> {
     let meant = || suggestion(text);
     match text.parse::<KindPattern>() {
@@ -75,8 +75,8 @@ pub fn check(text: &str) -> Result<(), String> {
 /// The longest difference of a misspelt name from the one that was meant, in bytes.
 const MISSPELT: usize = 2;
 
-/// Fails with a sentence if a text names a kind that Kubernetes does not have, although it looks like one of Kubernetes' own. A
-/// later Kubernetes may have it, so a host accepts it; somebody who checks a policy wants to know.
+/// Fails with a sentence if a text names a kind that Kubernetes does not have, although it looks like one of
+/// Kubernetes' own. A later Kubernetes may have it, so a host accepts it; somebody who checks a policy wants to know.
 pub(super) fn check_spelling(text: &str) -> Result<(), String> {
     let Ok(KindPattern::One(kind)) = text.parse::<KindPattern>() else {
         return Ok(());
@@ -125,13 +125,13 @@ pub fn check_description(description: &Description) -> Result<(), DescriptionErr
     })
 }
 
-/// Whether what is written in place of the version is a group: the core group has only versions such as `v1`.
+/// Whether the text at the position of the version is a group: the core group has only versions such as `v1`.
 pub(crate) fn lacks_version(kind: &Kind) -> bool {
     let digits = kind.version.strip_prefix('v').unwrap_or_default();
     kind.group.is_empty() && !digits.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Returns the known kind whose name, and group if the text has one, is most similar.
+/// Returns the known kind with the most similar name. If the text has a group, the group is compared too.
 fn suggestion(text: &str) -> Option<&'static str> {
     let name_of = |text: &'static str| text.rsplit('/').next().unwrap_or_default();
     let (group, name) = text.rsplit_once('/').unwrap_or(("", text));

@@ -46,7 +46,7 @@ pub use self::file::PolicyError;
 pub use self::http_hosts::HttpHost;
 pub use self::limits::{LimitPolicy, Rate};
 
-/// What the operator grants, by the plugin's name.
+/// The operator's grants, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Policy {
@@ -54,40 +54,42 @@ pub struct Policy {
     pub plugins: BTreeMap<String, PluginPolicy>,
 }
 
-/// What the operator grants to one plugin.
+/// The operator's grants to one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct PluginPolicy {
-    /// Service account that its requests are made as, in the form `namespace/name`. By default, a built-in uses the host's
-    /// credentials, and a dropped-in plugin uses `flyball-system/` and its name.
+    /// Service account that its requests are made as, in the form `namespace/name`. By default, a built-in uses the
+    /// host's credentials, and a dropped-in plugin uses `flyball-system/` and its name.
     pub service_account: Option<String>,
-    /// SHA-256 of the only file that this policy applies to, in hex, as in `sha256:4a…`. By default it applies to any file
-    /// whose description has the plugin's name.
+    /// SHA-256 of the only file that this policy applies to, in hex, as in `sha256:4a…`. By default it applies to any
+    /// file whose description has the plugin's name.
     pub digest: Option<String>,
-    /// Package that it is pulled from, instead of a file in a plugin folder: `oci://`, a registry and a repository, pinned to
-    /// the package's digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
+    /// Package that it is pulled from, instead of a file in a plugin folder: `oci://`, a registry and a repository,
+    /// pinned to the package's digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
     pub source: Option<String>,
-    /// File with the public key, in PEM, that the package must be signed with. A relative path starts at the policy's folder.
+    /// File with the public key, in PEM, that the package must be signed with. A relative path starts at the policy's
+    /// folder.
     pub signed_by: Option<PathBuf>,
     /// Whether it replaces the built-in controller of its name.
     pub replaces_builtin: bool,
-    /// What it may read and write. A request is allowed if any rule allows it.
+    /// Permissions to read and write. A request is allowed if any rule allows it.
     pub allow: Vec<Rule>,
     /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
-    /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The default is
-    /// HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not followed.
+    /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The
+    /// default is HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not
+    /// followed.
     ///
-    /// A name allows only public addresses of the server: none that are private, of the host itself, link-local (such as the
-    /// metadata services of clouds) or otherwise reserved. An address, as in `http://10.1.2.3:8080`, allows just that one. A
-    /// server in a private network is named with its addresses:
-    /// `{ host = "vault.internal", addresses = ["10.1.0.0/16", "fd00::1"] }`. It may have no others then.
+    /// A name allows only public addresses of the server: none that are private, of the host itself, link-local (such
+    /// as the metadata services of clouds) or otherwise reserved. An address, as in `http://10.1.2.3:8080`, allows just
+    /// that one. A server in a private network is named with its addresses: `{ host = "vault.internal", addresses =
+    /// ["10.1.0.0/16", "fd00::1"] }`. It may have no others then.
     pub http_hosts: BTreeSet<HttpHost>,
-    /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin gets
-    /// one by asking. Whoever gets one must be named by `digest` or `source`.
+    /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin
+    /// gets one by asking. A policy that names a key must also have a `digest` or a `source`.
     pub signer_keys: BTreeSet<String>,
-    /// Certificates that `signer` signs for it with the host's authorities. A certificate is signed if any rule allows it. As
-    /// for keys, no plugin gets one by asking, and whoever gets one must be named by `digest` or `source`.
+    /// Certificates that `signer` signs for it with the host's authorities. A certificate is signed if any rule allows
+    /// it. As for keys, no plugin gets one by asking, and the policy must also have a `digest` or a `source`.
     pub certificates: Vec<CertificateRule>,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
@@ -101,8 +103,8 @@ pub struct PluginPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all, and `GROUP/*` for all of a group. Only the latter two grant raw reads of
-    /// resources that the API server does not list as kinds, such as custom metrics.
+    /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all, and `GROUP/*` for all of a group. Only the latter two grant raw
+    /// reads of resources that the API server does not list as kinds, such as custom metrics.
     pub kinds: Vec<String>,
     /// A subresource such as `status`; the object itself if empty, `*` for all and the object.
     #[serde(default)]

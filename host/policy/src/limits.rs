@@ -1,4 +1,4 @@
-//! What the operator says of a plugin's limits, and how amounts are written.
+//! The limits that the operator sets for a plugin, and the notation of amounts.
 
 use std::time::Duration;
 
@@ -45,21 +45,21 @@ pub struct LimitPolicy {
     pub cpu_share: Option<u32>,
     /// Instances, and so calls at once; what its concurrency needs where none is given.
     pub instances: Option<u32>,
-    /// What one import may answer, as in `64Mi`.
+    /// Size of the answer of one import, as in `64Mi`.
     #[serde(
         deserialize_with = "bytes",
         serialize_with = "write_bytes",
         skip_serializing_if = "Option::is_none"
     )]
     pub answer: Option<u64>,
-    /// What one call may hand to the host: an argument, an outcome, and all queries and batches together.
+    /// Bytes that one call may pass to the host: an argument, an outcome, and all queries and batches together.
     #[serde(
         deserialize_with = "bytes",
         serialize_with = "write_bytes",
         skip_serializing_if = "Option::is_none"
     )]
     pub staged: Option<u64>,
-    /// What the host may hold for all calls together: cursors, batches, and answers while they are read.
+    /// Bytes that the host may hold for all calls together: cursors, batches, and answers while they are read.
     #[serde(
         deserialize_with = "bytes",
         serialize_with = "write_bytes",
@@ -68,14 +68,15 @@ pub struct LimitPolicy {
     pub held: Option<u64>,
     /// Connections of `wasi:http` that all calls together may have open.
     pub connections: Option<u32>,
-    /// What the memo may hold.
+    /// Size of the memo.
     #[serde(
         deserialize_with = "bytes",
         serialize_with = "write_bytes",
         skip_serializing_if = "Option::is_none"
     )]
     pub memo: Option<u64>,
-    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs always.
+    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs
+    /// always.
     pub queued_keys: Option<u32>,
     /// Lines of the log per second, on average; 0 for no limit.
     pub log_lines_per_second: Option<f64>,
@@ -98,17 +99,17 @@ pub struct LimitPolicy {
     expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag"
 )]
 pub enum Rate {
-    /// So many.
+    /// A fixed limit.
     Exactly(f64),
-    /// So many times what each plugin has by the flags `--kube-api-qps` and `--kube-api-burst`.
+    /// A multiple of the limit that each plugin has by the flags `--kube-api-qps` and `--kube-api-burst`.
     Times {
-        /// How many times.
+        /// The factor.
         times: f64,
     },
 }
 
 impl Rate {
-    /// The limit, where the flag gives so many.
+    /// Returns the limit for a value of the flag.
     pub fn of(self, flag: f64) -> f64 {
         match self {
             Self::Exactly(limit) => limit,

@@ -1,4 +1,4 @@
-//! What the tasks and the guest calls of one plugin version work with, grouped by who uses it.
+//! The context that the tasks and the guest calls of one plugin version work with, grouped by user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::queue::{Queue, Reason};
 use crate::route_turns::RouteTurns;
 use crate::telemetry::PluginTelemetry;
 
-/// What one plugin version works with.
+/// The context of one plugin version.
 pub struct PluginContext {
     pub settings: Settings,
     pub reads: Reads,
@@ -36,7 +36,7 @@ pub struct PluginContext {
     pub runtime: tokio::runtime::Handle,
 }
 
-/// What the plugin and the operator say.
+/// The plugin's description and the operator's settings.
 pub struct Settings {
     pub description: Description,
     /// The SHA-256 of the file, in hex.
@@ -47,12 +47,13 @@ pub struct Settings {
     pub pace: Pace,
 }
 
-/// When a plugin begins, and how often it goes through all objects.
+/// The start and the resync interval of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// The workers begin so long after they could, or up to twice that.
+    /// The workers begin between one and two `start_interval`s after they could.
     pub start_interval: Duration,
-    /// Each object whose own key a watch enqueues is enqueued again so often, or up to twice as rarely; none for never.
+    /// Interval of the resync. A watch that enqueues the object itself enqueues each object again after one to two
+    /// intervals; none for never.
     pub resync: Option<Duration>,
 }
 
@@ -90,8 +91,8 @@ impl PluginContext {
         found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
     }
 
-    /// Whether the keys of a queue are objects of a kind that the predicate selects: a watch of such a kind enqueues the
-    /// changed object itself.
+    /// Whether the keys of a queue are objects of a kind that the predicate selects: a watch of such a kind enqueues
+    /// the changed object itself.
     pub fn is_queue_of(&self, queue: &str, is_kind: &dyn Fn(&Kind) -> bool) -> bool {
         let is_own = |mapping: &Mapping| {
             let named = self.queue(&mapping.queue);
@@ -113,7 +114,7 @@ impl PluginContext {
         })
     }
 
-    /// Frees memory that is no longer needed, and reports what was dropped. Called periodically.
+    /// Frees unused memory, and reports what was dropped. Called periodically.
     pub fn tidy(&self) {
         self.reads.cached.tidy();
         self.memo.tidy();

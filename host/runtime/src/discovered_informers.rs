@@ -1,5 +1,5 @@
-//! The watch of every kind that the API server serves: opens an informer for each kind that appears in discovery, and closes
-//! it when the kind is removed.
+//! The watch of every kind that the API server serves: opens an informer for each kind that appears in discovery, and
+//! closes it when the kind is removed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::PluginContext;
 
-/// How long the caches of all kinds are waited for. The plugin then starts without those that are not synced (a kind whose
-/// conversion fails, an API that does not respond), and gets their objects once they are.
+/// How long to wait for the caches of all kinds. The plugin then starts without the kinds that are not synced (a kind
+/// whose conversion fails, an API that does not respond), and gets their objects once they are synced.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The informers of the kinds that a plugin discovers.
@@ -72,8 +72,9 @@ impl DiscoveredInformers {
         self.ready.clone()
     }
 
-    /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind; it
-    /// runs on `threads`, and lowers the number that it gets once it has routed the initial objects. `ready` is called when the first kinds have.
+    /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind;
+    /// it runs on `threads`, and lowers the number that it gets once it has routed the initial objects. `ready` is
+    /// called when the first kinds have.
     pub async fn run<R>(
         mut self,
         context: Arc<PluginContext>,
@@ -196,8 +197,8 @@ impl DiscoveredInformers {
         }
     }
 
-    /// Opens and closes informers for the kinds that are served now, and returns whether anything changed. The kinds of a
-    /// group version whose discovery failed stay.
+    /// Opens and closes informers for the kinds that are served now, and returns whether anything changed. The kinds of
+    /// a group version whose discovery failed stay.
     fn update(
         &mut self,
         catalogue: &Catalogue,
@@ -229,8 +230,8 @@ impl DiscoveredInformers {
     }
 }
 
-/// Returns the kinds that a watch selects, and of which the policy lets the plugin watch what it `reads`: each in its group's preferred version, or in
-/// the first version that has it.
+/// Returns the kinds that a watch selects and that the plugin may watch with the fields that it `reads`. Each kind has
+/// its group's preferred version, or the first version that serves it.
 fn wanted(
     catalogue: &Catalogue,
     discovered: &Discovered,

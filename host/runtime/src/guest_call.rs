@@ -1,5 +1,5 @@
-//! One call of a guest: implements its imports while it runs, commits its memo when it returns, and waits for its writes
-//! before its key may be reconciled again.
+//! One call of a guest: implements its imports while it runs, commits its memo when it returns, and waits for its
+//! writes before its key may be reconciled again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -73,9 +73,9 @@ impl GuestCall {
         self.journal.take_touched()
     }
 
-    /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has passed the
-    /// version of a consistent read, so that the key's next reconcile sees the effect. This costs one read for each informer
-    /// of the kind, however many writes failed so.
+    /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has
+    /// passed the version of a consistent read, so that the key's next reconcile sees the effect. This costs one read
+    /// for each informer of the kind, however many writes failed so.
     pub async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -113,8 +113,8 @@ impl GuestCall {
         &self.context.settings
     }
 
-    /// Runs work with the host's keys, if it is granted, on a thread that may block, one at a time for each plugin. It goes on if
-    /// the guest is stopped.
+    /// Runs work with the host's keys, if it is granted, on a thread that may block, one at a time for each plugin. It
+    /// goes on if the guest is stopped.
     fn signing<G: Send + 'static, T: Send + 'static>(
         &self,
         granted: Result<G, ApiError>,
@@ -142,8 +142,8 @@ impl GuestCall {
         .boxed()
     }
 
-    /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when the
-    /// guest is stopped.
+    /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when
+    /// the guest is stopped.
     fn on_host<T, F>(
         &self,
         work: impl FnOnce(Arc<PluginContext>) -> F,
@@ -252,8 +252,8 @@ impl Imports for GuestCall {
                 Ok(prepared) => prepared,
                 Err(error) => return (0..count).map(|_| Err(error.clone())).collect(),
             };
-            // On the host's runtime, so that the writes go on when the guest is stopped. Boxed, because tokio copies a task's
-            // future when it starts and when it ends.
+            // On the host's runtime, so that the writes go on when the guest is stopped. Boxed, because tokio copies a
+            // task's future when it starts and when it ends.
             let run = Box::pin(async move {
                 let _charge = charge;
                 context.writer.run(prepared, &journal).await

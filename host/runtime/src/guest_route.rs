@@ -1,6 +1,6 @@
-//! Calls the guest's `route` for deltas that the declared mappings can't map, and enqueues the keys that it returns. One
-//! task for all watches of a version: a call that fails or takes long holds up no declared mapping. What it costs the host is
-//! charged to the plugin.
+//! Calls the guest's `route` for deltas that the declared mappings can't map, and enqueues the keys that it returns.
+//! One task for all watches of a version: a call that fails or takes long holds up no declared mapping. What it costs
+//! the host is charged to the plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,18 +30,18 @@ const KEYS: usize = 1000;
 pub(super) struct GuestRoute {
     backlog: Mutex<RouteBacklog>,
     watches: Mutex<Vec<RoutedWatch>>,
-    /// Those that may still push deltas.
+    /// The number of producers that may still push deltas.
     producers: AtomicUsize,
     changed: Notify,
 }
 
-/// What is known of a watch.
+/// The data of one watch.
 #[derive(Clone)]
 struct RoutedWatch {
     kind: Arc<Kind>,
     /// The watch's name in the deltas for the guest.
     name: Arc<str>,
-    /// What the plugin may see of the objects.
+    /// The part of the objects that the plugin may see.
     view: RouteView,
     /// Counted down once the initial deltas have been tried.
     left: watch::Sender<usize>,
@@ -62,8 +62,8 @@ impl GuestRoute {
         Producer(self.clone())
     }
 
-    /// Adds a watch, of whose objects the guest is shown what the view shows. `left` is counted down once the initial ones have
-    /// been tried.
+    /// Adds a watch. The guest sees its objects through `view`. `left` is decremented once the initial deltas have been
+    /// tried.
     pub(super) fn sender(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -98,7 +98,7 @@ impl GuestRoute {
                 }
                 Step::Route(batch) if batch.is_empty() => {}
                 Step::Route(batch) => self.route(&plugin, &context, batch).await,
-                // What fails alone ends with the version.
+                // Deltas that fail alone are dropped with the version.
                 Step::Wait(_) if has_ended => return,
                 Step::Wait(Some(at)) => {
                     tokio::select! {

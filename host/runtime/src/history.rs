@@ -1,5 +1,5 @@
-//! The last reconciles of a plugin, their causes and writes, and how long they took: what `flyball why` and `flyball status`
-//! show.
+//! The last reconciles of a plugin, their causes and writes, and how long they took: what `flyball why` and `flyball
+//! status` show.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,24 +77,24 @@ pub struct Reconciled {
     pub wrote: Vec<String>,
 }
 
-/// How much a plugin has done.
+/// Statistics of a plugin's reconciles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Performance {
     /// Reconciles since the host started.
     pub reconciles: u64,
-    /// Those that failed.
+    /// Number of reconciles that failed.
     pub errors: u64,
     /// Reconciles in a second, over the last ten or so.
     pub per_second: f64,
     /// Half of them took no longer than this, in milliseconds, within a fifth.
     pub p50_ms: f64,
-    /// Of a hundred, 99 took no longer than this.
+    /// In 99 of 100 cases, a reconcile took no longer than this.
     pub p99_ms: f64,
     /// The last reconcile that failed. None as soon as another version has reconciled a key.
     #[serde(default)]
     pub last_error: Option<Failure>,
-    /// What made it reconcile last.
+    /// The cause of the last reconcile.
     pub last_why: Option<String>,
 }
 
@@ -202,8 +202,9 @@ impl History {
         }
     }
 
-    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` has any spelling that
-    /// [`ObjectName`] knows. `is_key_of` is whether a queue's keys are objects of a kind that the predicate selects.
+    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` has any spelling
+    /// that [`ObjectName`] knows. `is_key_of` is whether a queue's keys are objects of a kind that the predicate
+    /// selects.
     pub fn about(
         &self,
         plugin: &str,
@@ -305,7 +306,7 @@ mod tests {
         }
     }
 
-    /// What a plugin has done whose keys are ReplicaSets.
+    /// Returns the history about an object, for a plugin whose keys are ReplicaSets.
     fn about(history: &History, object: &str) -> Vec<Reconciled> {
         let own = Kind::new("apps", "v1", "ReplicaSet");
         history.about("a", object, |_, is_kind| is_kind(&own))

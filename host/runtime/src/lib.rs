@@ -1,4 +1,5 @@
-//! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's imports.
+//! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's
+//! imports.
 
 pub mod context;
 pub mod discovered_informers;

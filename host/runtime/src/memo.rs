@@ -1,8 +1,8 @@
 //! The memo of one plugin: bytes by key, shared by its instances. It caches what the guest can derive again.
 //!
-//! A guest call stages its changes in a [`MemoCall`]. They are committed together when it returns, and dropped if it traps.
-//! What is staged counts against the memo's capacity from the start: the entries and the changes of all running calls
-//! together never exceed it, so that a commit always fits.
+//! A guest call stages its changes in a [`MemoCall`]. They are committed together when it returns, and dropped if it
+//! traps. Staged changes count against the memo's capacity from the start: the entries and the changes of all running
+//! calls together never exceed it, so that a commit always fits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,9 +31,9 @@ struct State {
     entries: HashMap<String, Entry>,
     /// The keys by the UID of the object that they are tagged with.
     by_object: HashMap<Box<str>, HashSet<String>>,
-    /// What the entries hold.
+    /// The size of the entries.
     bytes: usize,
-    /// What the changes of all running calls hold.
+    /// The size of the changes of all running calls.
     staged: usize,
     /// The last version assigned. All keys share one counter, so that a removed key's version is never used again.
     version: u32,
@@ -56,7 +56,7 @@ pub(crate) struct MemoCall {
 struct Changes {
     /// None for a removal.
     by_key: HashMap<String, Option<Staged>>,
-    /// What they hold.
+    /// The size of the changes.
     bytes: usize,
 }
 
@@ -118,7 +118,8 @@ impl MemoCall {
         Ok(version)
     }
 
-    /// Stages a removal of what is there. Beyond the memo's capacity, the entry is removed at once: a removal must not fail.
+    /// Stages a removal of what is there. Beyond the memo's capacity, the entry is removed at once: a removal must not
+    /// fail.
     pub(crate) fn remove(&self, key: &str) {
         let mut staged = self.staged.lock();
         let mut state = self.memo.state.lock();
@@ -189,7 +190,7 @@ impl Changes {
     }
 }
 
-/// What an entry takes, in bytes.
+/// Returns the size of an entry, in bytes.
 fn size(key: &str, value: &Bytes, object_uid: &str) -> usize {
     // The key is held twice where the entry is tagged.
     ENTRY + 2 * key.len() + value.len() + 2 * object_uid.len()
@@ -202,7 +203,7 @@ impl Default for Memo {
 }
 
 impl Memo {
-    /// A memo that may hold so many bytes, or as many as is usual.
+    /// Creates a memo with this capacity in bytes, or with the default capacity.
     pub fn new(capacity: Option<u64>) -> Self {
         let capacity = capacity
             .and_then(|bytes| usize::try_from(bytes).ok())
@@ -304,7 +305,7 @@ impl State {
         }
     }
 
-    /// Fails if so many bytes more are too many.
+    /// Fails if `more` bytes don't fit into the capacity.
     fn check_room(&self, more: usize, capacity: usize) -> Result<(), ApiError> {
         let held = self.bytes.saturating_add(self.staged);
         if held.saturating_add(more) > capacity {
@@ -467,7 +468,8 @@ mod tests {
         one.commit();
         two.commit();
         assert_eq!(memo.bytes(), capacity);
-        // In a full memo, a removal takes no room and makes some at once. What a call staged that trapped is free again.
+        // In a full memo, a removal takes no room and frees some at once. Room that a trapped call had staged is free
+        // again.
         trapped.remove("0000");
         assert_eq!(fill(&trapped, 2000), 1);
         drop(trapped);

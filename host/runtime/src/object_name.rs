@@ -7,10 +7,10 @@ use flyball_types::{Kind, usual_plural};
 const VERBS: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 const CHANGES: [&str; 3] = ["added", "modified", "deleted"];
 
-/// The object that a request names: `name`, `namespace/name`, or either behind a kind and a blank or a slash. The kind is
-/// spelled `Deployment`, `deployments`, `apps/v1/Deployment` or `deployments.apps`, with or without `/subresource`.
+/// The object that a request names: `name`, `namespace/name`, or either behind a kind and a blank or a slash. The kind
+/// is spelled `Deployment`, `deployments`, `apps/v1/Deployment` or `deployments.apps`, with or without `/subresource`.
 pub(crate) struct ObjectName<'a> {
-    /// What the text may mean. `pod/web` is a Pod, or an object in the namespace `pod`.
+    /// The possible meanings of the text. `pod/web` is a Pod, or an object in the namespace `pod`.
     meanings: Vec<Meaning<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! The tasks of one running version of a plugin: they route the deltas of its watches, work on its queues, tick and tidy.
-//! They start together, and end together when another version takes over or the plugin is removed.
+//! The tasks of one running version of a plugin: they route the deltas of its watches, work on its queues, tick and
+//! tidy. They start together, and end together when another version takes over or the plugin is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::worker::{Worker, work};
 
 /// The interval at which entries that nobody uses are dropped.
 const TIDY: Duration = Duration::from_secs(10);
-/// Instances and code that were not used for so long are given back. The next call takes longer by 0.2 ms, and by 5 ms in Python.
+/// Instances and code that were not used for so long are given back. The next call takes longer by 0.2 ms, and by 5 ms
+/// in Python.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// For how long the calls of a plugin that was removed may go on.
@@ -50,8 +51,8 @@ pub enum Begin<'a> {
 }
 
 impl PluginTasks {
-    /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the kinds
-    /// that it discovers. From here on no change of a synced informer is missed.
+    /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the
+    /// kinds that it discovers. From here on no change of a synced informer is missed.
     pub fn start(
         plugin: Plugin,
         context: Arc<PluginContext>,
@@ -148,7 +149,8 @@ impl PluginTasks {
         }
     }
 
-    /// What was derived while another process led may be out of date.
+    /// Clears the memo when this process becomes the leader: what was derived while another process led may be out of
+    /// date.
     fn clear_memo_when_leading(&mut self, leading: &watch::Receiver<bool>) {
         if *leading.borrow() {
             return;
@@ -241,8 +243,8 @@ impl PluginTasks {
         self.context.name()
     }
 
-    /// Ends a version whose queues go on with another: lets the running calls end, and routes the deltas that it received
-    /// until the other one has `routed` its initial objects.
+    /// Ends a version whose queues another version takes over. Waits for the running calls, and routes the deltas that
+    /// this version received until the other one has `routed` its initial objects.
     pub async fn retire(mut self, mut routed: watch::Receiver<usize>, at_most: Duration) {
         self.hand_over();
         // Fails if the other version has ended too.

@@ -1,4 +1,4 @@
-//! A plugin's workqueue: its keys are strings, and each has the reason for which it was queued.
+//! A plugin's workqueue. Its keys are strings, and each has the reason for which it was queued.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -12,8 +12,8 @@ use flyball_types::description::{self, DeltaType};
 use flyball_workqueue::{BucketConfig, Config, Priority, RateLimit, WorkQueue};
 use tokio::time::Instant;
 
-/// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write but
-/// the last is overwritten by the next.
+/// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write
+/// but the last is overwritten by the next.
 const MINIMUM_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Why a key was queued.
@@ -41,14 +41,14 @@ pub enum Reason {
 pub struct Queue {
     pub name: Arc<str>,
     pub keys: WorkQueue<Arc<str>, Reason>,
-    /// How often a key is retried; without limit if none.
+    /// How often a key is retried; none for no limit.
     pub max_retries: Option<u32>,
     standby: Arc<Standby>,
     gauges: Arc<Gauges>,
 }
 
-/// Hides from the metrics that a standby has keys: no worker is late with them. kube-controller-manager has no queues before it
-/// leads, and alerts on `workqueue_depth` and `workqueue_queue_duration_seconds` rely on that.
+/// Hides from the metrics that a standby has keys: no worker is late with them. kube-controller-manager has no queues
+/// before it leads, and alerts on `workqueue_depth` and `workqueue_queue_duration_seconds` rely on that.
 struct Standby {
     /// When the standby ended; unset before.
     ended: OnceLock<Instant>,
@@ -61,8 +61,8 @@ struct SinceStandby {
 }
 
 impl Queue {
-    /// Creates an empty queue. Its metrics have this `label`. Those of a standby's keys begin with
-    /// [`end_standby`](Self::end_standby).
+    /// Creates an empty queue. Its metrics have this `label`. A standby's keys are counted from
+    /// [`end_standby`](Self::end_standby) on.
     pub fn new(
         described: &description::Queue,
         label: &str,

@@ -1,5 +1,5 @@
-//! From the deltas of one watch to keys in the plugin's queues: `router.rs` applies the declared mappings. What they cannot
-//! express goes to the guest's `route`, by way of `guest_route.rs`.
+//! Routes the deltas of one watch to keys in the plugin's queues. `router.rs` applies the declared mappings. Deltas
+//! that they can't map go to the guest's `route`, by way of `guest_route.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,9 +19,11 @@ use crate::tickers::jittered;
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
-/// How long a plugin's deltas are routed before other work of the plugin has its turn: as long as a guest computes in one.
+/// How long a plugin's deltas are routed before other work of the plugin has its turn: as long as a guest computes in
+/// one.
 const TURN: Duration = Duration::from_millis(2);
-/// The most bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the least of one watch.
+/// The most bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the least of one
+/// watch.
 const BACKLOG: (usize, usize) = (32 << 20, 1 << 20);
 
 /// Routes the deltas of one watch and one informer.
@@ -39,19 +41,19 @@ pub(super) struct WatchRoute {
     finish: CancellationToken,
 }
 
-/// How far the deltas of a batch are routed.
+/// The position up to which the deltas of a batch are routed.
 #[derive(Default)]
 struct Progress {
     delta: usize,
     /// The next mapping of the delta.
     mapping: usize,
-    /// Whether the delta changes what the watch names, once that is known.
+    /// Whether the delta changes the fields that the watch names, once that is known.
     counts: Option<bool>,
 }
 
 impl WatchRoute {
-    /// Routes the objects of an informer and then its changes, until `finish`; then it routes the deltas that are left and
-    /// ends.
+    /// Routes the objects of an informer and then its changes, until `finish`; then it routes the deltas that are left
+    /// and ends.
     pub(super) fn run(
         plugin: &Plugin,
         context: &Arc<PluginContext>,
@@ -114,8 +116,8 @@ impl WatchRoute {
         )
     }
 
-    /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the objects
-    /// themselves. Never ends.
+    /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the
+    /// objects themselves. Never ends.
     async fn resyncs(&self, informer: &Informer) {
         let mappings: Vec<usize> = (0..self.router.mappings())
             .filter(|mapping| self.router.is_to_itself(*mapping))
@@ -249,8 +251,8 @@ impl WatchRoute {
     }
 }
 
-/// Whether a delta may concern the watch. A plugin with a CPU quota is charged for the answer, although the cache can't wait for
-/// the quota: its routing does.
+/// Whether a delta may concern the watch. If the plugin has a CPU quota, it is charged for this decision. The cache
+/// doesn't wait for the quota; the plugin's routing does.
 fn may_concern(router: &Router, quota: Option<&Quota>, delta: &Delta) -> bool {
     let decide = || delta.delta_type() == DeltaType::Deleted || router.may_concern(delta);
     match quota {

@@ -1,8 +1,8 @@
-//! The deltas that wait for the guest's `route`: one for each object, however often it changes. A plain value; the task in
-//! `guest_route.rs` drives it.
+//! The deltas that wait for the guest's `route`: one for each object, however often it changes. A plain value; the task
+//! in `guest_route.rs` drives it.
 //!
-//! Deltas are given to the guest in the order of their arrival. If a call fails, each of its deltas is tried alone; one that
-//! fails alone backs off and holds up no other.
+//! Deltas are given to the guest in the order of their arrival. If a call fails, each of its deltas is tried alone; one
+//! that fails alone backs off and holds up no other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) type WatchNumber = usize;
 /// An object of a watch.
 type Key = (WatchNumber, Uid);
 
-/// What is known of one object's changes.
+/// The pending changes of one object.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) watch: WatchNumber,
@@ -77,7 +77,8 @@ pub(super) enum Step {
 impl RouteBacklog {
     /// Adds a delta of an informer. It is merged with what already waits for the object.
     pub(super) fn push(&mut self, watch: WatchNumber, delta: &Delta) {
-        // An object that was created and deleted since the last delta has neither version: its last one stands for `old`.
+        // An object that was created and deleted since the last delta has neither version: its last one stands for
+        // `old`.
         let last = || delta.between.last().filter(|_| delta.new.is_none());
         let next = Waiting {
             watch,
@@ -202,7 +203,7 @@ impl Waiting {
         objects.map(|object| object.json().len()).sum()
     }
 
-    /// What both changes together are: from the older version of this one to the newer of the next.
+    /// Merges two changes into one, from the older version of this one to the newer version of the next.
     fn merge(self, next: Self) -> Self {
         let is_new = self.delta_type == DeltaType::Added;
         let delta_type = match (&next.new, is_new) {

@@ -1,5 +1,5 @@
-//! Runs the calls of a plugin's `route` one after another, in the order in which they are asked for, over all versions of
-//! the plugin. One task owns the turn, so that no lock is held while a guest runs.
+//! Runs the calls of a plugin's `route` one after another, in the order in which they are asked for, over all versions
+//! of the plugin. One task owns the turn, so that no lock is held while a guest runs.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ impl RouteTurns {
         })
     }
 
-    /// Runs a call when its turn comes, and returns its result; none if it panicked. A caller that stops waiting cancels the
-    /// call.
+    /// Runs a call when its turn comes, and returns its result; none if it panicked. A caller that stops waiting
+    /// cancels the call.
     pub async fn run<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Maps deltas to keys: applies a watch's declared mappings to the old and to the new object and returns the union of the
-//! keys, so that both sides of a changed owner or label are reconciled. `route.rs` calls it for each delta. It is a function
-//! of plain values; only [`Lookup`] reads the caches.
+//! Maps deltas to keys: applies a watch's declared mappings to the old and to the new object and returns the union of
+//! the keys, so that both sides of a changed owner or label are reconciled. `route.rs` calls it for each delta. It is a
+//! function of plain values; only [`Lookup`] reads the caches.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Predicate {
     requires_finalizer: bool,
     /// Fields of which at least one must hold a string; empty if none is required.
     having_any: Vec<FieldPath>,
-    /// Values of which the newest version must have none. Without a value, the field must hold no string.
+    /// Values that the newest version must not have. Without a value, the field must hold no string.
     unless: Vec<(FieldPath, Option<String>)>,
     on: Vec<DeltaType>,
 }
@@ -90,8 +90,8 @@ enum Target {
 }
 
 impl Router {
-    /// The router of a watch, for the objects of this kind. The description was checked before: a path that does not parse
-    /// here maps to nothing.
+    /// The router of a watch, for the objects of this kind. The description was checked before: a path that does not
+    /// parse here maps to nothing.
     pub fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
         let routes = watch
             .map
@@ -109,8 +109,8 @@ impl Router {
         }
     }
 
-    /// Whether a delta may yield keys, judged without decoding the objects. It is false for most deltas: objects of other
-    /// owners, and changes that are not routed.
+    /// Whether a delta may yield keys, judged without decoding the objects. It is false for most deltas: objects of
+    /// other owners, and changes that are not routed.
     pub fn may_concern(&self, delta: &Delta) -> bool {
         let counts = self.changes.fields.count() > 0 || self.counts(delta);
         let delta_type = delta.delta_type();
@@ -133,7 +133,8 @@ impl Router {
                 .any(|object| asks(object) || yields(object))
     }
 
-    /// Whether a delta is routed: additions and deletions always, modifications if they change what the watch names.
+    /// Whether a delta is routed: additions and deletions always, modifications if they change the fields that the
+    /// watch names.
     pub fn counts(&self, delta: &Delta) -> bool {
         if self.changes.any || delta.delta_type() != DeltaType::Modified {
             return true;
@@ -318,7 +319,7 @@ impl Predicate {
         self.on.is_empty() || self.on.contains(&delta_type)
     }
 
-    /// Whether it is for such a delta, whichever version matches.
+    /// Whether it applies to this type of delta, and the newest version has no excluded value.
     fn selects(&self, delta: &Delta) -> bool {
         self.is_on(delta.delta_type())
             && delta
@@ -380,7 +381,7 @@ impl Target {
         }
     }
 
-    /// Whether the keys depend only on what no version of an object changes.
+    /// Whether the keys depend only on fields that are equal in all versions of an object.
     fn is_the_same_for_all_versions(&self) -> bool {
         matches!(
             self,
@@ -494,7 +495,8 @@ fn is_of(owner: &OwnerReference, kind: &Kind) -> bool {
     owner.kind.kind == kind.kind && owner.kind.group == kind.group
 }
 
-/// Returns the key of an owner of this kind, unless the cache shows that it was deleted or that another object has its name.
+/// Returns the key of an owner of this kind, unless the cache shows that it was deleted or that another object has its
+/// name.
 fn owner_key(
     object: &Object,
     owner: &OwnerReference,
@@ -504,7 +506,7 @@ fn owner_key(
     if !is_of(owner, kind) {
         return None;
     }
-    // A cluster-scoped owner has no namespace, whatever that of its dependent.
+    // A cluster-scoped owner has no namespace, even if its dependent has one.
     [object.namespace(), ""].into_iter().find_map(|namespace| {
         match lookup.has(kind, namespace, &owner.name, &owner.uid) {
             Some(true) => Some(join(namespace, &owner.name).into()),

@@ -1,4 +1,4 @@
-//! What a plugin shows of itself: events, denials, its history, its own metrics, and its lines of the log.
+//! The telemetry of a plugin: events, denials, its history, its own metrics, and its lines of the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::history::History;
 /// Bytes of a guest's message and fields that one line of the log takes.
 const LINE: usize = 8192;
 
-/// What one plugin shows of itself.
+/// The telemetry of one plugin.
 pub struct PluginTelemetry {
     pub recorder: Recorder,
     pub incidents: Incidents,
@@ -31,13 +31,14 @@ pub struct PluginTelemetry {
 pub struct CustomMetrics {
     plugin: Arc<str>,
     group: Group,
-    /// Whether a wrong use was logged: once is enough.
+    /// Whether a wrong use was logged. It is logged only once.
     has_warned: AtomicBool,
 }
 
 impl CustomMetrics {
-    /// Declares the metrics of a description. Those that can't be declared are logged and left out. A built-in has the names of
-    /// kube-controller-manager; those of a dropped-in plugin have a prefix, so that it takes no name of another component.
+    /// Declares the metrics of a description. Metrics that can't be declared are logged and left out. A built-in uses
+    /// the names of kube-controller-manager. The metrics of a dropped-in plugin have a prefix, so that they can't take
+    /// the name of another component.
     pub fn declare(metrics: &Metrics, description: &Description, is_builtin: bool) -> Self {
         let plugin = description.name.as_str();
         let mut group = match is_builtin {
@@ -79,8 +80,9 @@ impl CustomMetrics {
     }
 }
 
-/// Returns the prefix of a dropped-in plugin's metrics, for a name that is a DNS label. No two plugins have prefixes of which one
-/// begins with the other: the first `__` ends a prefix, because in the name each dash becomes `_`, or `D` after a dash.
+/// Returns the prefix of a dropped-in plugin's metrics, for a name that is a DNS label. No plugin's prefix begins with
+/// the prefix of another plugin: the first `__` ends a prefix, because each dash of the name becomes `_`, or `D` after
+/// a dash.
 fn metric_prefix(plugin: &str) -> String {
     let mut prefix = "plugin_".to_owned();
     for c in plugin.chars() {
@@ -93,7 +95,7 @@ fn metric_prefix(plugin: &str) -> String {
     prefix + "__"
 }
 
-/// Returns the start of a text, at most so many bytes.
+/// Returns the start of a text, at most this many bytes.
 pub(crate) fn clip(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

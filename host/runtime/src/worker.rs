@@ -26,14 +26,14 @@ pub(super) struct Worker {
     queue: usize,
 }
 
-/// Works on a queue with at most so many workers until `stop`, or until the queue is shut down and empty.
+/// Works on a queue with at most `most` workers until `stop`, or until the queue is shut down and empty.
 pub(super) async fn work(worker: Worker, most: u32, stop: CancellationToken) {
     let run = |idle| worker.clone().run(idle, stop.clone());
     run_on_demand(most as usize, &stop, run).await;
 }
 
-/// Runs workers until all have ended. A worker is started when all others are busy, so that a plugin that may have many costs
-/// no more than it uses. None is started after `stop`.
+/// Runs workers until all have ended. A worker is started when all others are busy, so that a plugin that may have many
+/// costs no more than it uses. None is started after `stop`.
 async fn run_on_demand<F>(most: usize, stop: &CancellationToken, run: impl Fn(Arc<Idle>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -279,8 +279,8 @@ fn result_label(result: &Result<Outcome, CallError>) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Runs workers that take one of `keys` each, work on it until `done`, and wait for more until `stop`. Returns how many
-    /// were started.
+    /// Runs workers that take one of `keys` each, work on it until `done`, and wait for more until `stop`. Returns how
+    /// many were started.
     async fn started(
         most: usize,
         keys: usize,

@@ -1,4 +1,4 @@
-//! What policies permit and refuse.
+//! Tests of what policies permit and refuse.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What each file is granted.
+//! Tests of the grant that each file gets.
 
 use std::path::Path;
 

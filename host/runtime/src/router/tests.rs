@@ -1,4 +1,4 @@
-//! Which keys a delta yields, and which deltas the guest is asked about.
+//! Tests of the keys that a delta yields, and of the deltas that the guest is asked about.
 
 use std::cell::{Cell, RefCell};
 
@@ -43,7 +43,7 @@ impl Lookup for Deployments {
         found.map(|known| format!("demo/{}", known.0)).collect()
     }
 
-    /// One whose selector asks for `going` is being deleted.
+    /// A Deployment whose selector asks for `going` is being deleted.
     fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
         let (name, uid, app) = self.0.iter().find(|known| Uid::new(known.1) == *uid)?;
         let mut metadata =

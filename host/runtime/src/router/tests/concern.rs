@@ -1,4 +1,4 @@
-//! Which deltas are dropped before they are mapped.
+//! Tests of the deltas that are dropped before they are mapped.
 
 use super::*;
 
