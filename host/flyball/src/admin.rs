@@ -55,8 +55,8 @@ pub(crate) enum Response {
     Error(String),
 }
 
-/// Returns the default path of the socket, in a private folder of the user; none if the user has no such folder. A second
-/// host serves `admin-PID.sock` beside it.
+/// Returns the default path of the socket, in a private folder of the user; none if the user has no such folder. A
+/// second host serves `admin-PID.sock` beside it.
 pub(crate) fn default_socket() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .filter(|folder| !folder.is_empty())

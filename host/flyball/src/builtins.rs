@@ -12,7 +12,7 @@ pub(crate) struct Builtin {
     pub(crate) digest: &'static str,
     /// The size of the component, in bytes.
     pub(crate) size: usize,
-    /// Where its compiled code is.
+    /// The part of the binary that holds its compiled code.
     pub(crate) part: Part,
 }
 

@@ -69,7 +69,7 @@ pub(crate) const OWN: &[Flag] = &[
     ),
 ];
 
-/// What the command line asks for.
+/// The action that the command line asks for.
 pub(crate) enum Action {
     /// `flyball run` with these flags.
     Run(Box<ArgMatches>),

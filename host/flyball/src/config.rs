@@ -37,7 +37,7 @@ pub(crate) struct RunConfig {
     pub(crate) pace: PaceConfig,
     /// None if HTTPS is not served.
     pub(crate) serving: Option<ServingConfig>,
-    /// What is left out of the metrics.
+    /// Restrictions of the metrics.
     pub(crate) metrics: Restrictions,
     pub(crate) logging: LogOptions,
     pub(crate) leader_election: LeaderElection,
@@ -53,7 +53,7 @@ pub(crate) struct PluginsConfig {
     pub(crate) policy: Option<PathBuf>,
     /// Folder for what the host needs after a restart; by default the user's state folder.
     pub(crate) state_dir: Option<PathBuf>,
-    /// Whether a plugin that the policy does not mention gets all that it asks for.
+    /// Whether a plugin that the policy does not mention is granted all that it asks for.
     pub(crate) trust: bool,
     /// Configuration values by controller and key. They take precedence over the policy.
     pub(crate) values: BTreeMap<String, BTreeMap<String, String>>,
@@ -106,7 +106,7 @@ pub(crate) struct PaceConfig {
 }
 
 impl RunConfig {
-    /// How the caches list, as the feature gate says.
+    /// The way in which the caches list, by the feature gate.
     pub(crate) fn list_mode(&self) -> ListMode {
         match self.feature_gates.is_enabled("WatchListClient") {
             true => ListMode::Streamed,
@@ -114,8 +114,7 @@ impl RunConfig {
         }
     }
 
-    /// Fails if a flag names a controller that is neither kube-controller-manager's nor one of
-    /// these plugins.
+    /// Fails if a flag names a controller that neither kube-controller-manager nor these plugins have.
     pub(crate) fn check_names(&self, plugins: &[String]) -> anyhow::Result<()> {
         if let Some(sentence) = self.controllers.unknown(plugins).next() {
             anyhow::bail!(sentence);
@@ -178,7 +177,7 @@ pub(crate) struct ServingConfig {
     pub(crate) authorization: AuthorizationOptions,
     /// Kubeconfig used for SubjectAccessReview; without it, the service account of the pod.
     pub(crate) authorization_kubeconfig: Option<PathBuf>,
-    /// Whether to go on if the lookup fails at the start.
+    /// Whether to continue if the lookup fails at the start.
     pub(crate) tolerate_lookup_failure: bool,
     /// Whether profiles and the verbosity of the log are served.
     pub(crate) profiling: bool,

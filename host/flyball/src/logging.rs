@@ -1,6 +1,6 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them, and `logging/repeats.rs` counts repeated
-//! ones.
+//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them, and `logging/repeats.rs` counts
+//! repeated ones.
 
 mod filter;
 mod line;
@@ -80,7 +80,7 @@ fn directives(verbosity: i64) -> String {
         8..=9 => ("debug", "trace"),
         10.. => ("trace", "trace"),
     };
-    // It warns of each connection whose server is not verified; `startup.rs` does so once.
+    // The target warns of each connection whose server is not verified; `startup.rs` warns once.
     let quiet = if verbosity < 8 { QUIET } else { "" };
     // The last directive is for the targets that begin with it: all crates of the project.
     format!("{all}{quiet},flyball={ours}")

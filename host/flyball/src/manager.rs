@@ -33,7 +33,7 @@ pub(crate) const OWN_LEASE: &str = "flyball";
 /// A time that is never reached, which tokio's clock can still add.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// What the manager needs.
+/// The parts that the manager is built from.
 pub(crate) struct Parts {
     pub(crate) config: Arc<RunConfig>,
     /// The connection to the API server. Each controller has a client with its own `qps` and `burst`.
@@ -147,7 +147,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     drop((shared, builtins));
     let known = config.check_names(&manager.dropped_in());
     match known {
-        // The name may be that of a plugin that is not loaded yet.
+        // The name may belong to a plugin that is not loaded yet.
         Err(error) if !manager.has_loaded_files() => {
             tracing::warn!("{error:#}, or one that is still being loaded")
         }
@@ -185,7 +185,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let done = manager.run(parts.shutdown).await;
     ended.cancel();
     if let Some(admin) = admin {
-        // Nothing depends on how the admin socket ended.
+        // The outcome of the admin socket doesn't matter.
         let _ = admin.await;
     }
     Ok(done?)
@@ -253,8 +253,8 @@ pub(crate) fn user_folder(variable: &str, default: &str) -> Option<PathBuf> {
 }
 
 /// Returns the identity of this process in the Lease: the host name and a random number. A process id would not be
-/// unique, because processes in different containers may have the same one. A standby recognises another Flyball by the 32 hex
-/// digits.
+/// unique, because processes in different containers may have the same one. A standby recognises another Flyball by the
+/// 32 hex digits.
 fn holder_identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:032x}", machine.trim(), rand::random::<u128>())

@@ -1,22 +1,23 @@
 //! Gives memory that the process does not need back to the system.
 //!
-//! The allocator of glibc keeps what a burst of work has freed: a plugin that made the host parse many large objects would
-//! leave it large for ever. There are two places. The free end of each thread's heap is cut off as soon as it exceeds a
-//! threshold, which has to be fixed: by default, it grows to twice the largest block that was ever freed. Free pages between
-//! blocks are given back at intervals. There are as many heaps as cores: by default, each thread has one of its own, whose free
-//! pages the others can't use. Other allocators give memory back by themselves. The pages of the program that only the start
-//! needs are given back as well ([`program`]).
+//! The allocator of glibc keeps memory that a burst of work has freed: a plugin that made the host parse many large
+//! objects would leave the process large for ever. The memory is kept in two places. The free end of each thread's heap
+//! is cut off as soon as it exceeds a threshold. The threshold has to be fixed: by default, it grows to twice the
+//! largest block that was ever freed. Free pages between blocks are returned at intervals. The number of heaps is
+//! limited to the number of cores: by default, each thread has its own heap, whose free pages the other threads can't
+//! use. Other allocators return memory by themselves. The pages of the program that only the start needs are returned
+//! as well ([`program`]).
 
 #[cfg(target_os = "linux")]
 mod program;
 
 use std::time::{Duration, Instant};
 
-/// The time between two times that memory is given back. It takes about a millisecond for each 10 MiB of the heap. Plugins that
-/// have become idle are unloaded every few seconds, which leaves free pages all over the heap.
+/// The time between two times that memory is given back. It takes about a millisecond for each 10 MiB of the heap.
+/// Plugins that have become idle are unloaded every few seconds, which leaves free pages all over the heap.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The first of the shorter intervals during the start, when most of the program is read only once. Each is twice the one
-/// before.
+/// The first of the shorter intervals during the start, when most of the program is read only once. Each is twice the
+/// one before.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The least size in bytes of a block that gets pages of its own, which are given back as soon as it is freed.
@@ -114,7 +115,7 @@ mod tests {
             let during = during.expect("there are threads");
             trim();
             let after = resident().expect("the system tells");
-            // Each thread had 50 MiB, but not all of them had it at once. Other tests allocate in the same process.
+            // Each thread had allocated 50 MiB, but not all at the same time. Other tests allocate in the same process.
             assert!(
                 after + (40 << 20) < during,
                 "{during} bytes during, {after} after, the end is kept: {keeps_end}"

@@ -22,7 +22,7 @@ pub(crate) struct Resolution {
     pub(crate) enabled: Vec<String>,
     /// The enabled controllers of kube-controller-manager that this binary lacks.
     pub(crate) missing: Vec<&'static str>,
-    /// Those in `missing` that are enabled by name, not only by `*`.
+    /// The part of `missing` that is enabled by name, not only by `*`.
     pub(crate) missing_by_name: Vec<&'static str>,
 }
 
@@ -111,7 +111,7 @@ impl Selection {
         })
     }
 
-    /// Whether `name` or `-name` comes first; none without either.
+    /// Whether `name` or `-name` comes first; none if neither is given.
     fn named(&self, name: &str) -> Option<bool> {
         self.items
             .iter()

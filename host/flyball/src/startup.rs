@@ -307,7 +307,7 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     }
     if nothing_to_run {
         match resolution.missing_by_name.as_slice() {
-            // As kube-controller-manager, which serves health checks and metrics then.
+            // Like kube-controller-manager, continues and serves health checks and metrics.
             [] => tracing::warn!(
                 "no controller runs: --controllers enables none that can, and there is neither --plugin-dir nor --policy"
             ),
@@ -353,8 +353,8 @@ async fn bind_port(started: &mut Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the thread that serves over HTTPS. A handshake costs milliseconds of CPU time, and anyone may ask for one: on a
-/// thread of its own, it delays neither the lease nor a write. The thread ends with the process.
+/// Starts the thread that serves HTTPS. A handshake costs milliseconds of CPU time, and any client may ask for one. On
+/// its own thread, it delays neither the lease nor a write. The thread ends with the process.
 fn serving_thread() -> anyhow::Result<Handle> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -437,12 +437,13 @@ fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
         .is_enabled("ComponentFlagz")
         .then(|| serving.flagz.clone());
     let versions = BuildVersions {
-        // The place for what was not compiled by Go; the other versions are those of Kubernetes.
+        // The field for binaries that Go did not compile. The other versions are Kubernetes versions.
         compiler: concat!("Flyball ", env!("CARGO_PKG_VERSION"), " (rustc)").to_owned(),
         binary: KUBERNETES.to_owned(),
         emulation: config.versions.emulated.to_string(),
     };
-    // What kube-controller-manager lists: no probes, and of several paths with the same beginning only that.
+    // The paths that kube-controller-manager lists: no probes, and the shortest of several paths with the same
+    // beginning.
     let paths = ["/configz", "/flagz", "/healthz", "/metrics"];
     let is_served = |path: &&str| flags.is_some() || *path != "/flagz";
     ZPages {

@@ -1,5 +1,5 @@
-//! Runs the tests of the SDKs and of the examples, with their languages' own tools. They find the cluster in memory by the variable
-//! `FLYBALL`.
+//! Runs the tests of the SDKs and of the examples, with their languages' own tools. They find the cluster in memory by
+//! the variable `FLYBALL`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn succeeds(folder: &str, command: &[&str]) -> String {
     text
 }
 
-/// Whether a program is installed. Records what is skipped if it is not.
+/// Whether a program is installed. If it isn't, records which tests are skipped.
 fn is_installed(program: &str, skipped: &str) -> bool {
     let found = Command::new(program).arg("--version").output();
     let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// A new project, named `my-greeter`.
 struct New {
     folder: TempDir,
-    /// What is set in the environment of all commands.
+    /// Variables in the environment of all commands.
     variables: Vec<(&'static str, OsString)>,
 }
 
@@ -131,7 +131,7 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
 
 #[test]
 fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
-    // Nothing is downloaded: the project has all that it needs but Go.
+    // Nothing is downloaded: the project contains everything that it needs except Go.
     let alone = vec![
         ("GOPROXY", "off".into()),
         ("GOFLAGS", "-mod=readonly".into()),

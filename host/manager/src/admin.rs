@@ -45,7 +45,7 @@ impl AdminHandle {
             .await
     }
 
-    /// Grants a plugin what it asks for, by writing it into the policy. Returns a sentence about what was granted.
+    /// Grants a plugin what it asks for, by writing the grant into the policy. Returns a sentence about the grant.
     ///
     /// # Errors
     /// There is no such plugin, or its policy can't be written.
@@ -54,8 +54,8 @@ impl AdminHandle {
             .await?
     }
 
-    /// Rolls a plugin back to another version, or ends that. A repeated call changes nothing. Returns a sentence about what runs
-    /// now.
+    /// Rolls a plugin back to another version, or ends the rollback. A repeated call changes nothing. Returns a
+    /// sentence about the version that runs now.
     ///
     /// # Errors
     /// There is no such plugin, or no such version.
@@ -64,7 +64,7 @@ impl AdminHandle {
             .await?
     }
 
-    /// Ends the quarantine of a plugin. Returns a sentence that says so.
+    /// Ends the quarantine of a plugin. Returns a sentence about the plugin.
     ///
     /// # Errors
     /// There is no such plugin, or it is not quarantined.
@@ -73,7 +73,7 @@ impl AdminHandle {
             .await?
     }
 
-    /// Returns a plugin's description and what it is granted.
+    /// Returns a plugin's description and its grant.
     ///
     /// # Errors
     /// There is no such plugin.

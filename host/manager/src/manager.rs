@@ -17,14 +17,14 @@ use crate::plugins::load::BuiltIn;
 use crate::plugins::supervisor::{Supervisor, SupervisorError};
 use crate::plugins::{PluginOptions, Sources, Telemetry};
 
-/// What a manager runs with.
+/// Options of a manager.
 pub struct Options {
-    /// How the API server is reached.
+    /// The connection to the API server.
     pub cluster: kube::Config,
     pub list_mode: ListMode,
     /// Names this process in the User-Agent and in the lease: no other process ever has the same.
     pub holder_identity: String,
-    /// How the process that acts is elected; none if this is the only one.
+    /// Settings of the election of the process that acts; none if this is the only process.
     pub leader_election: Option<LeaderElection>,
     /// The plugins that act under a lease of their own; without `leader_election`, it has no effect.
     pub migration: Option<Migration>,
@@ -32,8 +32,8 @@ pub struct Options {
     pub telemetry: Telemetry,
 }
 
-/// A second lease, which another controller manager may hold: while controllers move from one to the other, neither runs
-/// them twice. This process competes for it only once it holds the first one.
+/// A second lease, which another controller manager may hold: while controllers move from one to the other, neither
+/// runs them twice. This process competes for it only once it holds the first one.
 pub struct Migration {
     pub election: LeaderElection,
     /// The names of the plugins.
@@ -90,7 +90,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Loads the built-ins and the plugins of the folders. What can't be loaded is logged and left out.
+    /// Loads the built-ins and the plugins of the folders. Plugins that can't be loaded are logged and left out.
     ///
     /// # Errors
     /// The options can't be used, or the machine refuses.
@@ -152,7 +152,7 @@ impl Manager {
         self.supervisor.dropped_in()
     }
 
-    /// Whether all files that were found are loaded, or can't be. The start does not wait for each.
+    /// Whether each file that was found is loaded, or failed to load. The start does not wait for each.
     pub fn has_loaded_files(&self) -> bool {
         self.supervisor.has_loaded_files()
     }
@@ -162,8 +162,8 @@ impl Manager {
         self.admin.clone()
     }
 
-    /// Runs the plugins until `shutdown`, then drains them. While another process holds the lease, everything runs but the
-    /// workers.
+    /// Runs the plugins until `shutdown`, then drains them. While another process holds the lease, everything runs but
+    /// the workers.
     ///
     /// # Errors
     /// A lease is lost: then it returns at once, without draining.
@@ -216,7 +216,8 @@ impl Manager {
             let Some((elector, leadership)) = second else {
                 return Ok(());
             };
-            // Two processes must not hold one lease each: that of the migration follows the first one.
+            // One process acquires the lease of the migration only after the first lease. Otherwise, two processes
+            // could hold one lease each.
             tokio::select! {
                 Ok(_) = leads.wait_for(|leads| *leads) => {}
                 () = released.cancelled() => return Ok(()),

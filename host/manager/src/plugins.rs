@@ -1,9 +1,10 @@
 //! The life of plugins: files and packages are followed, loaded, granted what the policy says, started, replaced and
 //! stopped.
 //!
-//! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles them and
-//! has them describe themselves, files by way of `file_loads.rs`; `open.rs` opens what a version watches; `start.rs` starts it; `rollback.rs` keeps the
-//! versions that ran. `plan.rs` decides on all of that, as a pure function; `supervisor.rs` carries it out.
+//! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles
+//! them and has them describe themselves, files by way of `file_loads.rs`; `open.rs` opens what a version watches;
+//! `start.rs` starts it; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
+//! function; `supervisor.rs` carries it out.
 
 pub(crate) mod describe;
 pub(crate) mod file_loads;
@@ -30,7 +31,7 @@ use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
 
-/// What plugins run with.
+/// Options that all plugins run with.
 pub struct PluginOptions {
     /// Runs the guests.
     pub engine: Engine,
@@ -46,14 +47,14 @@ pub struct PluginOptions {
     pub drain: Duration,
     /// How long each built-in waits before it begins; the pause is longer by a random factor of up to 2.
     pub start_interval: Duration,
-    /// How often each built-in goes through all objects of its own kind; zero for never. The pause is longer by a random
-    /// factor of up to 2.
+    /// How often each built-in goes through all objects of its own kind; zero for never. The pause is longer by a
+    /// random factor of up to 2.
     pub resync_period: Duration,
     /// The periods of some built-ins, by name.
     pub resync_periods: BTreeMap<String, Duration>,
 }
 
-/// Where plugins show themselves.
+/// The log, metrics and health checks that plugins report to.
 #[derive(Clone)]
 pub struct Telemetry {
     pub metrics: Metrics,
@@ -63,7 +64,7 @@ pub struct Telemetry {
     pub debug: DebugPages,
 }
 
-/// Where dropped-in plugins come from, and what decides on them.
+/// The sources of dropped-in plugins, and the rules that decide on them.
 pub struct Sources {
     /// Folders whose `.wasm` files are plugins. They are followed.
     pub folders: Vec<PathBuf>,
@@ -73,6 +74,6 @@ pub struct Sources {
     pub state: Option<PathBuf>,
     /// The grants at the start.
     pub grants: Grants,
-    /// Whether a plugin of this name is to run.
+    /// Whether a plugin of this name is enabled.
     pub enabled: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }

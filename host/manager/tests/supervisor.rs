@@ -16,7 +16,7 @@ use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take: only a fault takes so long.
+/// The time limit of each wait. Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A component that the build of the guests makes.

@@ -23,7 +23,7 @@ const MAX_REQUEST: u64 = 64 * 1024;
 /// The pause after a failure to accept a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// What operators can ask about.
+/// The host's state that operators can query.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) admin: AdminHandle,

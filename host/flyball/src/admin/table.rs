@@ -1,5 +1,4 @@
-//! Responses of the host as text tables. What plugins and the API server say in them looks like no row or cell of its
-//! own.
+//! Responses of the host as text tables. Texts of plugins and of the API server can't imitate a row or a cell.
 
 use flyball_manager::PluginStatus;
 use flyball_runtime::history::Reconciled;

@@ -1,4 +1,5 @@
-//! The feature gates of Kubernetes 1.36, with the values that the operator chose and the versions that the flags emulate.
+//! The feature gates of Kubernetes 1.36, with the values that the operator chose and the versions that the flags
+//! emulate.
 //!
 //! Controllers read them as configuration keys: see [`FeatureGates::config`].
 
@@ -7,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::kcm::versions::{Minor, Versions};
 
 /// Name, stages and the gates that it depends on, separated by tabs; `testdata/dump.go` writes it. A stage is
-/// `SINCE:STAGE:DEFAULT:LOCKED`, as in `1.35:BETA:true:false`. No stage's name means general availability. `SINCE` may be
-/// `1.35>=1.34`: the second version is the least `--min-compatibility-version` with which the stage begins.
+/// `SINCE:STAGE:DEFAULT:LOCKED`, as in `1.35:BETA:true:false`. No stage's name means general availability. `SINCE` may
+/// be `1.35>=1.34`: the second version is the least `--min-compatibility-version` with which the stage begins.
 const TABLE: &str = include_str!("feature-gates.txt");
 
 /// The stage of a gate that the emulated version does not have yet.
@@ -43,7 +44,7 @@ pub(crate) struct FeatureGates {
 /// A gate and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gate {
-    /// As in the label `stage` of `kubernetes_feature_enabled`.
+    /// The label `stage` of `kubernetes_feature_enabled`.
     pub(crate) stage: &'static str,
     pub(crate) is_on: bool,
     declared: bool,
@@ -142,8 +143,8 @@ impl FeatureGates {
         all.filter(|(_, gate)| gate.stage != PRE_ALPHA)
     }
 
-    /// The configuration of each controller: `feature-gates.NAME` is `true` or `false`. The gates that have the default of the
-    /// current version are left out, because a description declares it.
+    /// The configuration of each controller: `feature-gates.NAME` is `true` or `false`. The gates that have the default
+    /// of the current version are left out, because a description declares it.
     pub(crate) fn config(&self) -> impl Iterator<Item = (String, String)> {
         let changed = self
             .gates

@@ -1,8 +1,8 @@
-//! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern only one
-//! controller are in the controller's manifest.
+//! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern
+//! only one controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change that implements a flag turns its
-//! `NotYet` into a `Yes`.
+//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change that implements a flag
+//! turns its `NotYet` into a `Yes`.
 
 use std::sync::LazyLock;
 

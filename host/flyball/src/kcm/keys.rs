@@ -1,5 +1,5 @@
-//! The private keys that flags name, and the authorities that sign certificates. The host loads them and signs for guests;
-//! guests never see the keys.
+//! The private keys that flags name, and the authorities that sign certificates. The host loads them and signs for
+//! guests; guests never see the keys.
 
 use anyhow::Context;
 use flyball_signer::Signer;

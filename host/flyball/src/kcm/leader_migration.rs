@@ -24,7 +24,7 @@ const DEFAULT: [&str; 3] = [
     "cloud-node-lifecycle-controller",
 ];
 
-/// Who runs the controllers that migrate.
+/// The owners of the controllers that migrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaderMigration {
     /// The name of the second lease.
@@ -118,10 +118,10 @@ impl LeaderMigration {
         self.by_owner(false)
     }
 
-    /// The controller of tokens always runs under the first lease, because kube-controller-manager's other controllers may
-    /// need its tokens.
+    /// The controller of tokens always runs under the first lease, because kube-controller-manager's other controllers
+    /// may need its tokens.
     fn by_owner(&self, ours: bool) -> impl Iterator<Item = &str> {
-        // Of several entries for a controller, the last one counts.
+        // If a controller has several entries, the last one counts.
         let named = self.leaders.iter().flatten();
         let owners: BTreeMap<&str, bool> = named
             .map(|leader| (&*leader.name, leader.is_ours()))

@@ -1,10 +1,11 @@
-//! The enabled controllers of kube-controller-manager that Flyball does not have. The log and `flyball status` tell what a cluster
-//! lacks without them: whoever replaces kube-controller-manager must let it run exactly these.
+//! The enabled controllers of kube-controller-manager that Flyball does not have. The log and `flyball status` tell
+//! what a cluster lacks without them. An operator who replaces kube-controller-manager must let it run exactly these
+//! controllers.
 
 use flyball_controllers::find;
 use flyball_manager::PluginStatus;
 
-/// What does not happen in a cluster where nothing else runs this controller, as a clause.
+/// The consequence for a cluster in which nothing else runs this controller, as a clause.
 pub(crate) fn consequence(controller: &str) -> &'static str {
     let found = find(controller).and_then(|found| found.without);
     found.unwrap_or("nothing does its work")

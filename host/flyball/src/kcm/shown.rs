@@ -27,7 +27,7 @@ pub(crate) fn text(kind: Kind, uses: &[&str]) -> String {
             format!("[{}]", pairs.join(","))
         }
         Kind::Gates => {
-            // Those of no component have an empty one.
+            // A gate without a component is shown with an empty component name.
             let mut gates = items(uses);
             let names_component =
                 |gate: &str| gate.split('=').next().unwrap_or_default().contains(':');
@@ -75,8 +75,8 @@ fn items(uses: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the body of `/configz`, given the uses of a flag by its name, and the configuration of leader migration if it is
-/// enabled.
+/// Returns the body of `/configz`, given the uses of a flag by its name, and the configuration of leader migration if
+/// it is enabled.
 pub(crate) fn configz<'a>(
     uses: impl Fn(&'static Flag) -> Vec<&'a str>,
     migration: Option<&LeaderMigration>,

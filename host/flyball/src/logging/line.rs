@@ -1,10 +1,11 @@
 //! The lines of the log. Messages and values may come from plugins and from the API server, so each is quoted
-//! ([`quoted`]): a parser reads exactly what was logged, and no value looks like a line, a field or a message of its own.
+//! ([`quoted`]): a parser reads exactly what was logged, and no value looks like a line, a field or a message of its
+//! own.
 //!
 //! As text, a line is the time, the level, the module, the message and the fields, as klog writes them:
-//! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" controller="a" attempt=3`. As JSON, it is an
-//! object with the keys of Kubernetes' components: `ts` in milliseconds since 1970, `caller`, `msg`, `v`, the fields, and besides
-//! these `level` and `target`. As theirs, an error has no `v`. Quotes are those of JSON in both.
+//! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" controller="a" attempt=3`. As JSON, it is an object
+//! with the keys of Kubernetes' components: `ts` in milliseconds since 1970, `caller`, `msg`, `v`, the fields, and
+//! additionally `level` and `target`. Like in these components, an error has no `v`. Both forms quote as JSON does.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Write};
@@ -220,7 +221,7 @@ where
         if !spans.is_empty() {
             line.push("spans", &spans);
         }
-        // Whoever debugs wants each line.
+        // Debugging needs each line.
         let lines = match LevelFilter::current() >= LevelFilter::DEBUG {
             true => vec![line],
             false => self.repeats.note(line, Instant::now()),
@@ -300,7 +301,7 @@ fn write_json(writer: &mut Writer<'_>, now: Timestamp, line: &Line) -> fmt::Resu
     writeln!(writer, r#","target":{}}}"#, quoted(target))
 }
 
-/// A file's name with that of its folder.
+/// A file's name with the name of its folder.
 fn short(file: &str) -> &str {
     let mut slashes = file.rmatch_indices('/');
     slashes.nth(1).map_or(file, |(at, _)| &file[at + 1..])

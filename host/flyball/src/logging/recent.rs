@@ -46,7 +46,7 @@ pub(crate) struct RecentLayer(Recent);
 #[derive(Default)]
 struct Plugin(String);
 
-/// The lines of so many plugins are kept already that no further one is followed.
+/// The log keeps lines of the maximum number of plugins, so no further plugin can be followed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log keeps the lines of {MAX_PLUGINS} plugins already, and none of this one")]
 pub(crate) struct TooManyPlugins;
@@ -105,7 +105,7 @@ impl Plugins {
     fn of(&mut self, plugin: &str) -> Option<&mut Lines> {
         if !self.0.contains_key(plugin) {
             if self.0.len() >= MAX_PLUGINS {
-                // Those that were only followed.
+                // Drops plugins that were only followed and have no lines.
                 self.0.retain(|_, lines| !lines.is_unused());
             }
             if self.0.len() >= MAX_PLUGINS {

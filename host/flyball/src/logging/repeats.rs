@@ -1,6 +1,6 @@
-//! Counts repeated warnings and errors instead of writing each. A fault that many keys or all plugins share has one line, and
-//! later lines that say how often it was repeated, at growing intervals. A plugin that joins later has a line of its own first,
-//! so that no plugin hides the first failure of another one.
+//! Counts repeated warnings and errors instead of writing each. A fault that many keys or all plugins share has one
+//! line, and later lines that say how often it was repeated, at growing intervals. A plugin that joins later has a line
+//! of its own first, so that no plugin hides the first failure of another one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ use super::line::Line;
 /// How long the repetitions of a line are counted before they are written, and the longest such time.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// Lines whose repetitions are counted. Others are written.
+/// Lines whose repetitions are counted. Further lines are always written.
 const MAX_LINES: usize = 1024;
 /// Plugins that a line about repetitions names, and that are remembered for each line.
 const MAX_PLUGINS: usize = 64;
@@ -44,7 +44,7 @@ pub(super) struct Repeats {
 
 /// A line that was written, and its repetitions since then.
 struct Repeated {
-    /// When the first line was written.
+    /// Time at which the first line was written.
     begun: Instant,
     written: Instant,
     pause: Duration,
@@ -57,8 +57,8 @@ struct Repeated {
 }
 
 impl Repeats {
-    /// Returns the lines to write now: those whose repetitions were counted for long enough, and this one unless it is a
-    /// repetition.
+    /// Returns the lines to write now: lines whose repetitions were counted for long enough, and this one unless it is
+    /// a repetition.
     pub(super) fn note(&self, line: Line, now: Instant) -> Vec<Line> {
         let mut lines = self.lines.lock();
         let mut written = due(&mut lines, now);
@@ -92,7 +92,7 @@ impl Repeats {
     }
 }
 
-/// Takes the lines whose repetitions were counted for long enough, and forgets those without repetitions.
+/// Takes the lines whose repetitions were counted for long enough, and forgets lines without repetitions.
 fn due(lines: &mut HashMap<u64, Repeated>, now: Instant) -> Vec<Line> {
     let mut written = Vec::new();
     lines.retain(|_, repeated| {
@@ -120,8 +120,8 @@ impl Repeated {
         }
     }
 
-    /// Whether a line is the first one of a plugin that did not fail together with the others. Those that did are named with
-    /// the first repetitions, which follow soon.
+    /// Whether a line is the first one of a plugin that did not fail together with the others. Plugins that failed
+    /// together are named with the first repetitions, which follow soon.
     fn is_first_of_plugin(&self, line: &Line, now: Instant) -> bool {
         now.duration_since(self.begun) >= FIRST_PAUSE
             && self.known.len() < MAX_PLUGINS
@@ -180,7 +180,7 @@ mod tests {
         line
     }
 
-    /// What is written of a line at a time in seconds: the message and the fields of each line.
+    /// Collects the lines that are written for a line at a time in seconds: the message and the fields of each.
     struct Log(Repeats, Instant);
 
     impl Log {
@@ -198,7 +198,7 @@ mod tests {
             self.at(second, line(Level::WARN, "failed", &fields))
         }
 
-        /// What is written when another line comes.
+        /// Returns the lines that are written when another line comes.
         fn later(&self, second: u64) -> Vec<String> {
             let mut written = self.at(second, line(Level::INFO, "later", &[]));
             assert_eq!(written.pop().as_deref(), Some("\"later\""));

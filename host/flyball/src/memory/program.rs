@@ -1,13 +1,13 @@
 //! Gives the pages of the program itself back to the system.
 //!
-//! The start reads far more of the program than what runs afterwards: the code that builds the engine, that parses flags and
-//! policies, and the built-in controllers that are not on. Linux keeps such pages in the process until memory is short. They
-//! are clean, so that a page that is needed after all comes back from the page cache.
+//! The start reads far more of the program than what runs afterwards: the code that builds the engine, that parses
+//! flags and policies, and the built-in controllers that are not on. Linux keeps such pages in the process until memory
+//! is short. They are clean, so that a page that is needed after all comes back from the page cache.
 
 use std::ops::Range;
 
-/// Unmaps the pages of the program that are never written: its code and constants. Does nothing while a debugger is attached,
-/// because its breakpoints are private copies of such pages.
+/// Unmaps the pages of the program that are never written: its code and constants. Does nothing while a debugger is
+/// attached, because its breakpoints are private copies of such pages.
 pub(super) fn give_back() {
     if traced() {
         return;
@@ -36,7 +36,8 @@ fn read_only_segments() -> Vec<Range<usize>> {
     segments
 }
 
-/// Adds the read-only segments of the program to a `Vec<Range<usize>>` and ends the iteration: the first object is the program.
+/// Adds the read-only segments of the program to a `Vec<Range<usize>>` and ends the iteration: the first object is the
+/// program.
 #[expect(unsafe_code, reason = "a callback of the C library")]
 unsafe extern "C" fn add_segments(
     object: *mut libc::dl_phdr_info,

@@ -1,4 +1,5 @@
-//! `flyball dev`: builds a project whenever a source is saved, and runs the newest build in a host of its own, until Ctrl-C.
+//! `flyball dev`: builds a project whenever a source is saved, and runs the newest build in a host of its own, until
+//! Ctrl-C.
 //!
 //! The build and the host are child processes of this binary. `dev/cluster.rs` finds or starts the API server,
 //! `dev/objects.rs` creates what the plugin needs there, and `dev/console.rs` turns the host's log into what is shown.
@@ -32,9 +33,9 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// Build a project whenever a source is saved, and run it
 ///
-/// Shows the log, the reconciles, and the time from saving a file to the first reconcile by the new code. A build that fails
-/// leaves the version before running. Applies the project's crd.yaml and, under a policy, the service account and the roles of
-/// the plugin. Without --kubeconfig, a control plane runs on this machine meanwhile.
+/// Shows the log, the reconciles, and the time from saving a file to the first reconcile by the new code. A build that
+/// fails leaves the version before running. Applies the project's crd.yaml and, under a policy, the service account and
+/// the roles of the plugin. Without --kubeconfig, a control plane runs on this machine meanwhile.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The project's folder
@@ -46,11 +47,12 @@ pub(crate) struct Arguments {
     /// Context of the kubeconfig; by default the current one
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     context: Option<String>,
-    /// Folder with etcd and kube-apiserver, for the control plane; by default the one in KUBEBUILDER_ASSETS, or those of PATH
+    /// Folder with etcd and kube-apiserver, for the control plane; by default the one in KUBEBUILDER_ASSETS, or those
+    /// of PATH
     #[arg(long, value_name = "FOLDER", conflicts_with = "kubeconfig")]
     control_plane: Option<PathBuf>,
-    /// Policy of the plugin; by default policy.toml in the project's folder and, if there is none, all that the plugin asks for
-    /// is granted, with the rights of the kubeconfig
+    /// Policy of the plugin; by default policy.toml in the project's folder and, if there is none, all that the plugin
+    /// asks for is granted, with the rights of the kubeconfig
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// File with further objects to apply, in YAML; may be repeated
@@ -135,7 +137,7 @@ impl Session {
         // A source that is saved from here on is built.
         let (sender, mut saves) = mpsc::channel(1);
         let mut sources = Sources::follow(&self.project, move |at| {
-            // While one waits, its time is that of the first save.
+            // If a save is already waiting, its time is kept: the time of the first save.
             let _ = sender.try_send(at);
         })?;
         let cluster = self.cluster.insert(Cluster::open(&self.arguments).await?);

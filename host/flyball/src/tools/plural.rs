@@ -9,9 +9,9 @@ use k8s_openapi::{ClusterResourceScope, Resource};
 /// The plural and the scope of a kind in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plural {
-    /// As in `deployments`.
+    /// The plural, as in `deployments`.
     pub(super) resource: String,
-    /// None if the kind is not built-in; the plural is then a guess.
+    /// Whether the kind is namespaced; none if the kind is not built-in. The plural is then a guess.
     pub(super) namespaced: Option<bool>,
 }
 

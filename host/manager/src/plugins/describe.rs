@@ -1,5 +1,5 @@
-//! The imports of a plugin during `describe`: its log and its configuration. All others fail, because a plugin has no grant
-//! before its description is known.
+//! The imports of a plugin during `describe`: its log and its configuration. All others fail, because a plugin has no
+//! grant before its description is known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

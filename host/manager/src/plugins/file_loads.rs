@@ -1,5 +1,5 @@
-//! Loads the files of plugins. Few are loaded concurrently, so that files without a grant never delay the others. A file that
-//! exceeded its time is not loaded again.
+//! Loads the files of plugins. Few are loaded concurrently, so that files without a grant never delay the others. A
+//! file that exceeded its time is not loaded again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

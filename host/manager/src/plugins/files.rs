@@ -1,5 +1,5 @@
-//! Follows folders and files: scans them, and waits until they may have changed. Where the operating system reports changes,
-//! it is used; elsewhere (network file systems), a periodic scan finds them.
+//! Follows folders and files: scans them, and waits until they may have changed. Where the operating system reports
+//! changes, it is used; elsewhere (network file systems), a periodic scan finds them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,8 +30,8 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-/// Tells a folder or a file from another one with the same name. An inode number can be reused, so the time of creation is
-/// compared as well, where the file system stores it.
+/// Tells a folder or a file from another one with the same name. An inode number can be reused, so the time of creation
+/// is compared as well, where the file system stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -52,16 +52,17 @@ pub(crate) struct Folders {
     /// The watched paths. A path whose folder was replaced has to be watched again.
     watched: BTreeMap<PathBuf, Identity>,
     last_scan: Instant,
-    /// The burst of changes since then. It is stored here so that dropping the future of [`Folders::changed`] loses nothing.
+    /// The burst of changes since then. It is stored here so that dropping the future of [`Folders::changed`] loses
+    /// nothing.
     burst: Option<Burst>,
 }
 
 /// A burst of changes that has not ended.
 #[derive(Clone, Copy)]
 struct Burst {
-    /// When it ends if no further change is reported.
+    /// Time at which it ends if no further change is reported.
     quiet: Instant,
-    /// When it ends at the latest.
+    /// Time at which it ends at the latest.
     latest: Instant,
 }
 
@@ -127,7 +128,7 @@ impl Folders {
                         latest,
                     });
                 }
-                // There is no watcher.
+                // No watcher is running.
                 Ok(None) => return sleep_until(due).await,
                 Err(_) => return,
             }
@@ -147,7 +148,8 @@ impl Folders {
     fn scan_now(&mut self) -> Scan {
         self.last_scan = Instant::now();
         self.burst = None;
-        // The first call may find a folder that is created before its parent is watched. The second call watches that folder.
+        // The first call may find a folder that is created before its parent is watched. The second call watches that
+        // folder.
         self.watch();
         self.watch();
         let mut scan = Scan::default();
@@ -170,8 +172,8 @@ impl Folders {
         scan
     }
 
-    /// Watches each folder. Its parent is watched, too, while the folder does not exist or is a symbolic link, which can be
-    /// changed. Other parents are not watched, because unrelated files may be written there often.
+    /// Watches each folder. Its parent is watched, too, while the folder does not exist or is a symbolic link, which
+    /// can be changed. Other parents are not watched, because unrelated files may be written there often.
     fn watch(&mut self) {
         let Some(watcher) = &mut self.watcher else {
             return;
@@ -257,7 +259,7 @@ impl Stamp {
     }
 }
 
-/// Whether a writer closed the file. Other accesses change nothing.
+/// Whether a writer closed the file. Other kinds of access change nothing.
 fn is_end(access: notify::event::AccessKind) -> bool {
     matches!(
         access,
@@ -281,7 +283,8 @@ fn read(path: &Path, extension: &str) -> io::Result<Vec<(PathBuf, Stamp)>> {
         if is_hidden || path.extension().is_none_or(|found| found != extension) {
             continue;
         }
-        // A file that was deleted meanwhile and a dangling link are left out. A device is found, so that its error is reported.
+        // A file that was deleted meanwhile and a dangling link are left out. A device is found, so that its error is
+        // reported.
         if let Ok(metadata) = std::fs::metadata(&path)
             && !metadata.is_dir()
         {

@@ -1,5 +1,5 @@
-//! Inspects a plugin's file without a cluster, for the commands that inspect and validate files. The plugin is loaded and
-//! describes itself as in a host, but it has no grant and does not run.
+//! Inspects a plugin's file without a cluster, for the commands that inspect and validate files. The plugin is loaded
+//! and describes itself as in a host, but it has no grant and does not run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,14 +21,15 @@ pub struct Inspection {
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
-    /// Why the policy that names the plugin can't be meant so: a watch lacks a grant, or a grant has a field that no watch reads.
+    /// Why the policy that names the plugin can't be meant so: a watch lacks a grant, or a grant has a field that no
+    /// watch reads.
     pub mistake: Option<String>,
     /// The file's bytes.
     pub wasm: Bytes,
 }
 
-/// Loads a file as the host would, up to its checked description. The plugin describes itself with the configuration that
-/// `policy` has for it.
+/// Loads a file as the host would, up to its checked description. The plugin describes itself with the configuration
+/// that `policy` has for it.
 ///
 /// # Errors
 /// The file can't be read, is not a component for this host, or its `describe` fails. A retry does not help.

@@ -44,7 +44,8 @@ pub(crate) enum Origin {
     Package(String),
 }
 
-/// A compiled and described plugin: all that decides whether it runs. Its compiled code is stored elsewhere, by the digest.
+/// A compiled and described plugin: all that decides whether it runs. Its compiled code is stored elsewhere, by the
+/// digest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoadedPlugin {
     pub(crate) origin: Origin,
@@ -185,8 +186,8 @@ pub(crate) async fn read(engine: &Engine, path: &Path) -> Result<Bytes, PluginEr
     })
 }
 
-/// Loads a plugin from the bytes of its file. `describe` gets no configuration, because the operator's configuration is found
-/// by the plugin's name, which is in its description. See [`describe_with`].
+/// Loads a plugin from the bytes of its file. `describe` gets no configuration, because the operator's configuration is
+/// found by the plugin's name, which is in its description. See [`describe_with`].
 pub(crate) async fn dropped_in(
     engine: &Engine,
     origin: Origin,
@@ -212,7 +213,7 @@ pub(crate) async fn describe_with(
     keeps_its_name(plugin, described)
 }
 
-/// Fails if the name differs from that of the first description, because another name has another configuration.
+/// Fails if the name differs from the name in the first description, because the configuration belongs to the name.
 fn keeps_its_name(
     before: &LoadedPlugin,
     described: LoadedPlugin,

@@ -22,7 +22,7 @@ pub(crate) struct PluginMetrics {
     _scrape: OnScrape,
 }
 
-/// Where the values come from.
+/// The sources of the values.
 pub(crate) struct Sources {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
@@ -33,7 +33,7 @@ pub(crate) struct Sources {
     pub(crate) info: Info,
 }
 
-/// What `flyball_plugin_info` says of a version.
+/// The labels of a version's `flyball_plugin_info`.
 pub(crate) struct Info {
     pub(crate) version: String,
     pub(crate) digest: String,
@@ -92,7 +92,7 @@ impl InfoSeries {
         }
     }
 
-    /// Exports these values in place of those before.
+    /// Exports these values instead of the previous ones.
     fn show(&mut self, plugin: &str, version: &str, digest: &str, state: PluginState) {
         let labels = [plugin, version, digest, state.name()].map(str::to_owned);
         if self.labels.as_ref() != Some(&labels) {
@@ -254,7 +254,7 @@ impl Source {
     }
 }
 
-/// Exports `flyball_plugin_info` for plugins of which no version runs.
+/// Exports `flyball_plugin_info` for plugins without a running version.
 pub(crate) struct WaitingInfo {
     family: GaugeVec,
     /// By the plugin's name.

@@ -1,5 +1,5 @@
-//! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, checks that its account may
-//! read them, and opens its informers. `start.rs` starts open versions.
+//! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, checks that its account
+//! may read them, and opens its informers. `start.rs` starts open versions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -114,8 +114,8 @@ pub(crate) async fn may_read(cluster: &Cluster, version: &Version) -> Result<(),
     review(cluster, description, &version.grant, &resources).await
 }
 
-/// Asks the API server, by a SubjectAccessReview for each watch, whether the plugin's account may list and watch what the
-/// cache would give it.
+/// Asks the API server, by a SubjectAccessReview for each watch, whether the plugin's account may list and watch what
+/// the cache would give it.
 async fn review(
     cluster: &Cluster,
     description: &Description,

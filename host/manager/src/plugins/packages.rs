@@ -1,4 +1,5 @@
-//! Plugins that the policy names as packages in a registry. They are pulled, checked, and loaded like files in a folder.
+//! Plugins that the policy names as packages in a registry. They are pulled, checked, and loaded like files in a
+//! folder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 
-/// The first and the longest time between two attempts to pull a package. What was wrong with it may be put right at any time,
-/// and an attempt that fails again costs a few small requests.
+/// The first and the longest time between two attempts to pull a package. The fault may be fixed at any time, and an
+/// attempt that fails again costs a few small requests.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
 /// A package that the policy names.
@@ -112,8 +113,8 @@ impl Package {
     }
 }
 
-/// Whether a package that fails with this error may be loaded later, although its address pins its content: the registry
-/// answers again or has the package by then, the package is signed, or the key's file is there.
+/// Whether a package that fails with this error may be loaded later, although its address pins its content: the
+/// registry answers again or has the package by then, the package is signed, or the key's file is there.
 fn can_be_put_right(error: &PluginError) -> bool {
     matches!(error, PluginError::Pull { .. } | PluginError::Read { .. })
 }

@@ -1,5 +1,6 @@
-//! Plans the supervisor's actions: a pure function from the current state ([`State`]) and the wanted state ([`Inputs`]) to a
-//! list of [`Action`]s. `supervisor.rs` carries the actions out and stores their results in the state, until a plan is empty.
+//! Plans the supervisor's actions: a pure function from the current state ([`State`]) and the wanted state ([`Inputs`])
+//! to a list of [`Action`]s. `supervisor.rs` carries the actions out and stores their results in the state, until a
+//! plan is empty.
 //!
 //! Quarantine is not part of the state: no plugin is stopped or restarted because its keys fail.
 
@@ -22,7 +23,7 @@ pub(crate) use self::wanted::Candidates;
 
 /// The wanted state: the files in the folders, the policy's grants, and the controllers that `--controllers` enables.
 pub(crate) struct Inputs<'a> {
-    /// The files of the plugin folders. For a folder that can't be read, those of the last scan that succeeded.
+    /// The files of the plugin folders. For a folder that can't be read, the files of the last scan that succeeded.
     pub(crate) files: &'a BTreeMap<PathBuf, Stamp>,
     /// Folders that can't be read, with the error.
     pub(crate) unreadable: &'a BTreeMap<PathBuf, String>,
@@ -57,7 +58,7 @@ pub(crate) struct Source {
     pub(crate) is_loading: bool,
     /// The newest content that could be loaded.
     pub(crate) plugin: Option<LoadedPlugin>,
-    /// Whether `plugin` is the present content, and not that of before, which a load that failed or goes on leaves here.
+    /// Whether `plugin` is the present content. It is older content if a load failed or is still running.
     pub(crate) is_current: bool,
     /// Why newer content, or a newer configuration, could not be loaded.
     pub(crate) problem: Option<String>,
@@ -115,7 +116,7 @@ pub(crate) enum Progress {
 pub(crate) struct Trouble {
     /// The reason as a sentence.
     pub(crate) reason: String,
-    /// The state of a plugin of which no version runs.
+    /// The state of a plugin without a running version.
     pub(crate) state: PluginState,
 }
 
@@ -127,13 +128,13 @@ pub(crate) enum Subject {
     Folder(PathBuf),
 }
 
-/// What tells sources apart.
+/// Identifies a source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
     /// A file.
     File(PathBuf),
-    /// The package that the policy names as the source of this plugin. Another address under the same name is new content of
-    /// the same source, so that the version before goes on until the new one is ready.
+    /// The package that the policy names as the source of this plugin. Another address under the same name is new
+    /// content of the same source, so that the version before goes on until the new one is ready.
     Package(String),
     /// The stored version with this digest.
     Kept(String),
@@ -152,9 +153,9 @@ pub(crate) enum Action {
     Describe(SourceKey, BTreeMap<String, String>),
     /// Remove a source that does not exist any more.
     Forget(SourceKey),
-    /// Open a version's informers, in place of the version that is being opened under its name.
+    /// Opens a version's informers, instead of the version that is being opened under its name.
     Open(String, Box<Version>),
-    /// Stop opening a version that is no longer wanted.
+    /// Stops opening a version that is not wanted any more.
     Abandon(String),
     /// Start the version that is ready. It takes over from the running version.
     Start(String),
@@ -223,7 +224,7 @@ pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     forget.chain(load).chain(pull).chain(describe).collect()
 }
 
-/// Whether a file is being loaded that may contain a plugin that the policy names and that is not loaded yet.
+/// Whether any file that is being loaded may contain a plugin that the policy names and that is not loaded yet.
 pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
     let is_loaded = |name: &String| state.plugins().any(|plugin| plugin.name() == name);
     let mut named = grants.plugins.plugins.iter();
@@ -238,8 +239,9 @@ fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<String, Package> {
     packages
 }
 
-/// The plugins whose package is not loaded: it is new, or another than before, or it must be signed with another key. Until it
-/// is, a version that runs may go on, and none may start: nothing says yet that the policy's key signed it.
+/// The plugins whose package is not loaded: it is new, it differs from the previous one, or it must be signed with
+/// another key. Until it is loaded, a running version may continue, but no version may start, because its signature has
+/// not been verified with the policy's key.
 fn awaited_packages(state: &State, inputs: &Inputs<'_>) -> BTreeSet<String> {
     let is_loaded = |package: &Package| {
         let source = state
@@ -254,8 +256,8 @@ fn awaited_packages(state: &State, inputs: &Inputs<'_>) -> BTreeSet<String> {
     packages.into_keys().collect()
 }
 
-/// Plans `describe` calls for plugins that were described with another configuration than the present one. A configuration for
-/// which `describe` failed is not tried again.
+/// Plans `describe` calls for plugins that were described with an outdated configuration. A configuration for which
+/// `describe` failed is not tried again.
 fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let awaited = awaited_packages(state, inputs);
     let is_awaited =
@@ -440,8 +442,8 @@ impl State {
         sources.any(|source| source.is_loading && is_file(&source.content))
     }
 
-    /// Whether a file may contain a plugin that has a grant. This is judged before it is loaded: by the name of the plugin that
-    /// the file contained before, or else by the file's name.
+    /// Whether a file may contain a plugin that has a grant. The file is not loaded yet, so this is decided by the name
+    /// of the plugin that it contained before, or else by the file's name.
     pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
         let known = self.sources.get(&SourceKey::File(path.to_owned()));
         let before = known.and_then(|source| source.plugin.as_ref());
@@ -595,8 +597,8 @@ impl Trouble {
         }
     }
 
-    /// What is compared to decide whether a problem changed. The texts of temporary problems differ between attempts, which
-    /// needs no new log line.
+    /// The part of a problem's text that decides whether it changed. The texts of temporary problems differ between
+    /// attempts, which needs no new log line.
     fn topic(&self) -> &str {
         match (self.state, self.reason.split_once(": ")) {
             (PluginState::Starting, Some((topic, _))) => topic,

@@ -1,4 +1,5 @@
-//! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles them.
+//! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles
+//! them.
 
 use flyball_runtime::history::Reconciled;
 use tokio::sync::oneshot;
@@ -6,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 
-/// A request with the channel for its response. The texts are names of plugins; that of `Why` is an object.
+/// A request with the channel for its response. The texts are names of plugins; the text of `Why` is an object.
 #[derive(Debug)]
 pub(crate) enum Request {
     Status(oneshot::Sender<Vec<PluginStatus>>),

@@ -1,6 +1,6 @@
-//! Stores the versions of dropped-in plugins that ran, so that an operator can roll back to the previous one, even after a
-//! restart. The [`Record`] says which versions ran, and a [`VersionFolder`] of the host has the bytes of their files.
-//! [`VersionStore`] writes both to disk on a blocking thread.
+//! Stores the versions of dropped-in plugins that ran, so that an operator can roll back to the previous one, even
+//! after a restart. The [`Record`] says which versions ran, and a [`VersionFolder`] of the host has the bytes of their
+//! files. [`VersionStore`] writes both to disk on a blocking thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -45,7 +45,7 @@ pub(crate) struct PluginVersions {
     /// The versions' own names, as in `1.0.0`, by digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     names: BTreeMap<String, String>,
-    /// The version that runs in place of the file's.
+    /// The version that runs instead of the file's version.
     #[serde(default)]
     pub(crate) pin: Option<Pin>,
     /// The permissions that the current version asks for.
@@ -115,13 +115,14 @@ impl Record {
         self.0.insert(name.to_owned(), versions);
     }
 
-    /// The digest of the version that runs in place of the file's, if the operator rolled back to it.
+    /// The digest of the version that runs instead of the file's version, if the operator rolled back to it.
     pub(crate) fn pinned(&self, name: &str, file: &str) -> Option<&str> {
         let pin = self.0.get(name)?.pin.as_ref()?;
         (pin.instead_of == file).then_some(pin.runs.as_str())
     }
 
-    /// The versions of a plugin after the version `runs` started, in place of a file with the digest `file` or as that file.
+    /// The versions of a plugin after the version `runs` started. It runs as the file with the digest `file`, or
+    /// instead of it.
     pub(crate) fn after(
         &self,
         name: &str,
@@ -165,7 +166,7 @@ impl Record {
         }
     }
 
-    /// The origin of a version. For a file, that of the plugin that it takes the place of.
+    /// The origin of a version. For a file, it is the origin of the plugin that the version replaces.
     pub(crate) fn origin(&self, name: &str, digest: &str, instead_of: &Origin) -> Origin {
         match (self.version(name, digest).package, instead_of) {
             (Some(package), _) => Origin::Package(package.to_owned()),
@@ -188,8 +189,8 @@ impl Record {
             RollbackTo::Version(asked) => versions.ok_or_else(none)?.named(name, file, asked),
             RollbackTo::Previous => {
                 let versions = versions.ok_or_else(none)?;
-                // A second rollback must not lead back to the version that the first one left, although the file has changed
-                // since then and its version waits.
+                // A second rollback must not lead back to the version that the first one left, although the file has
+                // changed since then and its version waits.
                 let runs_already = Some(versions.current.as_str())
                     .filter(|current| !current.is_empty() && *current != file);
                 let pinned = self.pinned(name, file);
@@ -268,8 +269,8 @@ impl PluginVersions {
     }
 }
 
-/// The folder with the record and the bytes of versions. No other user may write to it, because the record says what was
-/// granted. All of its functions block.
+/// The folder with the record and the bytes of versions. No other user may write to it, because the record says what
+/// was granted. All of its functions block.
 #[derive(Clone, Debug)]
 pub(crate) struct VersionFolder {
     folder: Arc<PrivateFolder>,
@@ -345,8 +346,8 @@ fn name(digest: &str) -> String {
     format!("{digest}.wasm")
 }
 
-/// Stores versions and their record in a folder. One task handles all requests in order, so that a version that is stored
-/// before the record that names it is not removed.
+/// Stores versions and their record in a folder. One task handles all requests in order, so that a version that is
+/// stored before the record that names it is not removed.
 pub(crate) struct VersionStore {
     /// None if versions are not stored.
     folder: Option<VersionFolder>,

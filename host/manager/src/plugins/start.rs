@@ -1,5 +1,5 @@
-//! Starts an open version of a plugin, which may take over from the running version: builds the context of its calls, and adds
-//! it to health checks, debug pages and metrics.
+//! Starts an open version of a plugin, which may take over from the running version: builds the context of its calls,
+//! and adds it to health checks, debug pages and metrics.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) struct RunningVersion {
 /// Says in a sentence what is missing; none if nothing is.
 type Missing = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What keeps a version from its work.
+/// The reasons why a version can't work.
 #[derive(Clone)]
 struct WaitsFor {
     /// Kinds that the API server does not serve.
@@ -138,8 +138,8 @@ impl Starter {
         })
     }
 
-    /// Starts a version. It takes over the queues, memo and history of the version `before` it, unless that one's grant is
-    /// wider.
+    /// Starts a version. It takes over the queues, memo and history of the version `before` it, unless that one's grant
+    /// is wider.
     pub(crate) fn start(
         &self,
         opened: Opened,
@@ -307,7 +307,8 @@ impl Starter {
         })
     }
 
-    /// The recorder of a plugin's denials. Each dropped-in plugin has a recorder of its own, so that no other fills its queue.
+    /// The recorder of a plugin's denials. Each dropped-in plugin has a recorder of its own, so that no other fills its
+    /// queue.
     fn recorder_of_denials(&self, plugin: &str, is_builtin: bool) -> Arc<Recorder> {
         if is_builtin {
             self.builtins.clone()
@@ -390,8 +391,8 @@ fn record_denials(client: &ApiClient, of: &str) -> Arc<Recorder> {
     Arc::new(Recorder::start(client.clone(), of.into(), "flyball".into()))
 }
 
-/// The name of a queue in the metrics. A built-in's queue has the name that it has in kube-controller-manager, which no other
-/// plugin can use.
+/// The name of a queue in the metrics. A built-in's queue has the name that it has in kube-controller-manager, which no
+/// other plugin can use.
 fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, str> {
     if is_builtin {
         queue.into()
@@ -440,8 +441,9 @@ fn starvation(waited: Duration) -> Option<String> {
     })
 }
 
-/// Whether a version continues with the memo of the one before. A dropped-in plugin in the place of a built-in controller
-/// neither reads what the controller has computed from objects of its own grant, nor leaves it anything to trust.
+/// Whether a version continues with the memo of the previous one. When a dropped-in plugin replaces a built-in
+/// controller, or the reverse, neither reads the other's memo: the controller computed its memo from objects of its own
+/// grant, and must not trust the plugin's.
 fn keeps_memo(version: &Version, before: &Version) -> bool {
     let schema = |version: &Version| version.plugin.description.memo_schema;
     let limit = |version: &Version| version.grant.policy.limits.memo;
@@ -451,8 +453,9 @@ fn keeps_memo(version: &Version, before: &Version) -> bool {
 }
 
 /// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
-/// kube-controller-manager, and the host is not ready until its informers are synced, nor while it is starved. A dropped-in
-/// plugin has names of its own, and both are only noted: a watch that never syncs must not keep the host from being ready.
+/// kube-controller-manager. The host is not ready until its informers are synced, nor while it is starved. The checks
+/// of a dropped-in plugin have names of their own and don't affect the host's readiness: a watch that never syncs must
+/// not keep the host from being ready.
 fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: &WaitsFor) -> Checks {
     let (own, informers, instances) = (
         name.to_owned(),

@@ -52,7 +52,8 @@ impl PluginState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The name in its description, or its file if it has no valid description. A policy that is refused has a status too.
+    /// The name in its description, or its file if it has no valid description. A policy that is refused has a status
+    /// too.
     pub name: String,
     /// The version in its description.
     pub version: String,
@@ -70,7 +71,7 @@ pub struct PluginStatus {
     /// Objects whose changes wait for its `route`.
     #[serde(default)]
     pub route_waiting: usize,
-    /// Those of them for which `route` fails.
+    /// The part of `route_waiting` for which `route` fails.
     #[serde(default)]
     pub route_failing: usize,
     #[serde(flatten)]
@@ -136,7 +137,7 @@ impl PluginStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PluginDescription {
     pub description: Description,
-    /// None while the plugin does not run.
+    /// The policy that the plugin runs under; none while it does not run.
     pub policy: Option<PluginPolicy>,
 }
 

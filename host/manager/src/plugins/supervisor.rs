@@ -1,8 +1,9 @@
-//! Keeps the wanted plugins running: collects the current and the wanted state, lets `plan.rs` compute the actions, and carries
-//! them out. A new version takes over only when it is ready. Until then, the previous version keeps running.
+//! Keeps the wanted plugins running: collects the current and the wanted state, lets `plan.rs` compute the actions, and
+//! carries them out. A new version takes over only when it is ready. Until then, the previous version keeps running.
 //!
-//! Nothing here blocks. `supervisor/feeds.rs` reads files and the policy, and sends changes as events. `supervisor/actions.rs`
-//! carries actions out in tasks, which send their results as events. `supervisor/operator.rs` handles operators' requests.
+//! Nothing here blocks. `supervisor/feeds.rs` reads files and the policy, and sends changes as events.
+//! `supervisor/actions.rs` carries actions out in tasks, which send their results as events. `supervisor/operator.rs`
+//! handles operators' requests.
 
 mod actions;
 mod feeds;
@@ -43,8 +44,8 @@ use crate::plugins::{PluginOptions, Sources, Telemetry};
 
 /// The interval between reviews whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);
-/// The longest time that the start waits for the files of plugins that the policy names. Files that are loaded by then are
-/// opened together with the built-ins.
+/// The longest time that the start waits for the files of plugins that the policy names. Files that are loaded by then
+/// are opened together with the built-ins.
 const FILES_AT_START: Duration = Duration::from_secs(5);
 /// The most plans in a row. A few suffice; more would be a bug, which must not delay everything else.
 const MOST_PLANS: usize = 100;
@@ -140,10 +141,11 @@ enum Event {
     Opening(String, u64, Progress, Option<Box<Opened>>),
     /// The account of a plugin may no longer read what this version watches.
     Denied(String, Box<Version>, String),
-    /// An operator's request was carried out. The response is sent when all actions that follow from it were carried out.
+    /// An operator's request was carried out. The response is sent when all actions that follow from it were carried
+    /// out.
     Done(Result<String, RequestError>, Reply),
-    /// The version for a rollback was read, or can't be. The texts are the plugin's name, the digest of the
-    /// version and that of the plugin's file.
+    /// The version for a rollback was read, or can't be read. The texts are the plugin's name, the digest of the
+    /// version and the digest of the plugin's file.
     Rollback([String; 3], Result<(), String>, Reply),
 }
 
@@ -247,8 +249,8 @@ impl Supervisor {
         }
     }
 
-    /// Begins to load all files and packages, and waits a moment for the files of plugins that the policy names. Other files and
-    /// slow registries must not delay the start.
+    /// Begins to load all files and packages, and waits a moment for the files of plugins that the policy names. Other
+    /// files and slow registries must not delay the start.
     async fn load_files(&mut self) {
         let deadline = Instant::now() + FILES_AT_START;
         loop {
@@ -356,8 +358,8 @@ impl Supervisor {
         }
     }
 
-    /// Opens all versions that can be opened together, so that their masks are merged before the first list. They start at once;
-    /// their workers wait for the caches.
+    /// Opens all versions that can be opened together, so that their masks are merged before the first list. They start
+    /// at once; their workers wait for the caches.
     async fn start_together(&mut self) {
         let plan = plan::plan(&self.state, &self.inputs());
         for action in plan.actions {

@@ -8,7 +8,7 @@ use super::ConfigError;
 use super::flags::Flags;
 use flyball_controllers::flag;
 
-/// The minor version before that of this kube-controller-manager.
+/// The minor version before the version of this kube-controller-manager.
 const PREVIOUS: &str = "1.35";
 
 impl Flags<'_> {

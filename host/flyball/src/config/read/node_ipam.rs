@@ -20,14 +20,14 @@ const MASK_IPV6: &str = "node-cidr-mask-size-ipv6";
 const RANGES: &str = "RangeAllocator";
 const DEFAULT_IPV4: i64 = 24;
 const DEFAULT_IPV6: i64 = 64;
-/// The longest prefix of a node beyond that of the cluster, of IPv6 ranges.
+/// The largest number of bits by which a node's IPv6 prefix may be longer than the cluster's.
 const MAX_IPV6_DIFFERENCE: i64 = 16;
 
 type Range = (IpAddr, u8);
 
 impl Flags<'_> {
-    /// Returns the settings, with sentences for the operator. `None` if the controller does not run: ranges are not checked
-    /// then.
+    /// Returns the settings, with sentences for the operator. `None` if the controller does not run: ranges are not
+    /// checked then.
     pub(super) fn node_ipam(
         &self,
         is_enabled: bool,
@@ -75,7 +75,7 @@ impl Flags<'_> {
         }
     }
 
-    /// As in kube-controller-manager, what is no range is skipped.
+    /// Like kube-controller-manager, skips texts that are not ranges.
     fn service_cidrs(&self, given: &str) -> Result<(Vec<Range>, Vec<String>), ConfigError> {
         let (mut ranges, mut warnings) = (Vec::new(), Vec::new());
         for item in given.split(',').filter(|item| !item.trim().is_empty()) {

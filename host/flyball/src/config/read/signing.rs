@@ -1,4 +1,5 @@
-//! The authorities that sign certificates: kube-controller-manager's flags for four signers, and Flyball's own flag for others.
+//! The authorities that sign certificates: kube-controller-manager's flags for four signers, and Flyball's own flag for
+//! others.
 
 use super::ConfigError;
 use super::flags::Flags;
@@ -34,8 +35,8 @@ const SIGNERS: [(&str, &str, &str); 4] = [
 const OTHERS: &str = "certificate-authority";
 
 impl Flags<'_> {
-    /// The authorities of kube-controller-manager's signers. As there, one pair of files serves all signers, or each has a pair
-    /// of its own; a signer without files has no authority, and half of the pair for all signers is ignored.
+    /// The authorities of kube-controller-manager's signers. Like there, one pair of files serves all signers, or each
+    /// signer has its own pair. A signer without files has no authority. Half of the pair for all signers is ignored.
     ///
     /// # Errors
     /// One of a signer's two files is missing, or both ways are mixed.

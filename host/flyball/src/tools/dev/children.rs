@@ -1,5 +1,5 @@
-//! The child processes: builds and the host. Each leads a process group, so that Ctrl-C in a terminal reaches this process alone,
-//! which then ends them in order, with the tools that a build runs.
+//! The child processes: builds and the host. Each leads a process group, so that Ctrl-C in a terminal reaches this
+//! process alone, which then ends them in order, with the tools that a build runs.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;

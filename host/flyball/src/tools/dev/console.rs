@@ -1,5 +1,5 @@
-//! What `flyball dev` shows: the plugin's log, its reconciles, and how long a new version took from saving to its first reconcile.
-//! It reads the log that the host writes as JSON.
+//! The output of `flyball dev`: the plugin's log, its reconciles, and how long a new version took from saving to its
+//! first reconcile. It reads the log that the host writes as JSON.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,7 +9,8 @@ use flyball_types::printable;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The lines that the host logs, as a value of `RUST_LOG`: all of the plugin's own, each reconcile, and what an operator needs.
+/// The lines that the host logs, as a value of `RUST_LOG`: all of the plugin's own, each reconcile, and what an
+/// operator needs.
 pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
 
 /// The targets of lines that are shown at every level.
@@ -39,7 +40,7 @@ pub(super) struct Console {
 #[derive(Debug)]
 struct Version {
     digest: String,
-    /// What happened at `since`: a save, or the start.
+    /// The event at `since`: a save, or the start.
     event: &'static str,
     since: Instant,
     built: Instant,
@@ -97,8 +98,8 @@ impl Console {
         lines
     }
 
-    /// Returns the times of a new version if this reconcile, which ends now, is its first one. Calls of the version before may
-    /// end after the new one has taken over.
+    /// Returns the times of a new version if this reconcile, which ends now, is its first one. Calls of the version
+    /// before may end after the new one has taken over.
     fn reconciled(&mut self, now: Instant, took: f64, key: &str) -> Option<String> {
         let loaded = self.awaited.as_ref()?.loaded?;
         let ran = now - loaded;

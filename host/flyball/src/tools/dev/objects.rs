@@ -1,5 +1,5 @@
-//! The objects that a plugin needs in its cluster: the project's custom resources, and the service account and roles of the
-//! plugin under its policy.
+//! The objects that a plugin needs in its cluster: the project's custom resources, and the service account and roles of
+//! the plugin under its policy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ use crate::tools::{Manifests, rbac};
 const MANAGER: &str = "flyball-dev";
 /// The file of a project's custom resources.
 const CRDS: &str = "crd.yaml";
-/// How long the API server may take to serve a custom resource, and how often it is asked.
+/// How long the API server may take to serve a custom resource, and the interval of the checks.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What is applied, in this order: files, and then the roles.
+/// The objects to apply, in this order: files, and then the roles.
 pub(super) struct Objects {
     client: Client,
     files: Vec<PathBuf>,

@@ -1,5 +1,5 @@
-//! `flyball rbac --host`: the roles of the host itself, beside a kube-controller-manager. In place of one, the host has its
-//! role, which Kubernetes creates.
+//! `flyball rbac --host`: the roles of the host itself, beside a kube-controller-manager. In place of one, the host has
+//! its role, which Kubernetes creates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(in crate::tools) fn run(path: Option<&Path>, format: Manifests) -> anyhow::R
 }
 
 impl Needs {
-    /// What the host's own requests need.
+    /// Returns the needs of the host's own requests.
     fn of_host(policy: &Policy) -> Self {
         let mut needs = Self::default();
         let accounts = accounts(policy);
@@ -114,7 +114,8 @@ impl Needs {
         rules.entry(resources).or_default().insert(verb);
     }
 
-    /// Adds what the caches of a kind need. A policy may grant a kind in some namespaces, but its cache is for all of them.
+    /// Adds what the caches of a kind need. A policy may grant a kind in some namespaces, but its cache is for all of
+    /// them.
     fn add_watched(&mut self, kind: &str) {
         let (group, resource) = match kind.parse::<KindPattern>() {
             Ok(KindPattern::One(kind)) => {

@@ -79,9 +79,9 @@ impl Needs {
         needs
     }
 
-    /// Adds the verbs on signers that the API server asks for beside those on the objects: `sign` for certificates in the status
-    /// of CertificateSigningRequests, `approve` for their approval, `attest` for ClusterTrustBundles. The policy names only the
-    /// signers whose authorities the host holds.
+    /// Adds the verbs on signers that the API server checks in addition to the verbs on the objects: `sign` for
+    /// certificates in the status of CertificateSigningRequests, `approve` for their approval, `attest` for
+    /// ClusterTrustBundles. The policy names only the signers whose authorities the host holds.
     fn add_signers(&mut self, description: &Description, policy: &PluginPolicy) {
         for permission in &description.permissions {
             let pattern = &permission.kind;
@@ -130,7 +130,8 @@ impl Needs {
         }
     }
 
-    /// Adds events about objects, which the host records in their namespaces: everywhere, or where the plugin may do something.
+    /// Adds events about objects, which the host records in their namespaces: everywhere, or where the plugin may do
+    /// something.
     fn add_events(&mut self, policy: &PluginPolicy) {
         let mut rules = policy.allow.iter();
         let places: Vec<&mut Rules> = match rules.any(|rule| rule.namespaces.is_empty()) {
@@ -258,7 +259,7 @@ impl Needs {
     }
 }
 
-/// Whether a rule allows some of what is asked for.
+/// Whether a rule allows at least part of the request.
 fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
     let has = |words: &BTreeSet<String>, word: &str| words.contains(word) || words.contains("*");
     let covers = |known: &String| match (known.parse::<KindPattern>(), &ask.kind) {

@@ -6,7 +6,7 @@ use flyball_types::description::Description;
 use super::*;
 use crate::plugins::load::Origin;
 
-/// What the supervisor sees, and what its actions would find.
+/// The inputs of the supervisor, and the results of its actions.
 struct World {
     state: State,
     files: BTreeMap<PathBuf, Stamp>,
@@ -14,7 +14,8 @@ struct World {
     grants: Grants,
     policy_problem: Option<String>,
     disabled: &'static str,
-    /// What files, packages and kept versions hold, by path, address or digest: a plugin, or why it can't be loaded.
+    /// The content of files, packages and stored versions, by path, address or digest: a plugin, or the reason why it
+    /// can't be loaded.
     contents: BTreeMap<String, Result<LoadedPlugin, String>>,
     /// Why a version can't be opened, by name.
     held_up: BTreeMap<String, Trouble>,
@@ -22,13 +23,13 @@ struct World {
 
 /// One row of the table.
 struct Row {
-    /// What there is: it is brought to where nothing is left to do.
+    /// The initial state. It is run to a fixed point before `when`.
     given: fn(&mut World),
-    /// What happens then.
+    /// Changes the state.
     when: fn(&mut World),
     /// The actions of the next plan.
     plans: &'static [&'static str],
-    /// What runs once all is done: name, digest and configuration.
+    /// The plugins that run at the end: name, digest and configuration.
     runs: &'static [&'static str],
 }
 
@@ -194,7 +195,7 @@ impl World {
     }
 }
 
-/// An action in a few words. Notes that there is no trouble, and the record of versions, are left out.
+/// An action in a few words. The record of versions and notes that there is no trouble are left out.
 fn words(action: &Action) -> Option<String> {
     Some(match action {
         Action::Load(path, _) => format!("load {}", path.display()),

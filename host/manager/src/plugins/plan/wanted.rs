@@ -1,5 +1,5 @@
-//! Decides which versions should run: plugins of files and packages as far as the policy allows them, and the built-ins that
-//! none of them replaces.
+//! Decides which versions should run: plugins of files and packages as far as the policy allows them, and the built-ins
+//! that none of them replaces.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ impl Candidates {
             };
             candidates.wanted.insert(builtin.name().to_owned(), version);
         }
-        // Of two files with the same name, the one that runs or ran last stays. A package that the policy names comes first.
+        // If two files hold plugins with the same name, the one that runs or ran last stays. A package that the policy
+        // names comes first.
         let mut plugins: Vec<(&SourceKey, &LoadedPlugin)> = state
             .sources
             .iter()
@@ -70,8 +71,8 @@ impl Candidates {
         candidates
     }
 
-    /// Lets running versions continue, with the grants that they have, until the packages that the policy names now are loaded
-    /// and may run.
+    /// Lets running versions continue, with the grants that they have, until the packages that the policy names now are
+    /// loaded and may run.
     fn await_packages(&mut self, state: &State, inputs: &Inputs<'_>) {
         for name in wanted_packages(inputs).into_keys() {
             let wanted = self.wanted.get(&name);
@@ -86,8 +87,8 @@ impl Candidates {
         }
     }
 
-    /// Adds a plugin if it may run; otherwise the running version, if that may continue. Returns why the plugin may not run.
-    /// `is_awaited` says that it is only the content that its package had before.
+    /// Adds a plugin if it may run; otherwise the running version, if that may continue. Returns why the plugin may not
+    /// run. `is_awaited` says that it is only the content that its package had before.
     fn consider(
         &mut self,
         plugin: &LoadedPlugin,

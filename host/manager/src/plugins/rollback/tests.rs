@@ -1,4 +1,4 @@
-//! Which versions are kept, and which one a rollback leads to.
+//! Tests of which versions are kept, and of the target of a rollback.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

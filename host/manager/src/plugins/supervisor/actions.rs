@@ -23,7 +23,7 @@ use crate::plugins::status::PluginState;
 
 /// The time between two attempts to open a version.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
-/// How long a version waits for its caches before this is reported.
+/// How long a version may wait for its caches before the wait is reported.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends the result of loading a source.

@@ -1,5 +1,5 @@
-//! Follows the plugin folders and the policy. Each has a task that reads it on a blocking thread and sends it to the supervisor
-//! when it has changed.
+//! Follows the plugin folders and the policy. Each has a task that reads it on a blocking thread and sends it to the
+//! supervisor when it has changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ pub(super) fn follow_files(
     }))
 }
 
-/// Follows the policy at `path`; `known` is the one in force. Approvals run in the same task, so that no older policy is sent
-/// after an approved one.
+/// Follows the policy at `path`; `known` is the one in force. Approvals run in the same task, so that no older policy
+/// is sent after an approved one.
 pub(super) fn follow_policy(
     path: PathBuf,
     known: Policy,

@@ -1,4 +1,4 @@
-//! What a change of the policy leads to.
+//! Tests of the effects of a changed policy.
 
 use super::*;
 
