@@ -55,7 +55,7 @@ const FAULTS: [&str; 16] = [
 ];
 /// The minimum number of calls in a round for which the bounds apply. With fewer calls a p99 means nothing.
 const MIN_CALLS: usize = 500;
-/// The bounds of the victim's throughput and p99, relative to those without a fault.
+/// The bounds of the victim's throughput and p99, relative to a run without a fault.
 const MIN_THROUGHPUT: f64 = 0.95;
 const MAX_P99: f64 = 2.0;
 

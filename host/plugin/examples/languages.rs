@@ -1,6 +1,6 @@
-//! Measures what a plugin costs in each language: the greeters, which do the same. A warm call reconciles a Greeting whose
-//! ConfigMap and status are as they should be: two cached reads, and no write. An empty call reconciles a key without an
-//! object: one cached read. Prints one `language: name<TAB>value<TAB>unit` per line.
+//! Measures the cost of a plugin in each language, with greeters that do the same work. A warm call reconciles a
+//! Greeting whose ConfigMap and status are as they should be: two cached reads, and no write. An empty call reconciles
+//! a key without an object: one cached read. Prints one `language: name<TAB>value<TAB>unit` per line.
 //!
 //!     cargo xtask bench languages
 
@@ -116,7 +116,7 @@ fn lines(name: &str, sources: &[&str]) -> usize {
 /// The figures of a component.
 struct Measured {
     compilation: Duration,
-    /// A call for which code is mapped and an instance is created.
+    /// A call that has to map the code and create an instance.
     first: Duration,
     empty: Duration,
     warm: Duration,
@@ -191,7 +191,7 @@ async fn median_call(plugin: &Plugin, imports: &Arc<Fake>) -> Duration {
     median(times)
 }
 
-/// Reconciles a Greeting for which nothing is to be done.
+/// Reconciles a Greeting that needs no changes.
 async fn call(plugin: &Plugin, imports: &Arc<Fake>) -> Duration {
     let start = Instant::now();
     let outcome = plugin.reconcile(imports.clone(), "q", KEY, 0).await;

@@ -1,5 +1,5 @@
-//! The names of the functions in which a guest failed. They come from the component, so any text may be in them. They are
-//! read after the call has ended, when nothing measures or interrupts the work, so it must be little.
+//! The names of the functions in which a guest failed. They come from the component, so any text may be in them. They
+//! are read after the call has ended, when nothing measures or interrupts the work, so it must be little.
 
 use std::fmt::{self, Write};
 
@@ -8,8 +8,8 @@ use wasmtime::WasmBacktrace;
 /// Maximum length of a name, in bytes. Longer names are cut, because a mangled name may stand for gigabytes.
 const MAX_NAME: usize = 200;
 
-/// The functions of a backtrace that have names, one per line, the innermost first. None if none has one, as in a component
-/// without debug information.
+/// The functions of a backtrace that have names, one per line, the innermost first. None if none has one, as in a
+/// component without debug information.
 pub(crate) fn function_names(backtrace: &WasmBacktrace) -> Option<String> {
     let named = backtrace.frames().iter().filter_map(|frame| {
         let function = readable(frame.func_name()?);

@@ -1,5 +1,5 @@
-//! Counts the bytes that the host holds for one plugin beside its instances: cursors, batches until they have run, answers of
-//! the API server until the guest has them, and handles of `wasi:http`.
+//! Counts the bytes that the host holds for one plugin beside its instances: cursors, batches until they have run,
+//! answers of the API server until the guest has them, and handles of `wasi:http`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub struct Charge {
 #[derive(Debug)]
 pub struct Held {
     pub bytes: Bytes,
-    /// None if they are not counted.
+    /// The charge on the budget; none if the bytes are not counted.
     charge: Option<Charge>,
 }
 
@@ -70,7 +70,7 @@ impl From<Bytes> for Held {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             used: AtomicUsize::new(0),
@@ -121,10 +121,10 @@ impl Charge {
         Ok(())
     }
 
-    /// Grows or shrinks to so many bytes.
+    /// Grows or shrinks to this number of bytes.
     ///
     /// # Errors
-    /// `Full` if the budget has fewer left. Nothing is changed then.
+    /// `Full` if the budget has too few bytes left. The size is then unchanged.
     pub fn resize(&mut self, bytes: usize) -> Result<(), ApiError> {
         if bytes > self.bytes {
             return self.grow(bytes - self.bytes);

@@ -25,7 +25,8 @@ const MAGIC: &[u8; 8] = b"flyball2";
 const DIGEST: usize = 32;
 const TRAILER: usize = MAGIC.len() + DIGEST;
 
-/// A file of compiled code that was checked, or that this process has just written. This refers to the same file even if another file takes its name.
+/// A file of compiled code that was checked, or that this process has just written. This refers to the same file even
+/// if another file takes its name.
 #[derive(Debug)]
 pub(crate) struct CachedFile {
     file: File,
@@ -88,8 +89,8 @@ impl Cache {
         }
     }
 
-    /// Stores the compiled form of the component with this digest, and returns its file, which needs no check. None after a
-    /// failure, or if the code exceeds the capacity: then it is only compiled again at the next start.
+    /// Stores the compiled form of the component with this digest, and returns its file, which needs no check. None
+    /// after a failure, or if the code exceeds the capacity: then it is only compiled again at the next start.
     pub(crate) fn put(&self, digest: &str, code: &[u8]) -> Option<CachedFile> {
         let name = self.name(digest);
         let written = self.folder.write(&name, |file| {

@@ -1,8 +1,8 @@
-//! Where components are checked and compiled: in this process, or each in a child process with limits of its own, so that a
-//! component that makes the parser or the compiler use too much memory or time, or crash, costs one child.
+//! Checks and compiles components: in this process, or each in a child process with its own limits, so that a component
+//! that makes the parser or the compiler crash, or use too much memory or time, costs only the child.
 //!
-//! The child gets the component over stdin and returns the compiled code over stdout. Only what comes over this pipe from a
-//! child that has ended well is used, because compiled code is run without further checks.
+//! The child gets the component over stdin and returns the compiled code over stdout. Compiled code runs without
+//! further checks, so the host uses only the output that a child wrote to this pipe before it ended successfully.
 
 mod child;
 mod pace;
@@ -26,10 +26,10 @@ use child::{COMMAND, NO_MEMORY, REFUSED, UNFIT};
 
 /// Bytes of the child's messages that are read.
 const MAX_MESSAGES: usize = 4096;
-/// How the standard library begins its message before it ends a process that has no memory left.
+/// The beginning of the message that the standard library prints before it ends a process that has no memory left.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
-/// Where components are checked and compiled.
+/// The place where components are checked and compiled.
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
     /// In this process. The compiler's memory and time are not limited, so a component must not be malicious.
@@ -55,13 +55,14 @@ pub struct CompilerProcess {
 pub struct CompileLimits {
     /// CPU time on all cores together, in whole seconds. Default: 5 min.
     pub cpu: Duration,
-    /// Time until the child has ended. The child runs at a low priority, so it may have to wait for cores. Default: 15 min.
+    /// Time until the child has ended. The child runs at a low priority, so it may have to wait for cores. Default: 15
+    /// min.
     pub wall: Duration,
     /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 1 GiB.
     pub memory: usize,
-    /// Average CPU time, in thousandths of a core; none for no limit. A low priority alone does not keep the child from using up
-    /// the CPU quota of the host's control group, which then stops the host as well. Default: a quarter of that quota, because
-    /// two children may run at once; none without a quota.
+    /// Average CPU time, in thousandths of a core; none for no limit. A low priority alone does not keep the child from
+    /// using up the CPU quota of the host's control group, which then stops the host as well. Default: a quarter of
+    /// that quota, because two children may run at once; none without a quota.
     pub cpu_share: Option<u32>,
     /// Size of the compiled code, in bytes. The host holds all of it for a moment. Default: 128 MiB.
     pub code: usize,
@@ -79,7 +80,7 @@ impl Default for CompileLimits {
     }
 }
 
-/// What a child did.
+/// The result of a child process.
 struct Ended {
     /// Its output, up to one byte more than the limit.
     code: io::Result<Vec<u8>>,
@@ -146,7 +147,7 @@ impl CompilerProcess {
             let code = scope.spawn(move || {
                 let code = read_up_to(output, limit);
                 if code.as_ref().is_ok_and(|code| code.len() < limit) {
-                    // Its status is left for the end, so that until then its id can't be that of another process.
+                    // The child is not reaped until the end, so that no other process can get its id.
                     let until = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                     let _ = retry_on_intr(|| waitid(WaitId::Pid(process), until));
                 }
@@ -220,7 +221,7 @@ fn read_up_to(pipe: Option<impl Read>, limit: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Compiles with a shell script in place of the compiler.
+    /// Compiles with a shell script instead of the compiler.
     fn compile(
         script: &str,
         change: impl FnOnce(&mut CompileLimits),

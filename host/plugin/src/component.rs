@@ -1,4 +1,5 @@
-//! A compiled component, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not run.
+//! A compiled component, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not
+//! run.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub struct Component {
 /// Compiled code. If it is mapped from a file, it can be unloaded, and costs no memory until it is needed again.
 pub(crate) struct Code {
     engine: wasmtime::Engine,
-    /// None while it is unloaded.
+    /// The code; none while it is unloaded.
     loaded: Mutex<Option<wasmtime::component::Component>>,
     /// The file that the code is mapped from; none if it was compiled by this process or is part of the binary.
     file: Option<CachedFile>,
@@ -45,8 +46,8 @@ impl Code {
         }
     }
 
-    /// Unloads the code if it can be loaded again, and returns whether it can. Its memory is freed as soon as no instance uses
-    /// it.
+    /// Unloads the code if it can be loaded again, and returns whether it can. Its memory is freed as soon as no
+    /// instance uses it.
     pub(crate) fn unload(&self) -> bool {
         let can_be_loaded = self.file.is_some();
         if can_be_loaded {
@@ -76,7 +77,8 @@ impl Component {
         }
     }
 
-    /// Sets the bytes that the engine keeps of an instance. Those of built-ins, whose memory is not limited, are not known.
+    /// Sets the bytes that the engine keeps of an instance. They are unknown for built-ins, whose memory is not
+    /// limited.
     pub(crate) fn with_footprint(self, footprint: usize) -> Self {
         Self { footprint, ..self }
     }

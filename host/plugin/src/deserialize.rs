@@ -1,5 +1,5 @@
 //! Loads compiled code. This is unsafe because the engine trusts the code like its own, so the code must come from this
-//! program. There are three such sources: the cache, whose files only this process's user can write and whose digests are
+//! program. It has three sources: the cache, whose files only this process's user can write and whose digests are
 //! checked; the code that the build embedded into this binary; and the pipe from a child process that compiles.
 #![allow(
     unsafe_code,

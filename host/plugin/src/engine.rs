@@ -35,9 +35,9 @@ pub struct EngineOptions {
     /// Linear memory that the instances of all plugins without [`Limits::is_reserved`](crate::Limits::is_reserved) may
     /// have together, in bytes. Default: half of the memory of this machine or control group, but at most 4 GiB.
     pub shared_memory: usize,
-    /// Maximum size of a plugin's file, in bytes. Default: 64 MiB (a Python guest has 18 MiB).
+    /// Maximum size of a plugin's file, in bytes. Default: 64 MiB. A Python guest takes 18 MiB.
     pub max_component_bytes: usize,
-    /// Where components are compiled. Default: in this process.
+    /// The place where components are compiled. Default: in this process.
     pub compiler: Compiler,
     /// The directory in which compiled plugins are kept across restarts; none to compile at each start. It is created
     /// if it does not exist. It must belong to this process's user and be closed to all others, because its files are
@@ -172,9 +172,9 @@ impl Engine {
             .await
     }
 
-    /// Compiles a component for [`Engine::load_precompiled`], for any machine of an architecture that runs this operating
-    /// system. The architecture is one that Rust knows, such as `x86_64`. Another one than this machine's needs the feature
-    /// `other-architectures`. Meant for builds: it blocks and needs no engine.
+    /// Compiles a component for [`Engine::load_precompiled`], for any machine of an architecture that runs this
+    /// operating system. The architecture is one that Rust knows, such as `x86_64`. Another one than this machine's
+    /// needs the feature `other-architectures`. Meant for builds: it blocks and needs no engine.
     pub fn precompile(wasm: &[u8], architecture: &str) -> Result<Vec<u8>, LoadError> {
         let compiler =
             settings::portable(architecture).and_then(|config| wasmtime::Engine::new(&config));

@@ -81,8 +81,8 @@ pub enum LoadError {
     /// The types of the component's imports or exports differ from the world's.
     #[error("the component does not fit the world `flyball:controller/controller@0.2.0`: {0}")]
     Mismatch(String),
-    /// The process that compiles found that the component is not one that this host can run. The message is that of another
-    /// of these errors.
+    /// The child process found that this host can't run the component. The message is the text of another of these
+    /// errors.
     #[error("{0}")]
     Unfit(String),
     /// The component needs more core instances, memories or tables than the engine's pool allows, or the compiler
@@ -205,8 +205,8 @@ pub enum CallFailure {
 }
 
 impl CallError {
-    /// True if the guest caused the failure: it trapped, exceeded a limit of its plugin or could not be instantiated. What all
-    /// plugins share, others may have taken.
+    /// True if the guest caused the failure: it trapped, exceeded a limit of its plugin or could not be instantiated.
+    /// False if a resource ran out that all plugins share, because other plugins may have used it up.
     pub fn is_of_guest(&self) -> bool {
         !matches!(
             self.failure,

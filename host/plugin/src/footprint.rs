@@ -1,18 +1,19 @@
-//! What the engine keeps of an instance besides its linear memories and the elements of its tables: its globals, and references
-//! to its functions. A component decides how much that is, and the engine reports it nowhere, so it is computed from the
-//! component's sections.
+//! The memory that the engine keeps of an instance besides its linear memories and the elements of its tables: its
+//! globals, and references to its functions. The component determines its size. The engine doesn't report it, so it is
+//! computed from the component's sections.
 
 use wasmparser::{ElementItems, Encoding, Instance, Parser, Payload};
 
 /// Bytes of an instance of a module without anything.
 const INSTANCE: usize = 2048;
-/// Bytes of an import, of a function that is exported or in a table, of a global, and of a table or memory without its content.
+/// Bytes of an import, of a function that is exported or in a table, of a global, and of a table or memory without its
+/// content.
 const IMPORT: usize = 40;
 const FUNCTION: usize = 40;
 const GLOBAL: usize = 16;
 const TABLE: usize = 64;
 
-/// What a module's sections say of its instances.
+/// The counts in a module's sections that determine the size of its instances.
 #[derive(Default)]
 struct Module {
     imports: usize,
@@ -56,8 +57,8 @@ impl Module {
     }
 }
 
-/// The bytes that the engine keeps of an instance of a valid component: of its modules, and for those that are instantiated more
-/// than once, of the largest one.
+/// The bytes that the engine keeps of an instance of a valid component: of its modules, and for those that are
+/// instantiated more than once, of the largest one.
 pub(crate) fn of(component: &[u8]) -> wasmparser::Result<usize> {
     let (mut sum, mut largest, mut modules, mut instances) = (0_usize, 0, 0_usize, 0_usize);
     let mut module: Option<Module> = None;

@@ -40,8 +40,8 @@ pub trait Imports: Send + Sync + 'static {
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>>;
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>>;
 
-    /// Returns one result for each write, in their order. The writes go on if the future is dropped. `charge` counts the
-    /// batch, and must be kept as long as any of it is.
+    /// Returns one result for each write, in their order. The writes go on if the future is dropped. `charge` counts
+    /// the batch, and must be kept as long as any of it is.
     fn writer_run(
         &self,
         batch: Batch,
@@ -94,8 +94,8 @@ pub trait Imports: Send + Sync + 'static {
         template: CertificateTemplate,
     ) -> BoxFuture<'_, Metered<Vec<u8>>>;
 
-    /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. By default no server
-    /// is granted.
+    /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. By default no
+    /// server is granted.
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
         Err(ApiError::denied(format!(
             "the policy grants this plugin no requests to {server}"
@@ -107,8 +107,8 @@ pub trait Imports: Send + Sync + 'static {
 pub struct HttpGrant {
     /// The runtime that drives the connection. It must have I/O.
     pub runtime: Handle,
-    /// Is given the addresses that the server's name was resolved to, once. Returns those that a connection may be made to,
-    /// and fails if there are none.
+    /// Is given the addresses that the server's name was resolved to, once. Returns those that a connection may be made
+    /// to, and fails if there are none.
     pub check_addresses: Box<CheckAddresses>,
 }
 
@@ -121,7 +121,7 @@ pub struct Metered<T> {
     pub cpu_time: Duration,
 }
 
-/// What a certificate says, as the guest gave it: nothing is checked yet.
+/// The content of a certificate, as the guest gave it, before any check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateTemplate {
     pub key: SubjectKey,
@@ -144,7 +144,7 @@ pub struct CertificateTemplate {
 pub enum SubjectKey {
     /// A `SubjectPublicKeyInfo` in DER.
     PublicKey(Vec<u8>),
-    /// A PKCS#10 request in DER, whose signature is checked.
+    /// A PKCS#10 request in DER. Its signature is checked.
     Request(Vec<u8>),
 }
 
@@ -152,7 +152,7 @@ pub enum SubjectKey {
 pub struct Page {
     /// A JSON array of objects or rows.
     pub items: Vec<u8>,
-    /// None if this is the last page.
+    /// A cursor for the further pages; none if this is the last page.
     pub rest: Option<Box<dyn Cursor>>,
 }
 

@@ -20,8 +20,8 @@ use crate::slots::Slots;
 use crate::tally::Tally;
 use crate::world::{RuleViolation, State};
 
-/// A call is long if it took so many times as long as another instance costs. Then the memory of its instance need not be
-/// kept.
+/// A call is long if it took at least this many times as long as the creation of another instance. The memory of its
+/// instance need not be kept then.
 const LONG_CALL: u32 = 10;
 /// About how long it takes to get another MiB of memory from the system.
 const COST_OF_A_MIB: Duration = Duration::from_micros(250);

@@ -30,8 +30,8 @@ pub struct Limits {
     /// imposes. A batch with slow start against an overloaded API server takes minutes, because each write may wait for
     /// 60 s and for the plugin's rate limit. So this only stops calls that would never end. Default: 5 min.
     pub wall_per_call: Duration,
-    /// Memory of one instance, in bytes: its linear memories, the elements of its tables, and what the engine keeps of it.
-    /// Default: 256 MiB.
+    /// Memory of one instance, in bytes: its linear memories, the elements of its tables, and what the engine keeps of
+    /// it. Default: 256 MiB.
     pub memory: usize,
     /// Memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else
     /// 512 MiB or half of what such plugins share, whichever is less, but enough for one instance.
@@ -41,19 +41,19 @@ pub struct Limits {
     /// Instance slots that all instances may occupy together. An instance with several memories occupies one for each.
     /// Default: 100.
     pub max_slots: usize,
-    /// Whether the plugin may use the instance slots and the memory that are reserved, so that plugins for which nothing is
-    /// reserved can't starve it. Default: false; the built-in controllers have it.
+    /// Whether the plugin may use the reserved instance slots and the reserved memory, so that plugins without a
+    /// reservation can't starve it. Default: false. It is true for the built-in controllers.
     pub is_reserved: bool,
     /// Bytes that one import may return. Default: 64 MiB.
     pub answer_bytes: usize,
     /// Bytes that the host holds for a call. Applies to the arguments of one import, and to all cursors and batches
     /// together. Default: 64 MiB.
     pub staged_bytes: usize,
-    /// Bytes that the host holds for all calls of the plugin together: cursors, batches, and answers of the API server while
-    /// they are read. Default: 256 MiB.
+    /// Bytes that the host holds for all calls of the plugin together: cursors, batches, and answers of the API server
+    /// while they are read. Default: 256 MiB.
     pub held_bytes: usize,
-    /// Connections for `wasi:http` that all calls of the plugin may have open together. Each may hold 128 KiB of a request
-    /// and its response. Default: 16.
+    /// Connections for `wasi:http` that all calls of the plugin may have open together. Each may hold 128 KiB of a
+    /// request and its response. Default: 16.
     pub connections: usize,
     /// Cursors and batches that an instance may hold. Default: 1,024.
     pub handles: usize,
@@ -62,9 +62,9 @@ pub struct Limits {
     /// Growth of an instance's memory since its creation after which it is dropped, in bytes. Linear memory never
     /// shrinks. Default: 64 MiB.
     pub recycle_growth: usize,
-    /// Growth of an instance's memory after which it is dropped if the call took much longer than another instance with that
-    /// memory costs, in bytes. A controller that rarely handles a large object then does not keep the memory for it. Default:
-    /// 4 MiB.
+    /// Growth of an instance's memory after which it is dropped if the call took much longer than another instance with
+    /// that memory costs, in bytes. A controller that rarely handles a large object then does not keep the memory for
+    /// it. Default: 4 MiB.
     pub idle_growth: usize,
 }
 
@@ -132,9 +132,9 @@ impl SharedMemory {
 /// The memory that an instance shares with others. Each part is none if it is not limited.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryShares {
-    /// That of the plugin's instances.
+    /// Shared by all instances of this plugin.
     pub(crate) of_plugin: Option<Arc<SharedMemory>>,
-    /// That of the plugins without a reservation.
+    /// Shared by all plugins without a reservation.
     pub(crate) of_all: Option<Arc<SharedMemory>>,
     /// Bytes of all instances of the plugin.
     used: Arc<AtomicUsize>,
@@ -185,7 +185,7 @@ impl MemoryShares {
     }
 }
 
-/// Whose memory a limit applies to.
+/// The owner of the memory that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOwner {
     Instance,
@@ -365,7 +365,7 @@ mod tests {
         let refused = second.refused().unwrap();
         assert_eq!((refused.limit, refused.owner), (70, MemoryOwner::Plugin));
         assert!(grow(&mut third, 40));
-        // What all plugins have left is too little, so the plugin's own memory is not taken either.
+        // The memory that all plugins share is too small, so nothing is charged to the plugin's own memory either.
         assert!(!grow(&mut third, 20));
         let refused = third.refused().unwrap();
         assert_eq!(

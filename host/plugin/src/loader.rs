@@ -52,8 +52,8 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadErr
     with_footprint(Component::new(code, &digest, wasm.len()), wasm)
 }
 
-/// Adds what an instance takes besides its memories. Only to be called for a component that was compiled: no other one is known to
-/// be valid.
+/// Adds what an instance takes besides its memories. Only to be called for a component that was compiled: no other one
+/// is known to be valid.
 fn with_footprint(component: Component, wasm: &[u8]) -> Result<Component, LoadError> {
     match footprint::of(wasm) {
         Ok(footprint) => Ok(component.with_footprint(footprint)),
@@ -119,8 +119,8 @@ fn serialize(
     }
 }
 
-/// Loads a component whose compiled code is embedded in this binary. If there is a cache, the code is unpacked into the cache
-/// once and mapped from there, like the code of any plugin, so that only the parts that run take memory.
+/// Loads a component whose compiled code is embedded in this binary. If there is a cache, the code is unpacked into the
+/// cache once and mapped from there, like the code of any plugin, so that only the parts that run take memory.
 pub(crate) fn load_precompiled(
     loader: Loader<'_>,
     component: &Precompiled,

@@ -1,4 +1,5 @@
-//! The memory and the CPU time that this process can get: those of the machine or, as in a container, of its control groups.
+//! The memory and the CPU time that this process can get: the machine's or, as in a container, the limits of its
+//! control groups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ pub(crate) fn cpu_quota() -> Option<u32> {
 
 /// The folder of a control group that this process is in.
 enum Group {
-    /// Of the first version of control groups.
+    /// Version 1 of control groups.
     V1(PathBuf),
     V2(PathBuf),
 }
@@ -29,7 +30,7 @@ fn memory_under(root: &Path) -> Option<usize> {
             Group::V1(folder) => folder.join("memory.limit_in_bytes"),
             Group::V2(folder) => folder.join("memory.max"),
         };
-        // No number stands for no limit.
+        // A text that is not a number means no limit.
         fs::read_to_string(file).ok()?.trim().parse().ok()
     };
     let limits = groups(root, "memory").into_iter().filter_map(limit);
@@ -58,13 +59,13 @@ fn cpu_quota_under(root: &Path) -> Option<u32> {
     groups(root, "cpu").into_iter().filter_map(limit).min()
 }
 
-/// The control groups of this process that may limit what a controller of the first version is named after. The limits of all
-/// groups around a group apply, too. In a container, only the topmost may be visible.
+/// The control groups of this process that may limit what a controller of the first version is named after. The limits
+/// of all groups around a group apply, too. In a container, only the topmost may be visible.
 fn groups(root: &Path, controller: &str) -> Vec<Group> {
     let mut all = Vec::new();
     let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     for line in text.lines() {
-        // As in `0::/kubepods/pod1` and, for the first version, `4:cpu,cpuacct:/kubepods/pod1`.
+        // A line such as `0::/kubepods/pod1` or, for version 1, `4:cpu,cpuacct:/kubepods/pod1`.
         let mut parts = line.splitn(3, ':').skip(1);
         let controllers = parts.next().unwrap_or_default();
         let (top, group): (_, fn(PathBuf) -> Group) = if controllers.is_empty() {

@@ -30,8 +30,8 @@ thread_local! {
     static POLL: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
-/// Fails if the call that this thread polls has used up its CPU time. Work that the host does for a guest and that may take
-/// long asks between its steps: the guest itself is interrupted only while it computes.
+/// Fails if the call that this thread polls has used up its CPU time. Work that the host does for a guest and that may
+/// take long asks between its steps: the guest itself is interrupted only while it computes.
 pub fn check_cpu_time() -> Result<(), ApiError> {
     match POLL.get() {
         Some((started, left)) if charge(started.elapsed()) > left => Err(ApiError::full(
@@ -135,8 +135,8 @@ impl Meter {
     /// turn within the plugin's CPU quota.
     ///
     /// # Errors
-    /// Fails after the poll in which the call has used up its CPU time, whether the guest computed or the host for it. So a
-    /// host function that yields now and then needs no check of its own.
+    /// Fails after the poll in which the call has used up its CPU time, whether the guest computed or the host for it.
+    /// So a host function that yields now and then needs no check of its own.
     pub(crate) async fn run<F: Future>(
         &self,
         ticker: &Ticker,

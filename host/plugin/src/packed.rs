@@ -1,6 +1,6 @@
-//! The compiled code of built-in controllers as the host's binary embeds it: compressed with zstd. The controllers consist
-//! of the same SDK and libraries to a large part, so the code of some of them is compressed first, as a whole, and that of
-//! each other one refers to it. A start with a cache of compiled code unpacks nothing.
+//! The compiled code of built-in controllers as the host's binary embeds it: compressed with zstd. The controllers
+//! share large parts of the SDK and of libraries. Therefore the code of some controllers is compressed first, as a
+//! whole, and the code of the others refers to it. A start with a cache of compiled code unpacks nothing.
 
 use std::io;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name, get_fram
 
 use crate::pages::page_out;
 
-/// The code that the code of others refers to. It is unpacked when it is first needed, and takes memory until the last clone of
-/// the [`Packed`] code with it is dropped.
+/// The code that the code of others refers to. It is unpacked when it is first needed, and takes memory until the last
+/// clone of the [`Packed`] code with it is dropped.
 pub struct SharedCode {
     frame: &'static [u8],
     /// Inner none if the frame is corrupted.
@@ -41,7 +41,7 @@ impl SharedCode {
     }
 }
 
-/// Where the code of a component is in the host's binary.
+/// The location of a component's code in the host's binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Bytes of the shared code, which start and end here.
@@ -91,8 +91,8 @@ pub enum PackPart {
     Frame(Vec<u8>),
 }
 
-/// Compresses the codes of components at a level of zstd. `shared` of them, the largest, become the shared code. The result
-/// depends on nothing but the arguments.
+/// Compresses the codes of components at a level of zstd. `shared` of them, the largest, become the shared code. The
+/// result depends on nothing but the arguments.
 ///
 /// # Errors
 /// zstd refuses the level or lacks memory.
@@ -141,7 +141,8 @@ fn compress(bytes: &[u8], prefix: &[u8], level: i32) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Unpacks a frame that refers to a prefix. The frame must be trusted: its size is that of the memory to allocate.
+/// Unpacks a frame that refers to a prefix. The frame must be trusted, because it gives the size of the memory to
+/// allocate.
 fn decompress(frame: &[u8], prefix: &[u8]) -> io::Result<Vec<u8>> {
     let size = get_frame_content_size(frame).ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok());

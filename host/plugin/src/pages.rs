@@ -1,5 +1,5 @@
-//! Gives back the memory of a part of the binary that is read only once. This is one of the three unsafe modules of the crate,
-//! with `deserialize.rs` and `priority.rs`.
+//! Gives back the memory of a part of the binary that is read only once. This is one of the three unsafe modules of the
+//! crate, with `deserialize.rs` and `priority.rs`.
 #![allow(unsafe_code, reason = "the standard library has no function for this")]
 
 /// Lets the system reclaim the memory of bytes that are mapped from the binary's file, until they are next read. The

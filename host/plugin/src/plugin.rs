@@ -74,8 +74,8 @@ impl Plugin {
         self.pool.share().run(work).await
     }
 
-    /// The threads for such work: the engine's own if the plugin has a CPU quota, so that it never delays the host's other
-    /// tasks; else those of the caller, which must be a task.
+    /// The threads for such work. If the plugin has a CPU quota, these are the engine's threads, so that the work never
+    /// delays the host's other tasks. Otherwise they are the threads of the caller, which must be a task.
     pub fn threads(&self) -> Handle {
         self.pool.threads()
     }
@@ -87,8 +87,9 @@ impl Plugin {
 
     /// Drops instances that have been idle for `max_idle`, and returns how many. Zero drops all idle instances.
     ///
-    /// If no instance is left and the code has not run for `max_idle`, also unloads the plugin's code if it is mapped from
-    /// the cache; the next call maps it again. Meant to be called periodically while the code is [`loaded`](Self::loaded).
+    /// If no instance is left and the code has not run for `max_idle`, also unloads the plugin's code if it is mapped
+    /// from the cache; the next call maps it again. Meant to be called periodically while the code is
+    /// [`loaded`](Self::loaded).
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
         self.pool.trim_idle(max_idle)
     }

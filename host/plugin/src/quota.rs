@@ -1,4 +1,5 @@
-//! A plugin's CPU quota as the host's own work for the plugin sees it. The calls of the guest are measured by `meter.rs`.
+//! A plugin's CPU quota as the host's own work for the plugin sees it. The calls of the guest are measured by
+//! `meter.rs`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// A quota of its own, whose work runs on the threads of the current runtime. None if the limits have none.
+    /// Creates a quota whose work runs on the threads of the current runtime. None if the limits have no quota.
     pub fn new(limits: &Limits) -> Option<Self> {
         Self::of(Arc::new(Share::new(limits)), Handle::current)
     }
@@ -48,8 +49,8 @@ impl Quota {
         self.share.run(work).await
     }
 
-    /// Charges work that can't wait for the quota, and that may wait for something else. What it overdraws delays the plugin's
-    /// next call and work.
+    /// Charges work that can't wait for the quota, and that may wait for something else. If it overdraws the quota, the
+    /// plugin's next call and work are delayed.
     pub async fn charge<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {

@@ -1,5 +1,5 @@
-//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, and what they
-//! take and return.
+//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, and what
+//! they take and return.
 
 use std::future::Future;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct RoutedKey {
 
 /// A call to a guest.
 pub(crate) trait Request: Send + Sync + 'static {
-    /// What the guest returns.
+    /// The guest's result.
     type Output: Send + 'static;
 
     fn call(

@@ -23,8 +23,8 @@ const TABLE_ELEMENTS: usize = 32_768;
 const BACKTRACE_FRAMES: usize = 20;
 
 /// The parts of WebAssembly that guests may use: what the toolchains for Rust, Go, C, Python (componentize-py) and
-/// JavaScript (componentize-js and componentize-qjs) emit. Everything else is off, because it is code in the engine that a
-/// malicious component could reach and no other needs.
+/// JavaScript (componentize-js and componentize-qjs) emit. Everything else is off, because it is code in the engine
+/// that a malicious component could reach and no other needs.
 const ENABLED: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::FLOATS)
     // On by default in LLVM, which all but Go's own compiler use.
@@ -36,9 +36,9 @@ const ENABLED: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
     .union(WasmFeatures::BULK_MEMORY)
     .union(WasmFeatures::BULK_MEMORY_OPT)
-    // Libraries that are linked when the component is built, such as those of Python.
+    // For libraries that are linked when the component is built, such as Python's.
     .union(WasmFeatures::EXTENDED_CONST)
-    // An option of the compilers for Rust and C that is common for parsers of text.
+    // For an option of the compilers for Rust and C that is common for parsers of text.
     .union(WasmFeatures::SIMD)
     // The engine itself uses it between the parts of a composed component.
     .union(WasmFeatures::MULTI_MEMORY);
@@ -57,7 +57,8 @@ fn common() -> Config {
         .guard_before_linear_memory(false)
         // Floating point must be deterministic, so that a recorded call can be replayed on any machine.
         .cranelift_nan_canonicalization(true)
-        // Backtraces show the names of functions, and no positions in the code: their map is an eighth of the compiled code.
+        // Backtraces show the names of functions, and no positions in the code: their map is an eighth of the compiled
+        // code.
         .generate_address_map(false)
         // Only tools that read files of compiled code use the symbols. They are a twentieth of the code.
         .debug_symbols(false)
@@ -161,7 +162,8 @@ mod tests {
         assert!(forgotten.is_empty(), "{forgotten:?}");
     }
 
-    /// Counts ones, for which processors have an instruction that the first ones of the architecture lack.
+    /// Counts the bits that are set. Processors have an instruction for this that the first ones of the architecture
+    /// lack.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn portable_code_has_no_instruction_that_only_some_processors_have() {

@@ -23,7 +23,7 @@ pub(crate) const CALL_COST: Duration = Duration::from_micros(30);
 /// The CPU quota of one plugin.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// None if the plugin may use all cores.
+    /// The limit; none if the plugin may use all cores.
     limited: Option<Limited>,
 }
 

@@ -15,7 +15,8 @@ pub(crate) struct InstanceSlots {
     free: Arc<Semaphore>,
     /// The slots that plugins without a reservation may hold together, beside one of `free` for each.
     unreserved: Arc<Semaphore>,
-    /// Those of `unreserved` that plugins may hold beyond their [`FIRST`] ones. The others are left for plugins with few.
+    /// The share of `unreserved` that plugins may hold beyond their first [`FIRST`] slots. The rest is kept for plugins
+    /// that hold few.
     surplus: Arc<Semaphore>,
     total: u32,
     /// Instances that wait for slots...
@@ -33,7 +34,8 @@ pub(crate) struct InstanceSlots {
 pub(crate) struct Holder(AtomicU32);
 
 impl Holder {
-    /// Whether the plugin holds slots that are left to plugins with few only if no other needs them.
+    /// Whether the plugin holds slots beyond its first [`FIRST`] ones. Plugins with few slots have precedence for
+    /// these.
     fn has_surplus(&self) -> bool {
         self.0.load(SeqCst) > FIRST
     }
@@ -64,10 +66,10 @@ impl Drop for Held {
     }
 }
 
-/// One of so many slots is reserved.
+/// One in this many slots is reserved.
 const RESERVED_PART: u32 = 4;
-/// The first slots of each plugin are taken of all that are not reserved. A third of these are left for them, so that
-/// plugins that hold many don't keep others from running.
+/// The first slots of each plugin come from all slots that are not reserved. A third of the unreserved slots is kept
+/// for first slots, so that plugins that hold many don't keep others from running.
 const FIRST: u32 = 4;
 const FIRST_PART: u32 = 3;
 
@@ -110,8 +112,8 @@ impl InstanceSlots {
         pools.push(Arc::downgrade(pool));
     }
 
-    /// Takes `count` slots, waiting if necessary. Reserved slots are taken only without a `holder`. None once the engine has
-    /// shut down.
+    /// Takes `count` slots, waiting if necessary. Reserved slots are taken only without a `holder`. None once the
+    /// engine has shut down.
     pub(crate) async fn acquire(&self, count: u32, holder: Option<&Arc<Holder>>) -> Option<Slots> {
         let unreserved = match holder {
             Some(holder) => Some(self.acquire_unreserved(count, holder).await?),
@@ -179,7 +181,8 @@ impl InstanceSlots {
             })
     }
 
-    /// Drops the instance that has been idle for longest, of the plugins that `may_evict` selects. False if none is idle.
+    /// Drops the instance that has been idle for longest, of the plugins that `may_evict` selects. False if none is
+    /// idle.
     fn evict_oldest_idle(&self, may_evict: impl Fn(&Pool) -> bool) -> bool {
         let pools: Vec<Arc<Pool>> = {
             let pools = self.pools.lock();
@@ -210,13 +213,13 @@ mod tests {
     fn plugins_with_many_slots_leave_some_for_plugins_with_few_and_for_reservations() {
         let slots = InstanceSlots::new(100);
         let (many, too, few, fewer) = Default::default();
-        // Of 75 slots that are not reserved, 25 are for the first ones of plugins.
+        // Out of 75 slots that are not reserved, 25 are for the first ones of plugins.
         let mut taken = take_all(&slots, &many);
         assert_eq!(taken.len(), 4 + 50);
         let others = take_all(&slots, &too);
         assert_eq!(others.len(), 4);
         assert_eq!(take_all(&slots, &few).len(), 4);
-        // What one gives back, another gets.
+        // Slots that one plugin gives back go to another.
         taken.truncate(10);
         assert_eq!(take_all(&slots, &fewer).len(), 4 + 44);
         assert!(slots.acquire(1, None).now_or_never().flatten().is_some());

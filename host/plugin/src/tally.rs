@@ -39,7 +39,7 @@ pub struct Stats {
     pub held: usize,
 }
 
-/// What a plugin uses, and what it shares with others.
+/// The resources that a plugin uses, and those that it shares with others.
 pub(crate) struct Tally {
     /// The bytes that the host holds for its calls.
     pub(crate) budget: Arc<Budget>,
@@ -124,7 +124,7 @@ impl Tally {
         self.live.fetch_sub(1, Relaxed);
     }
 
-    /// Returns the usage of a plugin with so many idle instances.
+    /// Returns the usage of a plugin with this number of idle instances.
     pub(crate) fn stats(&self, idle: usize) -> Stats {
         Stats {
             live: self.live.load(Relaxed),

@@ -26,7 +26,7 @@ use crate::share::Share;
 /// this long until another thread takes them over.
 const MAX_INLINE_POLL: Duration = Duration::from_millis(1);
 
-/// What a call returns, or why it failed and the CPU time that it had used by then.
+/// The result of a call, or the failure with the CPU time that the call had used by then.
 pub(crate) type CallResult<T> = Result<T, (CallFailure, Duration)>;
 
 /// The threads of all guests.

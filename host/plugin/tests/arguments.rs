@@ -1,5 +1,6 @@
-//! Each text that a guest can pass to an import, in each size and shape. The calls are generated from `wit/`, so that a new import
-//! is tested without another line here: its texts may have the length of a name, unless [`longest`] says otherwise.
+//! Each text that a guest can pass to an import, in each size and shape. The calls are generated from `wit/`, so that a
+//! new import is tested without another line here: its texts may have the length of a name, unless [`longest`] says
+//! otherwise.
 
 mod support;
 
@@ -14,14 +15,14 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 /// Beyond these, the engine refuses the arguments of a call.
 const SIZES: [usize; 4] = [KIB, 64 * KIB, MIB, 60 * MIB];
-/// What the texts repeat: plain, escaped in URLs and in metrics, and split into many parts.
+/// The repeated parts of the texts: plain, escaped in URLs and in metrics, and split into many parts.
 const SHAPES: [&str; 4] = ["a", "\"", "a/", "a,b=c;%"];
 
 /// The longest text in bytes that the host may receive as this argument, or as a part of it.
 fn longest(call: &TextCall) -> usize {
     match call.argument.as_str() {
         "path" | "label-selector" | "field-selector" | "parameters" => 8 * KIB,
-        // Those of log lines, which are cut off.
+        // Texts of log lines are cut off.
         "fields" if call.function.ends_with("write") => 8 * KIB,
         // Subject alternative names.
         "template" => 8 * KIB,

@@ -286,7 +286,8 @@ async fn a_guest_that_is_called_in_a_loop_stays_within_its_quota() {
 
 #[tokio::test]
 async fn a_guest_that_computes_is_slowed_by_its_quota_and_not_stopped() {
-    // On a busy machine, ticks are late. With ticks this late, the first one comes after the call has used up its CPU time.
+    // On a busy machine, ticks are late. With ticks this late, the first one comes after the call has used up its CPU
+    // time.
     for tick in [EngineOptions::default().tick, Duration::from_millis(80)] {
         let engine = engine_with(|options| options.tick = tick);
         let component = engine.load(faulty().into()).await.unwrap();
@@ -307,8 +308,8 @@ async fn a_guest_that_computes_is_slowed_by_its_quota_and_not_stopped() {
             matches!(error.failure, CallFailure::CpuLimit { .. }),
             "{error}"
         );
-        // The next call starts when the quota has earned what this one used. 60 ms of CPU time take 600 ms, more than the
-        // wall-clock limit. But waiting for the quota does not count.
+        // The next call starts when the quota has earned what this one used. 60 ms of CPU time take 600 ms, more than
+        // the wall-clock limit. But waiting for the quota does not count.
         let next = faulty.reconcile(plain(), "faulty", "done", 0).await;
         assert_eq!(next.unwrap(), Outcome::Done);
         assert!(

@@ -290,7 +290,7 @@ fn resident() -> usize {
     kib << 10
 }
 
-/// Globals are no linear memory, but the engine keeps them for each instance.
+/// Globals don't lie in linear memory, but the engine keeps them for each instance.
 #[tokio::test]
 async fn what_the_engine_keeps_of_instances_is_counted_and_limited() {
     const INSTANCES: usize = 40;

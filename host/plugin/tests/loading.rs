@@ -328,7 +328,7 @@ async fn embedded_code_is_unpacked_into_the_cache_once() {
     check(&engine, component.clone()).await;
     let cached = fs::read(cached_file(&cache)).unwrap();
     assert!(cached.starts_with(&code), "the code is not in the cache");
-    // What is in the cache is not unpacked again.
+    // Code in the cache is not unpacked again.
     let mut corrupted = component.clone();
     corrupted.code.part = Part::Frame(b"");
     check(&engine, corrupted.clone()).await;

@@ -1,4 +1,4 @@
-//! What a guest can make the host hold by WASI is bounded, without any grant.
+//! The memory that a guest can make the host hold through WASI is bounded, without any grant.
 
 mod support;
 
@@ -50,10 +50,10 @@ const WORLD: &str = "
         }
     }";
 
-/// A guest that does what the first letter of its key names, `attempt` times or with so many bytes: `f` creates fields, `l`
-/// creates them of a list, `c` clones fields, `m`, `p` and `a` set the method, the path and the authority of a request, `w`
-/// waits for a pollable that is named several times, `s` writes to stderr. It drops no handle, and requeues after 1 ms if
-/// it got an error.
+/// A guest whose action depends on the first letter of its key, with `attempt` as the number of times or of bytes: `f`
+/// creates fields, `l` creates them from a list, `c` clones fields, `m`, `p` and `a` set the method, the path and the
+/// authority of a request, `w` waits for a pollable that is named several times, `s` writes to stderr. It drops no
+/// handle, and requeues after 1 ms if it got an error.
 const GUEST: &str = r#"(module
     (import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))
     (import "wasi:io/streams@0.2.0" "[method]output-stream.write" (func $write (param i32 i32 i32 i32)))

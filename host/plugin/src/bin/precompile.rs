@@ -1,8 +1,9 @@
 //! Compiles the built-in controllers for a host that embeds them:
 //! - `precompile compile ARCHITECTURE OUT COMPONENT…` writes the compiled code of each `NAME.wasm` to `OUT/NAME.cwasm`.
-//! - `precompile pack LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd. It
-//!   writes what the host's build reads: the shared code as `OUT/shared.zst`, the others as `OUT/NAME.zst`, and a line for each
-//!   in `OUT/index`: its name, digest, size before it was compiled, and, if it is in the shared code, where that starts and ends.
+//! - `precompile pack LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd.
+//!   It writes what the host's build reads: the shared code as `OUT/shared.zst`, the others as `OUT/NAME.zst`, and a
+//!   line for each in `OUT/index`: its name, digest, size before it was compiled, and, if it is in the shared code,
+//!   where that starts and ends.
 //!
 //! For the tests of the crate, it is also the child process that compiles a component.
 
@@ -14,7 +15,8 @@ use std::process::ExitCode;
 use flyball_plugin::{Engine, Pack, PackPart, digest, pack};
 
 const USAGE: &str = "usage: precompile compile ARCHITECTURE OUT COMPONENT… | precompile pack LEVEL CODES OUT COMPONENT…";
-/// The number of components whose code others refer to. A start without a cache unpacks them first, so they take memory then.
+/// The number of components whose code other components refer to. A start without a cache unpacks them first, and they
+/// take memory then.
 const SHARED: usize = 1;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

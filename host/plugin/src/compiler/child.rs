@@ -1,5 +1,5 @@
-//! The process that compiles one component: it limits itself, reads the component from stdin and writes the compiled code to
-//! stdout.
+//! The process that compiles one component: it limits itself, reads the component from stdin and writes the compiled
+//! code to stdout.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::{format, priority, settings};
 pub(super) const COMMAND: &str = "compile-component";
 /// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
 pub(super) const REFUSED: u8 = 10;
-/// The exit code for a file that is no component for this host. Its message is the only text on stderr.
+/// The exit code for a file that isn't a component for this host. Its message is the only text on stderr.
 pub(super) const UNFIT: u8 = 13;
 /// The exit code if there is not enough memory.
 pub(super) const NO_MEMORY: u8 = 11;
@@ -27,10 +27,10 @@ const CPU_GRACE: u64 = 5;
 /// The error of a system call that gets no memory.
 const ENOMEM: &str = "os error 12";
 
-/// Compiles a component and returns the exit code if the arguments of this process, starting with the program's name, are
-/// those of a [`CompilerProcess`](crate::CompilerProcess). Returns `None` for all others.
+/// Compiles a component and returns the exit code if the arguments of this process, starting with the program's name,
+/// are the arguments of a [`CompilerProcess`](crate::CompilerProcess). Returns `None` otherwise.
 ///
-/// Meant to be called first in `main`: the limits apply to all that the process does.
+/// Call it first in `main`: its limits apply to everything that the process does.
 pub fn run_compiler(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1);
     if arguments.next()? != COMMAND {
@@ -77,8 +77,8 @@ impl Failure {
     }
 }
 
-/// Limits this process: its memory in bytes and its CPU time in seconds. It writes no files, dumps no core, yields to all
-/// others, and ends with its parent.
+/// Limits this process: its memory in bytes and its CPU time in seconds. It writes no files, dumps no core, yields to
+/// all others, and ends with its parent.
 fn limit_process(memory: u64, cpu: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

@@ -11,8 +11,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The CPU time that a child may use at once. Most components need less.
 const BURST: Duration = Duration::from_millis(200);
 
-/// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its share, in thousandths of a core. Returns
-/// false if that takes longer than `wall`.
+/// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its share, in thousandths of a core.
+/// Returns false if that takes longer than `wall`.
 pub(super) fn wait(child: Pid, share: u32, ended: &Receiver<()>, wall: Duration) -> bool {
     let (started, mut is_stopped) = (Instant::now(), false);
     loop {

@@ -1,9 +1,10 @@
 //! The limits of what a guest passes to an import, at the one place where imports receive it.
 //!
-//! The engine limits the arguments of a call to [`Limits::staged_bytes`](crate::Limits::staged_bytes) together, which bodies of
-//! writes need. A text that the host splits, escapes or renders takes many times its length, so each text has a limit of its
-//! own. [`State::imports`](super::State::imports) is the only way to the host's functions, and takes the call's arguments to
-//! check them. `tests/arguments.rs` generates a call for each text in `wit/`, so that no import can forget one.
+//! The engine limits the arguments of a call to [`Limits::staged_bytes`](crate::Limits::staged_bytes) together, which
+//! bodies of writes need. A text that the host splits, escapes or renders takes many times its length, so each text has
+//! a limit of its own. [`State::imports`](super::State::imports) is the only way to the host's functions, and takes the
+//! call's arguments to check them. `tests/arguments.rs` generates a call for each text in `wit/`, so that no import can
+//! forget one.
 
 use flyball_types::ApiError;
 
@@ -13,16 +14,16 @@ use crate::imports::{Operation, Read, Target, Write};
 
 /// The longest name, namespace, kind, key or other identifier in bytes. The API's own are at most 253 bytes long.
 const MAX_NAME: usize = 1024;
-/// The longest text that becomes a part of a request's URI in bytes: paths, and the parameters of one list together. Servers and
-/// proxies accept little more.
+/// The longest text that becomes a part of a request's URI in bytes: paths, and the parameters of one list together.
+/// Servers and proxies accept little more.
 const MAX_URI: usize = 8 * 1024;
-/// The longest conditions of a query to the cache together, in bytes: as long as one label selector may be. It may come from an
-/// object, and is compared in memory.
+/// The longest conditions of a query to the cache together, in bytes: as long as one label selector may be. It may come
+/// from an object, and is compared in memory.
 const MAX_CONDITIONS: usize = 256 * 1024;
 /// The most paths of fields of one request, and their bytes together.
 const MAX_PATHS: usize = 512;
 const MAX_PATHS_BYTES: usize = 64 * 1024;
-/// The most values of the labels of a metric, of which a description may declare 16.
+/// The maximum number of label values of a metric. A description may declare 16.
 const MAX_LABELS: usize = 16;
 /// The longest token in bytes.
 const MAX_TOKEN: usize = 64 * 1024;
@@ -59,7 +60,7 @@ pub(super) fn name(what: &'static str, text: &str) -> Checked {
     at_most(what, text.len(), MAX_NAME, "bytes")
 }
 
-/// Checks identifiers, of which each may have the length of a name.
+/// Checks identifiers. Each may have the length of a name.
 pub(super) fn names(what: &'static str, texts: &[String]) -> Checked {
     texts.iter().try_for_each(|text| name(what, text))
 }
@@ -108,8 +109,8 @@ pub(super) fn reference(kind: &str, namespace: &str, object: &str, uid: &str) ->
 /// Checks the texts of a live read.
 ///
 /// # Errors
-/// `NotFound` if the namespace or the name is too long: references in objects may hold names of any length, but no object has
-/// such a name.
+/// `NotFound` if the namespace or the name is too long: references in objects may hold names of any length, but no
+/// object has such a name.
 pub(super) fn read(read: &Read) -> Result<(), ApiError> {
     match read {
         Read::Get {

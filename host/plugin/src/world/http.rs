@@ -92,7 +92,7 @@ impl Http {
     }
 }
 
-/// Links `wasi:http`. What a guest holds by it is bounded and counts against the plugin's budget.
+/// Links `wasi:http`. The memory that a guest's handles hold is bounded and counts against the plugin's budget.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     let mut replace = |function, define: Define| wasi::replace(linker, TYPES, function, define);
@@ -290,7 +290,7 @@ impl Server {
     }
 }
 
-/// As in `https://example.com:443`.
+/// Formats the server as in `https://example.com:443`.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
@@ -439,7 +439,8 @@ mod tests {
         check_unused(denied);
     }
 
-    /// A server that is granted may redirect to one that isn't, or to its own name, which by then has a private address.
+    /// A server that is granted may redirect to one that isn't, or to its own name, which by then has a private
+    /// address.
     #[tokio::test]
     async fn a_redirect_leads_nowhere_but_to_the_guest_and_what_it_then_requests_is_checked() {
         let ((granted, address), (private, other)) = (listen().await, listen().await);

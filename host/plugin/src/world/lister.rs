@@ -14,7 +14,7 @@ use crate::imports::{Cursor, Page};
     reason = "the bindings name it in public, in a private module"
 )]
 pub struct OpenCursor {
-    /// None once the call that opened it has ended.
+    /// The cursor; none once the call that opened it has ended.
     rest: Option<Box<dyn Cursor>>,
     /// Bytes that it holds.
     staged: usize,

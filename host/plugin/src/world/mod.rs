@@ -39,7 +39,7 @@ const LARGE_ANSWER: usize = 64 * 1024;
 
 /// The state of one instance and of its current call.
 pub(crate) struct State {
-    /// None between two calls.
+    /// The imports of the current call; none between two calls.
     imports: Option<Arc<dyn Imports>>,
     limits: Arc<Limits>,
     pub(crate) memory: MemoryMeter,
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// True if the guest holds so many handles, which a call should not leave behind, that later calls may get none.
+    /// True if the guest holds so many handles that later calls may get none. A call should not leave handles behind.
     pub(crate) fn has_leaked_handles(&mut self) -> bool {
         let handles = if self.handles.is_empty() {
             0
@@ -151,7 +151,7 @@ impl State {
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
     }
 
-    /// As [`Self::imports`], for a function without texts.
+    /// Like [`Self::imports`], for a function without texts.
     fn imports_without_texts(&mut self) -> wasmtime::Result<&Arc<dyn Imports>> {
         self.imports(Ok(()))?.map_err(wasmtime::Error::new)
     }

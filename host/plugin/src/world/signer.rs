@@ -1,5 +1,5 @@
-//! `signer`: signatures with keys of the host. While the host computes one, on a thread of its own, the call's thread runs
-//! other calls. Afterwards the call is charged for it.
+//! `signer`: signatures with keys of the host. While the host computes one, on a thread of its own, the call's thread
+//! runs other calls. Afterwards the call is charged for it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

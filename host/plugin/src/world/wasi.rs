@@ -24,7 +24,8 @@ use crate::budget::Charge;
 use crate::imports::{Imports, LogLevel};
 use crate::tally::Tally;
 
-/// Maximum number of handles of WASI that an instance holds: streams, pollables, and what `wasi:http` has. More is a trap.
+/// Maximum number of handles of WASI that an instance holds: streams, pollables, and what `wasi:http` has. More is a
+/// trap.
 pub(super) const HANDLES: usize = 128;
 /// Maximum number of bytes that a guest may print or request as random bytes at once.
 const CHUNK: usize = 65_536;
@@ -36,7 +37,7 @@ pub(super) struct Wasi {
     context: WasiCtx,
     pub(super) http: Http,
     pub(super) table: ResourceTable,
-    /// What the handles of `wasi:http` may hold.
+    /// The charge for the data that the handles of `wasi:http` hold.
     pub(super) held: Charge,
     shared: Arc<Shared>,
 }
@@ -172,8 +173,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })
 }
 
-/// Replaces a function that is linked. Fails if there is none, because then a guest would get the original under another
-/// version of the interface.
+/// Replaces a function that is linked. Fails if there is none, because then a guest would get the original under
+/// another version of the interface.
 pub(super) fn replace(
     linker: &mut Linker<State>,
     interface: &str,

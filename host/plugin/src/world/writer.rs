@@ -160,7 +160,7 @@ impl HostBatch for State {
         }
         let results = imports.writer_run(batch, charge).await;
         let limit = self.limits.answer_bytes;
-        // The writes have taken effect, so an error in place of a result would be wrong.
+        // The writes have taken effect, so an error instead of a result would be wrong.
         let size: usize = results.iter().flatten().map(|held| held.bytes.len()).sum();
         if size > limit {
             self.hit(Limit::Answer);

@@ -57,7 +57,8 @@ pub fn faulty() -> Vec<u8> {
     component_file("faulty")
 }
 
-/// Where `cargo xtask guests` builds a component. `FLYBALL_COMPONENTS` may name a folder with other builds of some.
+/// The path at which `cargo xtask guests` builds a component. `FLYBALL_COMPONENTS` may name a folder with other builds
+/// of some components.
 pub fn component_path(name: &str) -> PathBuf {
     let file = format!("{name}.wasm");
     let other = std::env::var_os("FLYBALL_COMPONENTS").map(|folder| Path::new(&folder).join(&file));

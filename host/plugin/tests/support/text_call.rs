@@ -1,7 +1,8 @@
 //! Guests that pass a long text to an import, one for each text in `wit/`.
 //!
-//! A guest's `reconcile` makes one call. Its key is what the text repeats, and `attempt` is the length of the text, so that one
-//! component serves all shapes and sizes. All other texts are empty, all numbers 0, and each list around the text has one element.
+//! A guest's `reconcile` makes one call. Its key is what the text repeats, and `attempt` is the length of the text, so
+//! that one component serves all shapes and sizes. All other texts are empty, all numbers 0, and each list around the
+//! text has one element.
 
 use std::fmt::{self, Write};
 
@@ -10,13 +11,13 @@ use wit_parser::{Function, Handle, Resolve, SizeAlign, Type, TypeDefKind, TypeId
 
 use super::{component, wit};
 
-/// Where the guest has its arguments in memory, and where the text. What is below is for results.
+/// The addresses of the guest's arguments and of the text in its memory. Results lie below them.
 const ARGUMENTS: usize = 64 << 10;
 const TEXT: usize = 128 << 10;
 
 /// A call of an import with one long text.
 pub struct TextCall {
-    /// As in `flyball:controller/lister@0.2.0#get`.
+    /// The function, as in `flyball:controller/lister@0.2.0#get`.
     pub function: String,
     /// The parameter that is the text or holds it.
     pub argument: String,
@@ -192,7 +193,8 @@ impl Types {
         self.sizes.size(ty).size_wasm32()
     }
 
-    /// Writes the instructions that store an argument at this address. `free` is the next address for elements of lists.
+    /// Writes the instructions that store an argument at this address. `free` is the next address for elements of
+    /// lists.
     fn store(
         &self,
         code: &mut String,
@@ -303,8 +305,8 @@ impl Types {
         flat.to_vec()
     }
 
-    /// Returns the module of a guest that calls a function with the long text at this place: the position of the parameter,
-    /// and the number of the text in it.
+    /// Returns the module of a guest that calls a function with the long text at this place: the position of the
+    /// parameter, and the number of the text in it.
     fn guest(&self, module: &str, function: &Function, long: (usize, usize)) -> String {
         let signature = self
             .resolve

@@ -1,5 +1,5 @@
-//! The connection of one request: the server's name is resolved once, the addresses are checked, and the connection is made
-//! to a checked address. Redirects are not followed: `wasi:http` passes them to the guest.
+//! The connection of one request: the server's name is resolved once, the addresses are checked, and the connection is
+//! made to a checked address. Redirects are not followed: `wasi:http` passes them to the guest.
 
 use std::future::Future;
 use std::io;
@@ -70,8 +70,8 @@ pub(super) fn tls_config(roots: RootCertStore) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Sends a request over a new connection. Returns the response, and the future that drives the connection while the body of
-/// the response is read.
+/// Sends a request over a new connection. Returns the response, and the future that drives the connection while the
+/// body of the response is read.
 pub(super) async fn send(
     dialer: Dialer,
     server: &Server,
@@ -196,7 +196,7 @@ async fn exchange(
 /// The body of a response. It is read from the connection as the guest reads it.
 struct ResponseBody {
     incoming: Incoming,
-    /// Maximum time between two frames; none for no limit but that of the call.
+    /// Maximum time between two frames; none if only the call's limit applies.
     limit: Option<Duration>,
     /// Runs while the guest waits for a frame.
     timer: Option<Pin<Box<Sleep>>>,
