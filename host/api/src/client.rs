@@ -1,5 +1,5 @@
-//! Sends requests to the API server and returns its refusals as [`ApiError`]. The client retries only where the server asks
-//! for it (`Retry-After`), as client-go does; any other retry is the caller's decision.
+//! Sends requests to the API server and returns its refusals as [`ApiError`]. The client retries only where the server
+//! asks for it (`Retry-After`), as client-go does; any other retry is the caller's decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const RETRIES: u32 = 10;
 #[derive(Clone)]
 pub struct ApiClient {
     connection: Connection,
-    /// None for the connection's own credentials.
+    /// The credentials of requests; none for the connection's own.
     credentials: Option<Arc<dyn Credentials>>,
     user_agent: HeaderValue,
     fence: Arc<Fence>,
@@ -54,7 +54,7 @@ pub struct ApiRequest {
     answer_bytes: usize,
     /// Counts the body of the answer while it is read; none if it is not counted.
     budget: Option<Arc<Budget>>,
-    /// What may stop the request before an attempt; none if nothing does.
+    /// The stop that may end the request before an attempt; none if nothing stops it.
     stop: Option<Stoppable>,
     /// The wait for a rate limiter before the next attempt; none if it does not count.
     waited: Option<Duration>,
@@ -151,7 +151,7 @@ impl ApiRequest {
 #[derive(Debug)]
 pub struct Failed {
     pub error: ApiError,
-    /// Whether the error is the server's answer. Otherwise it is the host's, such as `Unreachable` or `Timeout`.
+    /// Whether the error is an answer of the server. Otherwise the host made it, such as `Unreachable` or `Timeout`.
     pub(crate) is_answer: bool,
 }
 
@@ -196,13 +196,13 @@ impl ApiClient {
         self.send_held(request).await.map(|held| held.bytes)
     }
 
-    /// As [`ApiClient::send`], and says of a failure whether it is the server's answer.
+    /// Like [`ApiClient::send`]. An error tells whether the server answered.
     pub(crate) async fn send_noting_answer(&self, request: ApiRequest) -> Result<Bytes, Failed> {
         let held = self.send_patiently(request).await?;
         Ok(held.bytes)
     }
 
-    /// As [`ApiClient::send`]. The answer stays counted in the request's budget until it is dropped.
+    /// Like [`ApiClient::send`]. The answer stays counted in the request's budget until it is dropped.
     pub async fn send_held(&self, request: ApiRequest) -> Result<Held, ApiError> {
         let is_read = request.method == Method::GET;
         let result = self.send_patiently(request).await;

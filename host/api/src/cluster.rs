@@ -16,7 +16,7 @@ use crate::fence::Fence;
 use crate::service_account::ServiceAccount;
 use crate::user_agent;
 
-/// What all plugins share of one API server.
+/// The objects of one API server that all plugins share.
 pub struct Cluster {
     pub factory: Arc<InformerFactory>,
     pub discovery: Arc<Discovery>,
@@ -32,11 +32,11 @@ pub struct Cluster {
     _informer_metrics: OnScrape,
 }
 
-/// What a lease lets this process do.
+/// The election's result for this process: the fence before writes, and whether plugins may act.
 pub struct Leadership {
     /// Passed before each write.
     pub fence: Arc<Fence>,
-    /// Whether this process may act: from the start if there is no election.
+    /// Whether this process may act. True from the start if there is no election.
     pub leading: watch::Sender<bool>,
     /// Why this process does not act yet; none if it does, or has not asked yet.
     pub waits: watch::Sender<Option<String>>,
@@ -73,8 +73,8 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Sets up the connections; sends nothing. With `is_elected`, the fence is closed and nothing acts until the lease is
-    /// held. The plugins in `migrated` have a lease of their own.
+    /// Sets up the connections; sends nothing. With `is_elected`, the fence is closed and nothing acts until the lease
+    /// is held. The plugins in `migrated` have a lease of their own.
     pub fn new(
         config: &kube::Config,
         list_mode: ListMode,
@@ -124,7 +124,7 @@ impl Cluster {
         })
     }
 
-    /// What the plugin of this name may do.
+    /// Returns the leadership that the plugin of this name depends on.
     pub fn leadership(&self, plugin: &str) -> &Leadership {
         let migrated = self.migrated.as_ref();
         let migrated = migrated.filter(|migrated| migrated.names.contains(plugin));
@@ -138,22 +138,22 @@ impl Cluster {
         all.map(|leadership| leadership.fence.clone()).collect()
     }
 
-    /// A client with the host's own credentials, for `purpose`, which the User-Agent names. It writes nothing while `fence`
-    /// is closed.
+    /// A client with the host's own credentials, for `purpose`, which the User-Agent names. It writes nothing while
+    /// `fence` is closed.
     pub fn client(&self, purpose: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = user_agent::own(&self.holder_identity, purpose);
         ApiClient::new(self.connection.clone(), None, &agent, fence)
     }
 
-    /// As [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name: what it writes has the
-    /// same field manager.
+    /// Like [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name, so that its
+    /// writes have the same field manager.
     pub fn kcm_client(&self, client: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
         ApiClient::new(self.connection.clone(), None, &agent, fence)
     }
 
-    /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The host
-    /// requests the account's tokens.
+    /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The
+    /// host requests the account's tokens.
     pub fn client_as(&self, (namespace, account): (&str, &str), plugin: &str) -> ApiClient {
         let fence = self.leadership(plugin).fence.clone();
         let tokens = self.client(plugin, fence.clone());
@@ -161,7 +161,8 @@ impl Cluster {
         self.with_account(tokens, (namespace, account), &agent, fence)
     }
 
-    /// As [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this name.
+    /// Like [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this
+    /// name.
     pub fn kcm_client_as(
         &self,
         account: (&str, &str),
@@ -185,8 +186,8 @@ impl Cluster {
     }
 }
 
-/// Shows the informers as client-go does, whose informers have a queue between the watch and the cache. Those of Flyball have
-/// one between the cache and each subscriber.
+/// Exports client-go's metrics of informers. In client-go, an informer has a queue between the watch and the cache. In
+/// Flyball, the queue is between the cache and each subscriber.
 fn informer_metrics(
     metrics: &Metrics,
     factory: Arc<InformerFactory>,
@@ -222,6 +223,6 @@ fn informer_metrics(
 /// A number with the 15 least significant digits, which a gauge can show exactly.
 const LAST_DIGITS: u64 = 1_000_000_000_000_000;
 
-/// The name of the client with which kube-controller-manager creates service accounts, requests their tokens, and records
-/// events about its lease. It is also the source of those events.
+/// The name of the client with which kube-controller-manager creates service accounts, requests their tokens, and
+/// records events about its lease. It is also the source of those events.
 pub const KCM_CLIENT: &str = "kube-controller-manager";

@@ -1,4 +1,4 @@
-//! What a client presents to the API server beside its connection's own credentials.
+//! The credentials that a client presents to the API server in addition to its connection's own.
 
 use flyball_types::ApiError;
 use futures::future::BoxFuture;

@@ -1,5 +1,5 @@
-//! Records the events of one plugin: correlates them as client-go does, and sends them one after another in the background,
-//! so that emitting an event never waits and never fails.
+//! Records the events of one plugin: correlates them as client-go does, and sends them one after another in the
+//! background, so that emitting an event never waits and never fails.
 
 mod correlator;
 mod object;
@@ -39,10 +39,10 @@ pub(super) const RIGHTS: [HostRight; 2] = [CREATE, PATCH];
 
 /// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
-/// How many events may wait to be sent. More are dropped, as in client-go.
+/// The maximum number of events that wait to be sent. More are dropped, like in client-go.
 const WAITING: usize = 1000;
-/// How often an event is sent while the server does not answer, and how long each retry waits. The first one waits for a
-/// random part of it.
+/// The maximum number of attempts to send an event while the server does not answer, and the pause between them. The
+/// first pause is a random part of it.
 const ATTEMPTS: u32 = 12;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// The types that an event may have.
@@ -64,7 +64,7 @@ pub struct Recorder {
     sender: mpsc::Sender<Box<Event>>,
     task: JoinHandle<()>,
     plugin: Arc<str>,
-    /// Whether malformed options were logged: once is enough.
+    /// Whether malformed options were logged. They are logged only once.
     warned: AtomicBool,
     /// Lines of the log about dropped events.
     drops: RateGate,
@@ -109,12 +109,12 @@ impl Recorder {
         EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
     }
 
-    /// Records an event of a guest. It is dropped if too many are waiting, or if its type is none of the API's.
+    /// Records an event of a guest. The event is dropped if too many are waiting, or if the API does not have its type.
     pub fn emit(&self, _: &MayRecord, event: Event) {
         self.emit_own(event);
     }
 
-    /// As [`emit`](Self::emit), for an event of the host's own.
+    /// Like [`emit`](Self::emit), for the host's own events.
     pub(super) fn emit_own(&self, event: Event) {
         if !TYPES.contains(&&*event.event_type) {
             if self.drops.pass() {
@@ -168,8 +168,8 @@ impl Sending {
         }
     }
 
-    /// Sends an event. As in client-go, others wait only while the server does not answer at all; an event that it refuses,
-    /// or that makes it fail, is dropped.
+    /// Sends an event. Like in client-go, other events wait only while the server does not answer at all. An event that
+    /// the server refuses, or that makes it fail, is dropped.
     async fn send(&self, event: &Correlated) {
         let reason = &event.event.reason;
         for attempt in 1..=ATTEMPTS {
@@ -231,7 +231,7 @@ impl Sending {
     }
 }
 
-/// Whether an event is sent again: if no answer came, unless the host itself refuses to send it.
+/// Whether an event is sent again. It is if no answer came, unless the host itself refused to send it.
 fn is_retried(failed: &Failed) -> bool {
     let Failed { error, is_answer } = failed;
     !is_answer && error.status >= 500 && error.reason != HostReason::Fenced.as_str()

@@ -1,5 +1,5 @@
-//! Decides whether this process may write now. A leader may write from the moment at which it requested its lease until the
-//! renew deadline, by a clock that counts the time for which the process or the machine was suspended: a process that
+//! Decides whether this process may write now. A leader may write from the moment at which it requested its lease until
+//! the renew deadline. The clock includes the time for which the process or the machine was suspended: a process that
 //! resumes after another has taken over starts no write. `lease.rs` moves the fence, and `client.rs` checks it.
 
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub fn now() -> Duration {
 /// The period in which a lease allows writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// No write starts later.
+    /// Writes may start before this time.
     pub start_until: Duration,
-    /// No write lasts longer, because another process may take the lease then.
+    /// Writes must end before this time, because another process may take the lease then.
     pub end_until: Duration,
 }
 
@@ -39,7 +39,7 @@ enum State {
 pub struct Fence(Mutex<State>);
 
 impl Fence {
-    /// A fence that is always open: there is no election.
+    /// A fence that is always open, for a process without an election.
     pub fn open() -> Self {
         Self(Mutex::new(State::Open))
     }
@@ -59,7 +59,8 @@ impl Fence {
         *self.0.lock() = State::Closed;
     }
 
-    /// Returns how long a write that starts now may take; none if there is no limit. Fails with `Fenced` if it may not start.
+    /// Returns how long a write that starts now may take; none if there is no limit. Fails with `Fenced` if it may not
+    /// start.
     pub fn admit(&self, now: Duration) -> Result<Option<Duration>, ApiError> {
         match *self.0.lock() {
             State::Open => Ok(None),

@@ -1,6 +1,6 @@
-//! Reports what an operator should know of a plugin: what it is denied, and what its `route` fails on. Each is counted, and
-//! recorded as an event about the plugin's account, so that an operator sees what a policy lacks, or what a plugin should
-//! not have tried.
+//! Reports what an operator should know of a plugin: what it is denied, and what its `route` fails on. Each is counted,
+//! and recorded as an event about the plugin's account, so that an operator sees what a policy lacks, or what a plugin
+//! should not have tried.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,11 +20,11 @@ pub struct Incidents {
     pub plugin: Arc<str>,
     pub is_builtin: bool,
     pub count: Counter,
-    /// The host's own, because the plugin may have no right to record events.
+    /// The host's own recorder, because the plugin may have no right to record events.
     pub recorder: Arc<Recorder>,
     /// The namespace and the name of the plugin's service account. Without one, no event is recorded.
     pub account: Option<(String, String)>,
-    /// The plugin's own: a flood of incidents is no more than a flood of log lines and events.
+    /// The plugin's own limits. They apply to incidents as they apply to log lines and events.
     pub limits: Arc<HostLimits>,
 }
 

@@ -1,11 +1,11 @@
-//! Leader election: holds a Lease in the cluster with client-go's protocol, so that kube-controller-manager and Flyball can
-//! take turns on the same one.
+//! Leader election: holds a Lease in the cluster with client-go's protocol, so that kube-controller-manager and Flyball
+//! can take turns on the same one.
 //!
-//! The holder moves the fence (`fence.rs`) forward with each renewal. A process that could not renew in time ends, because
-//! another may lead.
+//! The holder moves the fence (`fence.rs`) forward with each renewal. A process that could not renew in time ends,
+//! because another may lead.
 //!
-//! With coordinated leader election, the API server writes the holder into the Lease. A process announces itself as a candidate
-//! (`candidate.rs`), and only renews.
+//! With coordinated leader election, the API server writes the holder into the Lease. A process announces itself as a
+//! candidate (`candidate.rs`), and only renews.
 
 mod candidate;
 mod record;
@@ -50,23 +50,23 @@ type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The pause between two attempts is longer by a random factor up to this.
 const JITTER: f64 = 1.2;
-/// How long after the end of its lease a process that goes on is reported as unhealthy.
+/// The time from the end of its lease after which a process that continues is reported as unhealthy.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
-/// How a leader is elected.
+/// Settings of the election of a leader.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
     /// The lease's namespace.
     pub namespace: String,
     /// The lease's name.
     pub name: String,
-    /// How long others wait after the last renewal that they saw.
+    /// The time after the last observed renewal for which other processes wait.
     pub lease_duration: Duration,
-    /// How long the leader may take to renew.
+    /// The time that the leader may take to renew.
     pub renew_deadline: Duration,
     /// How long to wait between two attempts.
     pub retry_period: Duration,
-    /// Whether a process that is stopped gives the lease up. Others else wait until it expires.
+    /// Whether a process that is stopped releases the lease. Otherwise, other processes wait until it expires.
     pub is_given_up: bool,
     /// The versions by which the API server chooses the leader; none if the processes elect it among themselves.
     pub candidate: Option<CandidateVersions>,
@@ -141,7 +141,8 @@ impl Elector {
         })
     }
 
-    /// Adds the health check `leaderElection`, which fails if the process goes on long after one of its leases has ended.
+    /// Adds the health check `leaderElection`, which fails if the process goes on long after one of its leases has
+    /// ended.
     pub fn check(
         fences: Vec<Arc<Fence>>,
         health: &HealthChecks,
@@ -159,8 +160,8 @@ impl Elector {
         })
     }
 
-    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`; then gives
-    /// it up, if it is configured so. Ends at once if `released` comes before the lease is acquired.
+    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`;
+    /// then gives it up, if it is configured so. Ends at once if `released` comes before the lease is acquired.
     pub async fn run(
         self,
         leading: watch::Sender<bool>,
@@ -178,7 +179,7 @@ impl Elector {
         }
     }
 
-    /// What announces this process, if the API server chooses the leader.
+    /// Returns the candidate that announces this process; none unless the API server chooses the leader.
     fn candidate(&self) -> Option<Candidate> {
         let versions = self.election.candidate.clone()?;
         Some(Candidate::new(
@@ -285,7 +286,7 @@ impl Elector {
         self.election.candidate.is_some()
     }
 
-    /// Whether the lease that was read last is another Flyball's.
+    /// Whether another Flyball process holds the lease that was read last.
     fn is_behind_flyball(&self) -> bool {
         self.observed
             .as_ref()
@@ -300,7 +301,7 @@ impl Elector {
                 Ok(Claim::Take) => return Ok(()),
                 Ok(Claim::Wait { holder }) => return Err(format!("{holder} holds it")),
                 Ok(Claim::Unassigned) => return Err("it has expired".to_owned()),
-                // As in client-go, this process leads on until it should have renewed.
+                // Like in client-go, this process continues to lead until the time of its next renewal.
                 Ok(Claim::EndOfTerm { successor }) => {
                     format!("the API server has chosen {successor} to hold it next")
                 }
@@ -421,7 +422,7 @@ impl Elector {
     }
 
     async fn send(&self, request: ApiRequest) -> Result<Value, ApiError> {
-        // As in client-go: a second attempt fits before the deadline.
+        // Like in client-go, a second attempt fits before the deadline.
         let patience = self.election.renew_deadline / 2;
         let answer = tokio::time::timeout(patience, self.client.send(request)).await;
         let answer = answer.unwrap_or_else(|_| {

@@ -1,5 +1,5 @@
-//! How the host talks to the API server: requests with credentials, the fence before every write, the lease that elects the
-//! active process, events and access reviews.
+//! The host's communication with the API server: requests with credentials, the fence before every write, the lease
+//! that elects the active process, events and access reviews.
 
 pub mod client;
 pub mod cluster;

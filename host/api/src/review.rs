@@ -1,5 +1,5 @@
-//! Asks the API server whether a plugin's own account may read what the cache would show it. The host fills the cache, and
-//! has wider rights.
+//! Asks the API server whether a plugin's own account may read what the cache would show it. The host fills the cache,
+//! and has wider rights.
 
 use bytes::Bytes;
 use flyball_cache::ApiResource;
@@ -45,8 +45,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns what the account may not do, as a sentence; none if it may read. Fails if the server does not answer, or does
-    /// not let the host ask.
+    /// Returns what the account may not do, as a sentence; none if it may read. Fails if the server does not answer, or
+    /// does not let the host ask.
     pub async fn denied(&self, host: &ApiClient) -> Result<Option<String>, ApiError> {
         for verb in ["list", "watch"] {
             if !self.may(host, verb).await? {

@@ -1,5 +1,5 @@
-//! The rights that the host itself needs. A request of the host's own names its right, which is declared beside the request;
-//! `flyball rbac --host` prints those of a host beside a kube-controller-manager.
+//! The rights that the host itself needs. Each request of the host's own names its right, which is declared beside the
+//! request. `flyball rbac --host` prints the rights of a host that runs beside a kube-controller-manager.
 
 use http::Method;
 
@@ -25,22 +25,22 @@ pub enum HostVerb {
 /// The objects that a right of the host is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostScope {
-    /// Cluster-scoped ones.
+    /// Cluster-scoped objects.
     Cluster,
     /// The host's lease.
     Lease,
-    /// Those in the namespace of the host's lease.
+    /// Objects in the namespace of the host's lease.
     LeaseNamespace,
     /// The service accounts of plugins.
     Accounts,
-    /// Those in the namespaces of the plugins' service accounts.
+    /// Objects in the namespaces of the plugins' service accounts.
     AccountNamespaces,
-    /// Those in the namespaces of the lease and of the plugins' service accounts.
+    /// Objects in the namespaces of the lease and of the plugins' service accounts.
     LeaseAndAccountNamespaces,
 }
 
 impl HostVerb {
-    /// As RBAC writes it.
+    /// Returns the verb as RBAC writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",

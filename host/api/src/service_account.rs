@@ -1,5 +1,5 @@
-//! The credentials of a plugin that acts as a service account: a token from the TokenRequest API, renewed well before it
-//! expires.
+//! The credentials of a plugin that acts as a service account: a token from the TokenRequest API, renewed well before
+//! it expires.
 
 use std::time::Duration;
 
@@ -163,7 +163,8 @@ mod tests {
 
     const TOKEN: &str = "POST /api/v1/namespaces/team/serviceaccounts/builder/token";
 
-    /// Credentials of the account `builder`, from a server that responds so to all but token requests. Tokens are `1`, `2` …
+    /// Credentials of the account `builder`, from a server that responds so to all but token requests. Tokens are `1`,
+    /// `2` …
     fn credentials(
         exists: bool,
         respond: impl Fn(&Received) -> Reply + Send + Sync + 'static,

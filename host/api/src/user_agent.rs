@@ -1,12 +1,13 @@
-//! The User-Agents of requests. The API server calls the manager of the fields that a request writes after the part before the
-//! first slash.
+//! The User-Agents of requests. The API server calls the manager of the fields that a request writes after the part
+//! before the first slash.
 
 /// The release of kube-controller-manager that the built-ins stand in for.
 const RELEASE: &str = "v1.36.3";
 /// The built-in without a service account, and the name of its client in kube-controller-manager.
 const TOKENS: (&str, &str) = ("serviceaccount-token-controller", "tokens-controller");
 
-/// Returns the User-Agent of the host's own requests and of dropped-in plugins: this process, and what the request is for.
+/// Returns the User-Agent of the host's own requests and of dropped-in plugins: this process, and what the request is
+/// for.
 pub fn own(holder_identity: &str, purpose: &str) -> String {
     format!("{} {purpose}", this_process(holder_identity))
 }
@@ -22,9 +23,9 @@ pub(crate) fn kube_controller_manager(holder_identity: &str, client: &str) -> St
     )
 }
 
-/// Returns the name of a built-in's client in kube-controller-manager: `account` is the service account that its requests
-/// are made as, with its namespace. Without one, the client has the name of the account that the built-in `named` has in its
-/// policy.
+/// Returns the name of a built-in's client in kube-controller-manager: `account` is the service account that its
+/// requests are made as, with its namespace. Without one, the client has the name of the account that the built-in
+/// `named` has in its policy.
 pub fn client(
     plugin: &str,
     account: Option<&(String, String)>,

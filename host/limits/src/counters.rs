@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, MetricsError};
 
-/// The counters of one plugin. Those of its versions count together.
+/// The counters of one plugin. All its versions count together.
 pub struct PluginCounters {
     plugin: Arc<str>,
     reconciles: CounterVec,

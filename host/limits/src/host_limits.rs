@@ -1,5 +1,5 @@
-//! The limits of one plugin on the host's side: log lines, events, keys that the guest adds, and its quarantine. Its guest
-//! calls and its workers share them. Counts how often each limit was reached.
+//! The limits of one plugin on the host's side: log lines, events, keys that the guest adds, and its quarantine. Its
+//! guest calls and its workers share them. Counts how often each limit was reached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -17,12 +17,12 @@ use crate::stop::StopSignal;
 const LOG_LINES: (f64, u32) = (100.0, 1000);
 /// Events per second and at once of a dropped-in plugin.
 const EVENTS: (f64, u32) = (10.0, 200);
-/// The longest message of an event in bytes: of a built-in, and of a dropped-in plugin. The API's `v1` has no limit of its
-/// own, and kube-controller-manager passes on whatever a webhook says. The rest is cut off.
+/// The longest message of an event in bytes: of a built-in, and of a dropped-in plugin. The API's `v1` has no limit of
+/// its own, and kube-controller-manager passes on whatever a webhook says. The rest is cut off.
 const EVENT_MESSAGE: (usize, usize) = (32 << 10, 1 << 10);
 /// The keys in all queues of a dropped-in plugin together up to which its guest may add more.
 const QUEUED_KEYS: u32 = 100_000;
-/// The bytes that each of so many keys may have on average.
+/// The average size in bytes that each of the queued keys may have.
 const AVERAGE_KEY: usize = 160;
 
 pub struct HostLimits {

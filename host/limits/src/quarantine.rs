@@ -1,8 +1,9 @@
-//! Holds back the keys of a plugin that fails on all of them, and tries one key at a time to see whether it has recovered.
-//! Only calls that do not return count: a guest that returns an error works.
+//! Holds back the keys of a plugin that fails on all of them, and tries one key at a time to see whether it has
+//! recovered. Only calls that do not return count: a guest that returns an error works.
 //!
-//! A few bad objects must not stop the others. So a quarantine begins only when many distinct keys fail in a row and no call
-//! returns. While it lasts, keys that failed go back to their queue, and keys that were not tried yet are tried first.
+//! A few bad objects must not stop the others. So a quarantine begins only when many distinct keys fail in a row and no
+//! call returns. While it lasts, keys that failed go back to their queue, and keys that were not tried yet are tried
+//! first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use tokio::time::Instant;
 const KEYS: usize = 10;
 /// The first and the longest pause before a trial. It doubles with each trial that fails.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
-/// How many failed keys are remembered. Others count as not tried yet.
+/// The maximum number of failed keys that are remembered. Other keys count as not tried yet.
 const REMEMBERED: usize = 10_000;
-/// When a key comes back that found another one on trial.
+/// The pause after which a key is tried again that came while another one was on trial.
 const SOON: Duration = Duration::from_secs(1);
 /// Bytes of the reason that are kept.
 const REASON: usize = 1000;
 
-/// Whether a plugin's keys are reconciled.
+/// Whether the keys of a plugin are reconciled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Running,
-    /// No key is reconciled until then; afterwards one at a time, until a call returns.
+    /// No key is reconciled before `until`. After it, keys are tried one at a time, until a call returns.
     Quarantined {
         /// When the next trial begins.
         until: Instant,
@@ -62,7 +63,7 @@ struct Hold {
     on_trial: bool,
 }
 
-/// What to do with a key.
+/// The decision about a key.
 pub enum Admission<'a> {
     /// Call the guest, and report the result to the pass.
     Go(Pass<'a>),
@@ -131,8 +132,8 @@ impl Quarantine {
         }
     }
 
-    /// Ends the quarantine at once, and returns the keys that failed, each with the number of its queue, so that they are
-    /// tried again.
+    /// Ends the quarantine at once, and returns the keys that failed, each with the number of its queue, so that they
+    /// are tried again.
     pub fn resume(&self) -> Vec<(usize, Arc<str>)> {
         let failed = {
             let mut phase = self.phase.lock();
@@ -165,7 +166,8 @@ impl Pass<'_> {
         ended
     }
 
-    /// Reports that the call did not return, for this reason. If that began or prolonged a quarantine, returns its pause.
+    /// Reports that the call did not return, for this reason. If that began or prolonged a quarantine, returns its
+    /// pause.
     pub fn failed(mut self, reason: &str) -> Option<Duration> {
         let was_trial = std::mem::take(&mut self.on_trial);
         let reason: Arc<str> = reason[..reason.floor_char_boundary(REASON)].into();

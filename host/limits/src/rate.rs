@@ -1,4 +1,5 @@
-//! Limits by rate, over one token bucket: a [`RateLimiter`] makes its callers wait, a [`RateGate`] drops what is too much.
+//! Limits by rate, over one token bucket: a [`RateLimiter`] makes its callers wait, a [`RateGate`] drops what is too
+//! much.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 /// Bytes of a line of the log that counts as one.
 const LINE: usize = 1024;
 
-/// None if the rate is 0, which means no limit.
+/// Returns none if the rate is 0, which means no limit.
 fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
     let config = BucketConfig {
         qps: per_second,
@@ -21,9 +22,9 @@ fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
     (per_second > 0.0).then(|| Mutex::new(TokenBucket::new(config)))
 }
 
-/// The fewest requests that may be in flight at once, and the most. Each needs a connection, which costs both sides a handshake,
-/// and this side up to 60 KiB of buffers. With no more than 100, a busy server deletes the pods of a large ReplicaSet more slowly
-/// than for kube-controller-manager.
+/// The fewest requests that may be in flight at once, and the most. Each needs a connection, which costs both sides a
+/// handshake, and this side up to 60 KiB of buffers. With no more than 100, a busy server deletes the pods of a large
+/// ReplicaSet more slowly than for kube-controller-manager.
 const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=300;
 
 /// Lets `burst` requests through at once, and `per_second` on average; the others wait.
@@ -34,7 +35,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A rate of 0 is no limit.
+    /// A rate of 0 means no limit.
     pub fn new(per_second: f64, burst: u32) -> Self {
         let (fewest, most) = IN_FLIGHT.into_inner();
         let in_flight = match per_second > 0.0 {
@@ -48,14 +49,14 @@ impl RateLimiter {
         }
     }
 
-    /// How many requests may be in flight at once: a burst, or those of one second, so that a slow server does not keep
-    /// them below the rate, within [`IN_FLIGHT`].
+    /// The maximum number of requests in flight at once: a burst, or the requests of one second, so that a slow server
+    /// does not keep them below the rate, within [`IN_FLIGHT`].
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Waits until a request may start, and returns how long it had to wait. A caller that stops waiting has still used its
-    /// token.
+    /// Waits until a request may start, and returns how long it had to wait. A caller that stops waiting has still used
+    /// its token.
     pub async fn wait(&self) -> Duration {
         let Some(bucket) = &self.bucket else {
             return Duration::ZERO;
@@ -85,7 +86,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// A rate of 0 is no limit.
+    /// A rate of 0 means no limit.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Self {
             bucket: bucket(per_second, burst),
@@ -99,7 +100,7 @@ impl RateGate {
         self.pass_as(|| 1)
     }
 
-    /// Whether a line with this text may pass. A long one counts as several, by its length in the log.
+    /// Whether a line with this text may pass. A long line counts as several, by its length in the log.
     pub fn pass_line(&self, text: &str) -> bool {
         self.pass_as(|| {
             let more = printable(text).len() / LINE;

@@ -1,5 +1,5 @@
-//! Tells the writes of a plugin that have not started yet that they must not: the plugin was removed, lost a grant, or is
-//! quarantined.
+//! Tells the writes of a plugin that have not started yet that they must not: the plugin was removed, lost a grant, or
+//! is quarantined.
 
 use tokio::sync::watch;
 
@@ -37,12 +37,12 @@ impl StopSignal {
         self.0.send_modify(|stops| *stops = stops.saturating_add(1));
     }
 
-    /// Whether all work was stopped, and what begins later.
+    /// Whether all work was stopped, including work that begins later.
     pub fn has_ended(&self) -> bool {
         *self.0.borrow() == ENDED
     }
 
-    /// Stops all work, and what begins later, too.
+    /// Stops all work, including work that begins later.
     pub fn end(&self) {
         self.0.send_replace(ENDED);
     }

@@ -1,5 +1,5 @@
-//! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes, in the
-//! fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
+//! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes,
+//! in the fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
 
 mod listers;
 mod lookup;
@@ -24,7 +24,8 @@ use parking_lot::Mutex;
 use self::listers::{Listers, Readable};
 pub use self::views::{RouteView, WatchView};
 
-/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few hundred bytes.
+/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few
+/// hundred bytes.
 const PARSED_BYTES: usize = 1 << 20;
 
 /// How many deleted owners are remembered.
@@ -78,7 +79,7 @@ pub struct CachedReads {
     answer_bytes: usize,
 }
 
-/// What the cache knows of the base of an update.
+/// The base of an update, as the cache knows it.
 pub enum Base {
     Cached(Bytes),
     /// The object is at this later version by now: the update would conflict.
@@ -207,7 +208,8 @@ impl CachedReads {
         Ok(u32::try_from(readable.count(&list_query)?).unwrap_or(u32::MAX))
     }
 
-    /// Finds the base of an update: the cached object of this version, with all of its fields (`whole`) or of its metadata.
+    /// Finds the base of an update: the cached object of this version, with all of its fields (`whole`) or of its
+    /// metadata.
     pub fn base(
         &self,
         kind: &Kind,
@@ -252,8 +254,8 @@ impl CachedReads {
             .all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
 
-    /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the plugin
-    /// sees read it so.
+    /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the
+    /// plugin sees read it so.
     pub fn reads_protobuf(&self, kind: &Kind) -> bool {
         let listers = self.listers.of(kind);
         !listers.is_empty()
@@ -262,7 +264,8 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it does.
+    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it
+    /// does.
     pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut seen = None;
         for lister in &*self.listers.of(kind) {

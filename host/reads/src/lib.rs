@@ -1,4 +1,4 @@
-//! What a plugin reads: the interests of its watches in the shared informers, and cached reads through them.
+//! A plugin's reads: the interests of its watches in the shared informers, and cached reads through them.
 
 pub mod cached;
 pub mod interest;

@@ -1,5 +1,5 @@
-//! Live reads: what a guest reads from the API server itself, past the cache, with the plugin's own credentials and rate
-//! limiter.
+//! Live reads: what a guest reads from the API server itself, past the cache, with the plugin's own credentials and
+//! rate limiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use flyball_types::{
 
 use crate::raw_path::{RawPath, ResourcePath};
 
-/// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
-/// has seen is not missed.
+/// The age up to which the list of kinds is reused. Calls at the same time share a request, and a kind is not missed
+/// once a guest has seen its objects.
 pub const DISCOVERY_AGE: Duration = Duration::from_secs(1);
 
 /// The parameters that a live list may have.
@@ -58,16 +58,16 @@ pub struct LiveReads {
     budget: Arc<Budget>,
 }
 
-/// A read that was checked, as far as that needs no request, and is yet to be sent. Checks take CPU time, so it is the guest's
-/// threads that do them, as [`Fetched::reduce`] does.
+/// A read that was checked, as far as that needs no request, and is yet to be sent. Checks take CPU time, so it is the
+/// guest's threads that do them, as [`Fetched::reduce`] does.
 pub struct Prepared {
     target: Target,
-    /// What it asks for; all if none.
+    /// The fields that the plugin asks for; all if none.
     fields: Option<Mask>,
 }
 
 enum Target {
-    /// An object, or a list if there is no name.
+    /// An object, or a list if there isn't a name.
     Kind {
         kind: Kind,
         namespace: String,
@@ -88,9 +88,9 @@ enum Target {
 /// An answer of the server that is yet to be reduced.
 pub struct Fetched {
     answer: Held,
-    /// What the plugin may see; all if none.
+    /// The fields that the plugin may see; all if none.
     visible: Option<Mask>,
-    /// What it asked for; all if none.
+    /// The fields that the plugin asked for; all if none.
     fields: Option<Mask>,
     is_list: bool,
 }
@@ -175,7 +175,8 @@ impl LiveReads {
         }
     }
 
-    /// Checks a GET of a path. The path of an object or of a list needs the same grant as the read of an object or a list.
+    /// Checks a GET of a path. The path of an object or of a list needs the same grant as the read of an object or a
+    /// list.
     fn prepare_raw(&self, path_and_query: &str) -> Result<Prepared, ApiError> {
         let access = access(&self.policy, Read::Raw)?;
         let (path, query) = path_and_query
@@ -259,8 +260,8 @@ impl LiveReads {
         })
     }
 
-    /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
-    /// metrics, needs a rule for its whole group. With such a rule, no kind has to be known.
+    /// Checks a raw read of an object or a list. A resource that the API server does not list as a kind, such as custom
+    /// metrics, needs a rule for its whole group. With such a rule, the kind need not be known.
     async fn check_path(
         &self,
         target: &ResourcePath,

@@ -1,4 +1,4 @@
-//! What mappings look up in a plugin's caches, so that the router can be tested without caches.
+//! The lookups that mappings do in a plugin's caches, as a trait, so that the router can be tested without caches.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub trait Lookup {
     fn dependents(&self, uid: &Uid) -> Vec<Reference>;
     /// Remembers that the deletion of this object, which has dependents, was observed.
     fn note_deletion(&self, object: Reference);
-    /// Whether objects of a kind are namespaced; none if the server is not known to serve the kind.
+    /// Whether objects of a kind are namespaced; none if the host does not know that the server serves the kind.
     fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
 }
 

@@ -1,4 +1,5 @@
-//! Parses the path of a raw GET, so that a read of an object or of a list of objects passes the same check as any other.
+//! Parses the path of a raw GET, so that a read of an object or of a list of objects passes the same check as any
+//! other.
 
 use flyball_types::ApiError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -39,13 +40,13 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'*');
 
 impl RawPath {
-    /// Parses a path. Returns it with the path to request: that of the parsed segments, escaped anew, so that the server
-    /// reads it as it was checked.
+    /// Parses a path. Also returns the path to request. It is built from the parsed segments, escaped anew, so that the
+    /// server reads it as it was checked.
     ///
     /// # Errors
-    /// `Invalid` if it is not an absolute path with one meaning. Names of metrics have characters that need escapes, so a
-    /// segment may hold some, but none that stands for `/`, `%` or another character that servers treat differently.
-    /// A path with an empty segment, `.` or `..`, and one that opens a watch or a proxy, are refused, too.
+    /// `Invalid` if it is not an absolute path with one meaning. Names of metrics have characters that need escapes, so
+    /// a segment may hold escapes, except for `/`, `%` or other characters that servers treat differently. Also refused
+    /// are paths with an empty segment, `.` or `..`, and paths that open a watch or a proxy.
     pub(crate) fn parse(path: &str) -> Result<(Self, String), ApiError> {
         let invalid = |problem: &str| {
             let path: String = path.chars().take(256).collect();

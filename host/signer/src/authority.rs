@@ -1,5 +1,5 @@
-//! A certificate authority: a certificate and its key in two files, which are read again when they have changed. Files that do
-//! not fit each other, as in the middle of a rotation, are not used yet.
+//! A certificate authority: a certificate and its key in two files, which are read again when they have changed. Files
+//! that do not fit each other, as in the middle of a rotation, are not used yet.
 
 mod stamp;
 
@@ -33,7 +33,7 @@ pub enum AuthorityError {
         path: PathBuf,
         source: pem::PemError,
     },
-    /// As kube-controller-manager, which takes no chain.
+    /// The file must hold one certificate. Like kube-controller-manager, the host takes no chain.
     #[error("{} must hold one certificate, and holds {count}", .path.display())]
     Count { path: PathBuf, count: usize },
     #[error("the certificate in {} is not valid", .path.display())]
@@ -61,7 +61,7 @@ struct Current {
     refused: Option<String>,
 }
 
-/// What signs certificates.
+/// The certificate and the key that sign other certificates.
 pub(super) struct Issuer {
     /// The certificate in DER.
     pub(super) certificate: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Issues certificates from the templates of guests. None of them is an authority's, none outlives the authority, and each has
-//! a random serial number.
+//! Issues certificates from the templates of guests. None of them is an authority's, none outlives the authority, and
+//! each has a random serial number.
 //!
 //! The extensions have the order and the criticality that Go's `x509.CreateCertificate` gives them.
 
@@ -34,7 +34,7 @@ use super::authority::Issuer;
 use super::key::PrivateKey;
 use super::request;
 
-/// The bytes that a template may have. Those of kubelets have 2 KiB.
+/// The maximum size of a template, in bytes. Templates of kubelets take 2 KiB.
 const MAX_TEMPLATE: usize = 256 << 10;
 /// The bytes that an element of a list counts as, besides its text.
 const ELEMENT: usize = 32;
@@ -50,8 +50,8 @@ const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 /// Returns a certificate in DER.
 ///
 /// # Errors
-/// `Full`: the template is too large. `Invalid`: it is malformed, or its key did not sign its request. `InternalError`: the
-/// authority has expired, or the system has no randomness.
+/// `Full`: the template is too large. `Invalid`: it is malformed, or its key did not sign its request. `InternalError`:
+/// the authority has expired, or the system has no randomness.
 pub(super) fn issue(
     issuer: &Issuer,
     template: &CertificateTemplate,
@@ -153,7 +153,7 @@ fn name(subject: &[Vec<(String, String)>]) -> Result<Name, ApiError> {
     Name::from_der(&der).map_err(|error| failed(&error))
 }
 
-/// As the template says, but no longer than the authority is valid.
+/// Returns the template's validity, limited to the authority's.
 fn validity(
     issuer: &Issuer,
     template: &CertificateTemplate,
@@ -273,7 +273,7 @@ fn failed(why: &dyn std::fmt::Display) -> ApiError {
     )
 }
 
-/// What can be encoded in DER, by reference.
+/// A value that can be encoded in DER, by reference.
 trait EncodeDer {
     fn encoded(&self) -> der::Result<Vec<u8>>;
 }

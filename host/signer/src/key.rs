@@ -1,6 +1,6 @@
-//! Reads keys from PEM files, in the forms that kube-controller-manager and kube-apiserver read: private keys in PKCS#1,
-//! SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only, and none of P-521, with which
-//! `p521` signs.
+//! Reads keys from PEM files, in the forms that kube-controller-manager and kube-apiserver read: private keys in
+//! PKCS#1, SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only, and none of
+//! P-521, with which `p521` signs.
 
 use std::sync::LazyLock;
 
@@ -92,8 +92,8 @@ pub(super) struct PublicKey {
 
 static RANDOM: LazyLock<SystemRandom> = LazyLock::new(SystemRandom::new);
 
-/// Returns the first private key of a file, and the public halves of all its other keys. Blocks that are no keys, such as
-/// `EC PARAMETERS`, are ignored.
+/// Returns the first private key of a file, and the public halves of all its other keys. Blocks that don't hold keys,
+/// such as `EC PARAMETERS`, are ignored.
 pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError> {
     let mut signing: Option<PrivateKey> = None;
     let (mut others, mut rejected) = (Vec::new(), None);
@@ -205,8 +205,7 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Returns the signature of a message in the form of X.509. Its algorithm is that of
-    /// [`PublicKey::signature_algorithm`].
+    /// Returns the signature of a message in the form of X.509. Its algorithm is [`PublicKey::signature_algorithm`].
     pub(super) fn sign_der(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let signature = self.sign(message)?;
         if matches!(self.pair, Pair::Rsa(_)) {
@@ -358,7 +357,7 @@ impl Algorithm {
         }
     }
 
-    /// How ring signs with the keys of a curve.
+    /// Ring's algorithm for signing with the keys of a curve.
     fn signing(self) -> &'static EcdsaSigningAlgorithm {
         match self {
             Self::Es384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
@@ -366,7 +365,7 @@ impl Algorithm {
         }
     }
 
-    /// How ring verifies; none for P-521, which it does not implement.
+    /// Ring's algorithm for verifying; none for P-521, which it does not implement.
     fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
         match self {
             Self::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),

@@ -1,8 +1,9 @@
-//! Signs tokens and certificates for guests with keys that the host holds by name. A guest receives a token or a certificate,
-//! never a key.
+//! Signs tokens and certificates for guests with keys that the host holds by name. A guest receives a token or a
+//! certificate, never a key.
 //!
-//! Tokens are JSON Web Tokens in compact form, as kube-apiserver expects them of service accounts: `alg` is the key's only
-//! algorithm, `kid` the hash of its public half. Certificates are signed by the authority of a signer: see [`certificate`].
+//! Tokens are JSON Web Tokens in compact form, as kube-apiserver expects them of service accounts: `alg` is the key's
+//! only algorithm, `kid` the hash of its public half. Certificates are signed by the authority of a signer: see
+//! [`certificate`].
 
 mod authority;
 mod certificate;
@@ -33,7 +34,7 @@ pub use self::authority::AuthorityError;
 pub use self::key::KeyError;
 use self::key::{PrivateKey, PublicKey};
 
-/// The longest claims and the longest token in bytes. Those of Kubernetes have 2 KiB.
+/// The maximum size of claims and of a token, in bytes. Tokens of Kubernetes take 2 KiB.
 const MAX_TOKEN: usize = 64 << 10;
 
 /// The host's keys and authorities, by name.
@@ -43,8 +44,8 @@ pub struct Signer {
     authorities: BTreeMap<String, Authority>,
 }
 
-/// The host's keys and authorities, as one plugin uses them: each use takes the policy's decision. Its functions compute for
-/// milliseconds, and those of authorities read files: they are called on threads that may block.
+/// The host's keys and authorities for one plugin. Each use takes the policy's decision. The functions compute for
+/// milliseconds, and the functions of authorities read files, so they are called on threads that may block.
 pub struct SigningKeys {
     signer: Arc<Signer>,
     /// One signature at a time.
@@ -79,8 +80,8 @@ impl Signer {
         Ok(())
     }
 
-    /// Adds the authority of a signer, from files in PEM with one certificate and its private key. They are read again when
-    /// they have changed. Blocks.
+    /// Adds the authority of a signer, from files in PEM with one certificate and its private key. They are read again
+    /// when they have changed. Blocks.
     ///
     /// # Errors
     /// The files hold no authority that can sign.

@@ -1,7 +1,8 @@
-//! Reads the public keys of subjects, and checks the signatures of PKCS#10 requests: whoever made one holds the private key.
+//! Reads the public keys of subjects, and checks the signatures of PKCS#10 requests, which prove that the requester
+//! holds the private key.
 //!
-//! The algorithms are those that Go's `CheckSignature` accepts of requests, with RSA of 1024 bits and SHA-1 among them, but
-//! not the curve P-224.
+//! The algorithms are the ones that Go's `CheckSignature` accepts for requests, including RSA of 1024 bits and SHA-1,
+//! but not the curve P-224.
 
 use flyball_types::ApiError;
 use p521::ecdsa::signature::hazmat::PrehashVerifier;
@@ -204,8 +205,8 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-/// Returns what verifies signatures of this curve and hash in a fraction of the time; none if ring does not support them, or
-/// the form of the point.
+/// Returns what verifies signatures of this curve and hash in a fraction of the time; none if ring does not support
+/// them, or the form of the point.
 fn quick_ecdsa(
     curve: ObjectIdentifier,
     hash: Hash,
@@ -246,7 +247,7 @@ impl Hash {
     }
 }
 
-/// How RSA signatures of an algorithm are verified; none if it is unknown.
+/// Ring's algorithm for verifying RSA signatures of an algorithm; none if it is unknown.
 fn rsa(algorithm: &AlgorithmIdentifierRef<'_>) -> Option<&'static dyn VerificationAlgorithm> {
     if algorithm.oid == RSA_PSS {
         return rsa_pss(algorithm.parameters?);

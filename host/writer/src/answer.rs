@@ -1,6 +1,6 @@
-//! Reads the server's answer to a write: into the overlay, and what the plugin asks for of it. A plugin with a CPU quota is
-//! charged for it, since each answer may be as large as an object. It is read at once, so that the next reconcile sees the
-//! write; the plugin's next request waits until the quota has paid.
+//! Reads the server's answer to a write: into the overlay, and what the plugin asks for of it. A plugin with a CPU
+//! quota is charged for it, since each answer may be as large as an object. It is read at once, so that the next
+//! reconcile sees the write; the plugin's next request waits until the quota has paid.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct Acknowledged {
     pub(super) before: Option<Arc<Object>>,
     pub(super) answer: ApiResponse,
     pub(super) is_dry_run: bool,
-    /// What the plugin asks for of the answer; nothing if none.
+    /// The part of the answer that the plugin asks for; nothing if none.
     pub(super) returns: Option<Arc<Mask>>,
 }
 
@@ -71,8 +71,8 @@ impl Acknowledged {
         let Some(returns) = &self.returns else {
             return Ok((name, Bytes::new()));
         };
-        // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole object is
-        // the answer itself, which also names its kind.
+        // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole
+        // object is the answer itself, which also names its kind.
         let source = match seen.as_ref().filter(|object| object.mask().covers(returns)) {
             Some(seen) if !returns.is_whole() => seen.bytes(),
             _ => {

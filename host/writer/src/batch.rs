@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flyball_types::ApiError;
 use futures::StreamExt;
 
-/// Runs the writes, of which so many may be in flight at once, and returns their results, in their order. Those that are
-/// not started are `Skipped`.
+/// Runs the writes, at most `in_flight` at once, and returns their results in the order of the writes. A write that is
+/// not started is `Skipped`.
 pub(super) async fn run<W, T, F>(
     writes: Vec<W>,
     slow_start: Option<u32>,
@@ -86,7 +86,8 @@ mod tests {
         (0..count).map(write).collect()
     }
 
-    /// Runs a batch whose write number `fails` fails, and returns the names in the order of their starts, with the results.
+    /// Runs a batch whose write number `fails` fails, and returns the names in the order of their starts, with the
+    /// results.
     async fn run_failing(
         count: usize,
         slow_start: Option<u32>,

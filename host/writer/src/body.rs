@@ -16,9 +16,10 @@ use crate::{Writer, merge};
 
 /// Size in bytes from which on a merge does not run on the async threads...
 const LARGE_MERGE: usize = 256 << 10;
-/// ...and that for a plugin that is charged for it.
+/// ...and the size for a plugin that is charged for it.
 pub(super) const METERED_MERGE: usize = 16 << 10;
-/// How many of the former run at once: a parsed document takes many times its bytes. Of the latter, a quota lets one run.
+/// The number of large merges that run at once: a parsed document takes many times its bytes. A plugin's quota lets one
+/// metered merge run.
 const LARGE_AT_ONCE: usize = 4;
 
 impl Writer {
@@ -93,9 +94,9 @@ impl Writer {
         .await
     }
 
-    /// Returns the object that an update is applied to, from the cache if it holds enough of this version. Fails with a conflict
-    /// if the cache shows that the object has changed since then, as it does all the time where others write it, too. Asking the
-    /// server would be in vain, and not every plugin may.
+    /// Returns the object that an update is applied to, from the cache if it holds enough of this version. Fails with a
+    /// conflict if the cache shows that the object has changed since then, as it does all the time where others write
+    /// it, too. Asking the server would be in vain, and not every plugin may.
     async fn base(
         &self,
         write: &Write,
@@ -123,8 +124,8 @@ impl Writer {
         Err(changed(kind, name, resource_version, &since))
     }
 
-    /// Gets the object, or the subresource that is an object of its own, from the server, with the write's token, and waits
-    /// for another one. Fails with a conflict if the object is at another version.
+    /// Gets the object, or the subresource that is an object of its own, from the server, with the write's token, and
+    /// waits for another one. Fails with a conflict if the object is at another version.
     async fn fresh(
         &self,
         write: &Write,
@@ -170,8 +171,8 @@ impl Writer {
             .map_err(|error| unreadable(&resource.kind, &error))
     }
 
-    /// Merges documents of `size` bytes together. Large ones are merged off the async threads; a plugin with a CPU quota is
-    /// charged for them.
+    /// Merges documents of `size` bytes together. Large ones are merged off the async threads; a plugin with a CPU
+    /// quota is charged for them.
     async fn merge<T: Send + 'static>(
         &self,
         size: usize,

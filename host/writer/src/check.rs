@@ -47,7 +47,7 @@ impl Writer {
             field_selector,
         } = &write.operation
         {
-            // Which objects are deleted tells what their fields hold.
+            // The selection of objects to delete reveals the values of their fields.
             let compared = selected_fields(label_selector, field_selector)?;
             let compared = Mask::of(&compared).map_err(|e| ApiError::invalid(e.to_string()))?;
             visible.check(kind, &compared)?;
@@ -91,8 +91,8 @@ impl Writer {
     }
 }
 
-/// `update` and `update-status` each have their own subresources. A subresource belongs to a named object: without the name,
-/// the request would go to the collection of the objects themselves.
+/// `update` and `update-status` each have their own subresources. A subresource belongs to a named object: without the
+/// name, the request would go to the collection of the objects themselves.
 pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
     let subresource = &*write.target.subresource;
     match write.operation {

@@ -27,7 +27,7 @@ pub struct Touched {
 #[derive(Default)]
 pub struct Journal {
     state: Mutex<State>,
-    /// None if nobody counts the writes.
+    /// The plugin's counters; none if its writes are not counted.
     counters: Option<Arc<PluginCounters>>,
 }
 
@@ -50,7 +50,7 @@ struct Names {
 }
 
 impl Journal {
-    /// A journal whose writes count as the plugin's.
+    /// A journal that counts its writes as the plugin's.
     pub fn counted_by(counters: Arc<PluginCounters>) -> Self {
         Self {
             counters: Some(counters),

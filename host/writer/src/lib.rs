@@ -1,8 +1,8 @@
-//! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own credentials,
-//! which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
+//! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own
+//! credentials, which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
 //!
-//! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The requests
-//! are on the host's runtime, so that they outlive the call.
+//! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The
+//! requests are on the host's runtime, so that they outlive the call.
 
 mod answer;
 mod batch;
@@ -72,7 +72,7 @@ struct Checked {
     kind: Kind,
     options: Options,
     may_write: MayWrite,
-    /// What the plugin asks for of the answer; nothing if none.
+    /// The part of the answer that the plugin asks for; nothing if none.
     returns: Option<Arc<Mask>>,
 }
 
@@ -189,8 +189,8 @@ impl Writer {
         result
     }
 
-    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter. Returns
-    /// how long it waited for the token.
+    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter.
+    /// Returns how long it waited for the token.
     async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<Duration, ApiError> {
         let may_start = async {
             if let Some(quota) = &self.quota {
@@ -261,8 +261,8 @@ impl Writer {
         Ok(answer.reduced(returned))
     }
 
-    /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing else is
-    /// used.
+    /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing
+    /// else is used.
     fn form(&self, write: &Write, kind: &Kind, returns: Option<&Mask>) -> &'static str {
         let subresource = write.subresource();
         let wants_metadata = subresource.is_empty()
@@ -285,7 +285,7 @@ impl Writer {
         }
     }
 
-    /// Fails if the kind has no such subresource: below a namespace, its path would be that of another kind.
+    /// Fails if the kind has no such subresource. Below a namespace, its path would be the path of another kind.
     async fn check_served(&self, write: &Write, resource: &ApiResource) -> Result<(), ApiError> {
         let name = write.subresource();
         let is_served = |resource: &ApiResource| {

@@ -54,8 +54,8 @@ fn merge_fields(
     Ok(())
 }
 
-/// Returns the object to PUT for an `update`: the base with the change applied. None if the guest's change leaves no object,
-/// or no metadata.
+/// Returns the object to PUT for an `update`: the base with the change applied. None if the guest's change leaves no
+/// object, or no metadata.
 ///
 /// # Errors
 /// The base is not a JSON object.
@@ -86,7 +86,8 @@ pub fn updated(
     Ok(Some(object))
 }
 
-/// Returns the object to PUT for an `update-status`: the base with another status, and a merge patch of its metadata applied.
+/// Returns the object to PUT for an `update-status`: the base with another status, and a merge patch of its metadata
+/// applied.
 ///
 /// # Errors
 /// The base is not a JSON object.

@@ -1,5 +1,5 @@
-//! Translates the API's options objects, which guests give as documents, to query parameters of a write or the body of a
-//! delete.
+//! Translates the API's options objects, which guests give as documents, to query parameters of a write or the body of
+//! a delete.
 
 use bytes::Bytes;
 use flyball_cache::resource::push_parameter;
@@ -29,8 +29,8 @@ impl Options {
     /// Reads an options object; an empty document holds none.
     ///
     /// # Errors
-    /// `Invalid` if it has an unknown option, or `dryRun` that is not `["All"]`: the server would write where the host takes it
-    /// for a dry run.
+    /// `Invalid` if it has an unknown option, or `dryRun` that is not `["All"]`: the server would write where the host
+    /// takes it for a dry run.
     pub(crate) fn parse(document: &[u8]) -> Result<Self, ApiError> {
         if document.is_empty() {
             return Ok(Self::default());

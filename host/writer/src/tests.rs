@@ -23,7 +23,7 @@ const POLICY: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"crea
                       namespaces = [\"demo\"]\n";
 const PODS: &str = "POST /api/v1/namespaces/demo/pods";
 
-/// A writer, whose server creates what it is sent at version 20, and refuses pods named `bad`.
+/// A writer with a server that creates each object at version 20, and refuses pods named `bad`.
 struct Fixture {
     writer: Writer,
     cached: Arc<CachedReads>,
@@ -366,13 +366,13 @@ async fn an_update_of_a_subresource_of_another_kind_puts_what_a_get_of_it_return
         requests[1].body,
         json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"resourceVersion": "20"}, "spec": {"replicas": 3}})
     );
-    // Of the same kind: the object itself.
+    // A subresource of the same kind is the object itself.
     let result = fixture.run(vec![scale("20", "resize")]).await.remove(0);
     result.unwrap();
     let requests = fixture.log.take_requests();
     assert_eq!(requests[0].path, pod);
     assert_eq!(requests[1].body["kind"], "Pod");
-    // The version is that of the Scale.
+    // The version belongs to the Scale.
     let stale = fixture.run(vec![scale("1", "scale")]).await.remove(0);
     assert_eq!(stale.unwrap_err().reason, "Conflict");
     assert_eq!(fixture.log.take(), [format!("GET {pod}/scale")]);

@@ -1,4 +1,4 @@
-//! Which requests are sent again, and what refusals become.
+//! Tests of the requests that are sent again, and of the errors that refusals become.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

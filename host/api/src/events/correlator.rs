@@ -1,5 +1,5 @@
-//! Decides which events are sent, and how, with client-go's three steps in its order: similar events are combined, a repeated
-//! event raises the count of the one before, and the events about one object are limited.
+//! Decides which events are sent, and how, with client-go's three steps in its order: similar events are combined, a
+//! repeated event raises the count of the one before, and the events about one object are limited.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,8 @@ use super::Event;
 use super::object;
 use super::recent::Recent;
 
-/// So many events that differ only in their message are combined into one, if each follows the one before within this time.
+/// The number of events, equal except for their message, from which on they are combined into one. Each must follow the
+/// previous one within this time.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// The limit of events of one type about one object: 25 at once, and one more every 300 seconds.
@@ -27,30 +28,31 @@ pub(crate) struct Correlated {
     pub event: Event,
     /// The name that its first occurrence got.
     pub name: String,
-    /// When it occurred first.
+    /// Time of its first occurrence.
     pub first: SystemTime,
-    /// How often it occurred. Occurrences above the limit count too.
+    /// Number of occurrences. Occurrences above the limit count too.
     pub count: u32,
     /// Whether it stands for similar events.
     pub(crate) is_combined: bool,
 }
 
-/// How long an event that is emitted once is not sent again: as long as the API server keeps events by default.
+/// The time for which an event that is emitted once is not sent again. The API server keeps events for the same time by
+/// default.
 const ONCE_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Remembers the events of one source.
 #[derive(Default)]
 pub(crate) struct Correlator {
     hasher: RandomState,
-    /// When events that are emitted once were sent.
+    /// The times at which events that are emitted once were sent.
     once: Recent<Option<Instant>>,
     groups: Recent<Group>,
     observed: Recent<Observed>,
     spam: Recent<TokenBucket>,
 }
 
-/// The hash of an object, a group, an event or a message, keyed at random. The texts of a thousand owners and their events
-/// would take megabytes; a collision among some thousands of 64-bit hashes is not expected.
+/// The hash of an object, a group, an event or a message, keyed at random. The texts of a thousand owners and their
+/// events would take megabytes; a collision among some thousands of 64-bit hashes is not expected.
 pub(super) type Digest = u64;
 
 /// Similar events.
@@ -61,7 +63,7 @@ struct Group {
     last: Option<Instant>,
 }
 
-/// What is remembered of an event, whether or not it was sent.
+/// The state that is kept of an event, whether or not it was sent.
 struct Observed {
     name: String,
     first: SystemTime,
@@ -69,8 +71,8 @@ struct Observed {
 }
 
 impl Correlator {
-    /// Returns the event as it is to be sent; none if there were too many about its object, or if it is emitted once and was
-    /// sent. The times are the current one.
+    /// Returns the event as it is to be sent; none if there were too many about its object, or if it is emitted once
+    /// and was sent. The times are the current one.
     pub(crate) fn correlate(
         &mut self,
         mut event: Event,
@@ -268,7 +270,7 @@ mod tests {
             .filter(|_| correlate(&mut correlator, event("a", 0)).is_some())
             .count();
         assert_eq!(sent, 25);
-        // Those that were cut count.
+        // Events that were dropped count.
         let later = correlate(&mut correlator, event("a", 300)).unwrap();
         assert_eq!((later.count, later.name.as_str()), (101, "web.0"));
         assert!(correlate(&mut correlator, event("a", 301)).is_none());

@@ -80,8 +80,8 @@ pub(super) fn patch(correlated: &Correlated) -> Value {
     patch
 }
 
-/// Returns the name of a new event about the object `about`. Names of some kinds, such as `system:node`, can't be part of an
-/// event's name; then it is a random UUID, as in client-go.
+/// Returns the name of a new event about the object `about`. Names of some kinds, such as `system:node`, can't be part
+/// of an event's name; then it is a random UUID, as in client-go.
 pub(super) fn name(about: &str, at: SystemTime) -> String {
     let nanoseconds = at
         .duration_since(SystemTime::UNIX_EPOCH)

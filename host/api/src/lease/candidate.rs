@@ -32,11 +32,11 @@ const UPDATE: HostRight = HostRight {
     ..GET
 };
 
-/// How often the object is read. A response to a ping takes so long at most.
+/// The interval at which the object is read. A response to a ping takes at most this time.
 const POLL: Duration = Duration::from_secs(2);
-/// How often it is renewed without a ping. The API server deletes one that was not renewed for half an hour.
+/// The interval of renewals without a ping. The API server deletes a candidate that was not renewed for half an hour.
 const RENEWED_EVERY: Duration = Duration::from_secs(5 * 60);
-/// How the API server chooses among the candidates of kube-controller-manager's lease.
+/// The strategy by which the API server chooses among the candidates of kube-controller-manager's lease.
 const STRATEGY: &str = "OldestEmulationVersion";
 
 /// Announces this process.
@@ -94,7 +94,8 @@ impl Candidate {
         }
     }
 
-    /// Creates the object if it does not exist. Renews it after a ping, or if it `is_due`. Returns whether it was written.
+    /// Creates the object if it does not exist. Renews it after a ping, or if it `is_due`. Returns whether it was
+    /// written.
     async fn announce(&self, is_due: bool) -> Result<bool, ApiError> {
         let read = ApiRequest::own(GET, self.path(), Bytes::new());
         let mut found = match self.send(read).await {

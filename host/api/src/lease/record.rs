@@ -1,38 +1,39 @@
-//! What a Lease says, and who may take it: plain values in, plain values out.
+//! The content of a Lease, and the decision who may take it: plain values in, plain values out.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-/// Number of hex digits at the end of a Flyball's identity. In those of client-go there is a UUID, with dashes.
+/// Number of hex digits at the end of a Flyball's identity. Identities of client-go end with a UUID, with dashes.
 const DIGITS: usize = 32;
 
 /// A lease as this process saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Observed {
     pub(super) lease: Value,
-    /// When it was first seen so, by this process's clock. The times in the lease are of other clocks.
+    /// The time at which this content was first seen, by this process's clock. The times in the lease come from other
+    /// clocks.
     pub(super) at: Duration,
 }
 
-/// What may be done with a lease.
+/// The decision about a lease.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     Take,
-    /// Another holds it.
+    /// Another process holds it.
     Wait {
         holder: String,
     },
     /// The API server has chosen no holder, or one that has not renewed it for its duration.
     Unassigned,
-    /// The API server wants another to hold it next: it must not be renewed.
+    /// The API server has chosen another process to hold it next. It must not be renewed.
     EndOfTerm {
         successor: String,
     },
 }
 
 impl Observed {
-    /// What is known of a lease that was read now. Its time runs from when its record was first seen.
+    /// Returns the observation of a lease that was read now. Its time stays the same until its spec changes.
     pub(super) fn next(before: Option<Self>, lease: Value, now: Duration) -> Self {
         match before.filter(|before| before.lease["spec"] == lease["spec"]) {
             Some(before) => Self {
@@ -61,7 +62,7 @@ impl Observed {
         self.holder() == identity
     }
 
-    /// Whether the API server wants another to hold it next.
+    /// Whether the API server has chosen another process to hold it next.
     pub(super) fn is_at_end_of_term(&self) -> bool {
         !self.successor().is_empty()
     }
@@ -79,7 +80,8 @@ impl Observed {
     }
 }
 
-/// Whether a process may take a lease: it holds it, nobody does, or who does has not renewed it for its duration.
+/// Decides whether a process may take a lease. It may if it holds the lease, if nobody holds it, or if the holder has
+/// not renewed it for its duration.
 pub(super) fn claim(observed: &Observed, identity: &str, now: Duration) -> Claim {
     let holder = observed.holder();
     if !holder.is_empty() && holder != identity && observed.is_valid(now) {
@@ -90,7 +92,8 @@ pub(super) fn claim(observed: &Observed, identity: &str, now: Duration) -> Claim
     Claim::Take
 }
 
-/// The same if the API server chooses the holder: only the one that it chose may take the lease, before it expires.
+/// Decides the same if the API server chooses the holder. Only the process that it chose may take the lease, before it
+/// expires.
 pub(super) fn claim_assigned(observed: &Observed, identity: &str, now: Duration) -> Claim {
     let (holder, successor) = (observed.holder().to_owned(), observed.successor());
     if holder.is_empty() || !observed.is_valid(now) {

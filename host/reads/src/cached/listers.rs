@@ -1,6 +1,6 @@
-//! The listers of a plugin's caches, for two uses that types keep apart. What a guest reads comes from a [`Readable`], which only
-//! [`Listers::readable`] makes, after the check in `access.rs`. The host's own work (mappings, the bases of updates, acknowledged
-//! writes) uses the listers themselves.
+//! The listers of a plugin's caches, for two uses that types keep apart. A guest reads through a [`Readable`], which
+//! only [`Listers::readable`] makes, after the check in `access.rs`. The host's own work (mappings, the bases of
+//! updates, acknowledged writes) uses the listers themselves.
 
 mod snapshot;
 
@@ -23,9 +23,9 @@ use self::snapshot::{Numbered, Part, Snapshot};
 
 /// The listers of one plugin.
 pub(super) struct Listers {
-    /// Of the kinds that the description names.
+    /// The listers of the kinds that the description names.
     named: HashMap<Kind, Vec<Lister>>,
-    /// Of the kinds that its watches discover, as of now.
+    /// The listers of the kinds that its watches currently discover.
     discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
     policy: Arc<PluginPolicy>,
     seen: Seen,
@@ -128,7 +128,7 @@ impl Listers {
         }
     }
 
-    /// Returns those of [`of`](Self::of) of a kind that the description names; none if it names another.
+    /// Like [`of`](Self::of), for a kind that the description names; none for other kinds.
     pub(super) fn of_named(&self, kind: &Kind) -> Option<&[Lister]> {
         self.named.get(kind).map(Vec::as_slice)
     }
@@ -181,8 +181,8 @@ impl Readable<'_> {
         }
     }
 
-    /// Returns a snapshot of the objects that match, reduced by the projections of their listers. If it `names_kinds`, each object
-    /// names its kind. A page has at most `answer_bytes`.
+    /// Returns a snapshot of the objects that match, reduced by the projections of their listers. If it `names_kinds`,
+    /// each object names its kind. A page has at most `answer_bytes`.
     pub(super) fn snapshot(
         &self,
         query: &ListQuery,
@@ -194,7 +194,7 @@ impl Readable<'_> {
         let mut parts = Vec::new();
         for lister in self.0.iter() {
             let objects = lister.find_while(query, check_cpu_time)?;
-            // Of many kinds, most have no matching object.
+            // If there are many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
                 found.extend(objects.into_iter().map(|object| (parts.len(), object)));

@@ -1,4 +1,4 @@
-//! What the router looks up in a plugin's caches.
+//! The router's lookups in a plugin's caches.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What a plugin sees of a cache that holds more: by its policy's namespaces, its declared fields and its own writes.
+//! Tests of a plugin's view of a cache that holds more: by its policy's namespaces, its declared fields and its own
+//! writes.
 
 use std::path::Path;
 
@@ -145,7 +146,7 @@ async fn an_observed_deletion_is_remembered_under_the_name_and_the_uid() {
     );
 }
 
-/// Paths whose mask is much larger than they are.
+/// Paths that result in a mask much larger than themselves.
 fn doubling_paths(name: &str) -> Vec<String> {
     let path = |depth: usize| format!("{}.{name}{depth}.z", "[*]".repeat(depth));
     (0..9)

@@ -20,7 +20,7 @@ fn reads() -> (LiveReads, Log) {
     (reads, log)
 }
 
-/// As [`reads`], by another policy; and the requests of discovery.
+/// Like [`reads`], with another policy. Also returns the requests of discovery.
 fn reads_by(policy: &str) -> (LiveReads, Log, Log) {
     let pod = || json!({"metadata": {"name": "web", "uid": "1", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {}});
     let served = json!({"items": [{"versions": [{"version": "v1", "resources": [
@@ -47,7 +47,7 @@ fn reads_by(policy: &str) -> (LiveReads, Log, Log) {
     (reads, log, discovered)
 }
 
-/// What the policy lets the plugin read of the pod. An object always keeps what identifies it.
+/// The part of the pod that the policy lets the plugin read. An object always keeps its identity.
 fn granted() -> Value {
     json!({"metadata": {"name": "web", "uid": "1"}, "spec": {"nodeName": "n"}})
 }

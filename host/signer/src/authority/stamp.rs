@@ -19,8 +19,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamps of both files. None if one can't be read, or has changed so recently that another change might have
-    /// the same stamp.
+    /// Returns the stamps of both files. None if one can't be read, or has changed so recently that another change
+    /// might have the same stamp.
     pub(super) fn of_all(files: [&Path; 2]) -> Option<[Self; 2]> {
         let [first, second] = files.map(|file| Self::of(file, SystemTime::now()));
         Some([first?, second?])

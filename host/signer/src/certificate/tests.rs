@@ -1,4 +1,5 @@
-//! Certificates from templates, read back by another parser, and their signatures verified by the authorities' public keys.
+//! Certificates from templates, read back by another parser, and their signatures verified by the authorities' public
+//! keys.
 
 use flyball_policy::{CertificateRule, Certified, PluginPolicy};
 use ring::signature::{self as ring_signature, UnparsedPublicKey, VerificationAlgorithm};

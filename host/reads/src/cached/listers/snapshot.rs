@@ -1,4 +1,5 @@
-//! The result of a cached query: a snapshot of the objects that match, returned page by page. Only readable listers make one.
+//! The result of a cached query: a snapshot of the objects that match, returned page by page. Only readable listers
+//! make one.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,16 +9,16 @@ use flyball_plugin::{Cursor, Page, check_cpu_time};
 use flyball_types::{ApiError, Kind};
 use serde_json::Value;
 
-/// After how many bytes of objects a page looks whether the call has CPU time left...
+/// The number of bytes of objects after which a page checks whether the call has CPU time left...
 const CHECKED_EACH: usize = 256 << 10;
-/// ...where each object counts so many more.
+/// ...where each object counts as this many additional bytes.
 const OBJECT_WORK: usize = 1 << 10;
 
 /// The objects that a query found and that are not yet returned, in order of namespace and name.
 pub(super) struct Snapshot {
-    /// Those that come next. The last one is the first.
+    /// The next objects to return, in reverse order.
     objects: Vec<Numbered>,
-    /// Those that come after them, in no order.
+    /// The objects after these, unordered.
     unsorted: Vec<Numbered>,
     parts: Vec<Part>,
     answer_bytes: usize,
@@ -30,7 +31,7 @@ pub(super) type Numbered = (usize, Arc<Object>);
 /// fraction of a whole sort, and all pages together not much more than that.
 const SORTED_PART: usize = 8;
 
-/// How the objects of one lister are returned.
+/// The way in which the objects of one lister are returned.
 pub(super) struct Part {
     /// An error if the lister's watch shows too few fields. It is returned only if no other lister has the object.
     pub(super) projection: Result<flyball_cache::Projection, ApiError>,
@@ -54,7 +55,7 @@ impl Snapshot {
         self.objects.len() + self.unsorted.len()
     }
 
-    /// Sorts at least so many objects, or all.
+    /// Sorts at least `wanted` objects, or all if there are fewer.
     fn sort(&mut self, wanted: usize) {
         let missing = wanted.saturating_sub(self.objects.len());
         if missing == 0 || self.unsorted.is_empty() {
@@ -71,13 +72,14 @@ impl Snapshot {
             self.unsorted = std::mem::replace(&mut next, first);
         }
         next.sort_unstable_by(order);
-        // Those that are already sorted come before all others.
+        // Objects that are already sorted come before all others.
         next.append(&mut self.objects);
         self.objects = next;
     }
 }
 
-/// The order of objects: by namespace and name, then by part. Most lists are of one namespace, whose name objects share.
+/// The order of objects: by namespace and name, then by part. Most lists are of one namespace, and their objects share
+/// its name in memory.
 fn in_order((part, object): &Numbered, (other_part, other): &Numbered) -> Ordering {
     let (namespace, other_namespace) = (object.namespace(), other.namespace());
     let by_namespace = if std::ptr::eq(namespace, other_namespace) {
