@@ -89,11 +89,10 @@ impl Authentication {
     }
 
     /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server
-    /// refuses it. A server that does not answer is no reason to fail: [`run`](Self::run) tries again.
+    /// refuses it. A server that does not answer is not an error: [`run`](Self::run) tries again.
     ///
     /// # Errors
-    /// The server refuses the request, for another reason than that there is no such ConfigMap. The error is a
-    /// sentence.
+    /// The server refuses the request. A missing ConfigMap is not an error. The error is a sentence.
     pub async fn check_lookup(&self) -> Result<(), String> {
         let is_needed = self.options.request_header.client_ca_file.is_none();
         let lookup = self.lookup.as_ref().filter(|_| is_needed);
@@ -110,8 +109,8 @@ impl Authentication {
         }
     }
 
-    /// Reads the files of trusted authorities once, to find out at the start whether they are there, as kube-controller-manager
-    /// does.
+    /// Reads the files of trusted authorities once, to find out at the start whether they are there, as
+    /// kube-controller-manager does.
     ///
     /// # Errors
     /// A file can't be read, or holds no certificates. The error is a sentence that names the flag.

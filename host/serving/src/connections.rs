@@ -31,7 +31,7 @@ struct Entry {
     client: IpAddr,
     /// Requests that are being handled.
     requests: usize,
-    /// When it was opened, or its last request began or ended.
+    /// Time at which it was opened, or its last request began or ended.
     since: Instant,
     evicted: CancellationToken,
 }
@@ -50,9 +50,8 @@ pub(crate) struct RequestInProgress {
 }
 
 impl Connections {
-    /// Adds a connection. If there are too many, evicts one of the same client, or else of a client
-    /// that has the most: the one that has waited longest for a handshake or a request, or else
-    /// whose request takes longest.
+    /// Adds a connection. If there are too many, evicts one of the same client, or else of a client that has the most:
+    /// the one that has waited longest for a handshake or a request, or else the one with the longest running request.
     pub(crate) fn open(self: &Arc<Self>, peer: IpAddr) -> Connection {
         let client = client(peer);
         let mut open = self.open.lock();

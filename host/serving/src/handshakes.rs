@@ -29,7 +29,7 @@ pub(crate) struct Handshakes {
 
 struct Rate {
     interval: Duration,
-    /// How many may begin at once.
+    /// The maximum number that may begin at once.
     burst: u32,
 }
 

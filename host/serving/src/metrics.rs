@@ -1,4 +1,4 @@
-//! The metrics of the process: those of the host, and those that plugins declare while they run.
+//! The metrics of the process: the host's, and the metrics that plugins declare while they run.
 //!
 //! Names, labels and buckets are exactly as given, since dashboards for kube-controller-manager
 //! read them. A family belongs to one owner: a plugin can't count into the host's families or into
@@ -237,9 +237,9 @@ impl Metrics {
             .or_insert(entry);
     }
 
-    /// The family of this name, created if there is none. A plugin may declare its own family again
-    /// with another type, help or labels: the new one replaces the old one, whose values are then no
-    /// longer rendered. The host may not.
+    /// Returns the family of this name, created if there isn't one. A plugin may declare its own family again with
+    /// another type, help or labels. The new family replaces the old one, whose values are then not rendered any more.
+    /// The host may not do this with its families.
     fn declare(
         &self,
         owner: &str,

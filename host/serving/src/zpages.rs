@@ -220,7 +220,7 @@ struct Clause<'a> {
     /// Group, version and kind, if any of them is asked for.
     target: Option<[&'a str; 3]>,
     is_pretty: bool,
-    /// Whether it requests a stream or a version of the server, which these pages don't have.
+    /// Whether the client asks for a stream or a version of the server, which these pages don't have.
     is_impossible: bool,
 }
 
@@ -267,7 +267,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Whether the client is a person: it says so, or it is a browser or a well-known tool.
+/// Whether the client is a person: the client says so, or it is a browser or a well-known tool.
 fn is_pretty(query: &str, headers: &HeaderMap) -> bool {
     let asked = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "pretty");
     if let Some((_, value)) = asked.filter(|(_, value)| !value.is_empty()) {
@@ -282,8 +282,8 @@ fn is_pretty(query: &str, headers: &HeaderMap) -> bool {
         .any(|known| agent.starts_with(known))
 }
 
-/// Writes an object of texts, natural numbers, lists and objects as CBOR (RFC 8949), with the tag of self-described CBOR. As in
-/// Kubernetes (KEP-4222), texts are byte strings.
+/// Writes an object of texts, natural numbers, lists and objects as CBOR (RFC 8949), with the tag of self-described
+/// CBOR. Like in Kubernetes (KEP-4222), texts are byte strings.
 fn cbor(object: &Value) -> Vec<u8> {
     let mut bytes = vec![0xd9, 0xd9, 0xf7];
     write_cbor(object, &mut bytes);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Names an object.
 #[derive(Deserialize)]
 pub(crate) struct Key {
-    /// As in `apps/v1/Deployment`.
+    /// The kind, as in `apps/v1/Deployment`.
     pub(crate) kind: String,
     /// Empty if the object is cluster-scoped.
     #[serde(default)]

@@ -126,7 +126,7 @@ pub(crate) enum Call {
     Signed,
     Certificates,
 
-    // The controller calls the host. The names are those of the world's interfaces and functions.
+    // Calls of the host by the controller, named after the world's interfaces and functions.
     #[serde(rename = "lister.get")]
     ListerGet {
         #[serde(flatten)]
@@ -172,7 +172,7 @@ pub(crate) enum Call {
         event_type: String,
         reason: String,
         message: String,
-        /// As in `wit/event-options.schema.json`.
+        /// The options, as in `wit/event-options.schema.json`.
         #[serde(default)]
         options: Option<Value>,
     },

@@ -1,5 +1,5 @@
-//! What a cluster has recorded, as JSON. Each entry that tests compare as text has its `line`, so that it is the same
-//! in all languages.
+//! The records of a cluster, as JSON. Each entry that tests compare as text has its `line`, so that it is the same in
+//! all languages.
 
 use flyball_sdk::PatchType;
 use flyball_sdk::certificate::CertificateTemplate;

@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a read or a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status of the API server's response, or that of the [`HostReason`]. Never 0.
+    /// The HTTP status of the API server's response, or of the [`HostReason`]. Never 0.
     pub status: u16,
     /// The API server's reason, from an open set (`NotFound`, `Conflict`, …), or a [`HostReason`].
     pub reason: String,
@@ -17,8 +17,8 @@ pub struct ApiError {
     pub retry_after_ms: Option<u32>,
 }
 
-/// The longest text of an error, in bytes. Webhooks write messages of any length, errors of the host quote what a
-/// guest has passed to it, and the host keeps those of a batch.
+/// The maximum size of an error's text, in bytes. Webhooks write messages of any length, errors of the host quote texts
+/// that a guest has passed to it, and the host keeps all errors of a batch.
 const MAX_MESSAGE: usize = 16 * 1024;
 
 fn cut(text: &str) -> &str {
@@ -36,9 +36,9 @@ fn short(text: String) -> String {
 /// Whether a failed call may have changed the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: no request was sent, or only requests that read.
+    /// Nothing was changed: no request was sent, or only requests that read.
     None,
-    /// Nothing: the API server refused the request (4xx).
+    /// Nothing was changed: the API server refused the request (4xx).
     Refused,
     /// Unknown: a request was sent, but no response came, or the server failed (5xx).
     Unknown,

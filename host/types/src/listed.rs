@@ -5,7 +5,8 @@ use std::fmt::Display;
 /// Bytes of the items that a sentence shows.
 const MAX_SHOWN: usize = 2048;
 
-/// Returns the items of a list with commas between them. Of a long list, the first ones and the number of the others.
+/// Returns the items of a list with commas between them. A long list is shortened to its first items and the number of
+/// the others.
 ///
 /// ```
 /// assert_eq!(flyball_types::listed(["a", "b"]), "a, b");

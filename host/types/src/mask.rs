@@ -186,7 +186,7 @@ impl Mask {
         self.root == Node::All
     }
 
-    /// The paths, sorted, including those of the identity.
+    /// The paths, sorted, including the paths of the identity.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.root.paths(&mut Vec::new(), &mut paths);

@@ -298,7 +298,7 @@ impl<'de, S: MetadataSink<'de>> Visitor<'de> for Metadata<'_, S> {
     }
 }
 
-/// Decodes a value of which some part may be kept. Returns whether anything was written.
+/// Decodes a value and keeps a part of it, if any. Returns whether anything was written.
 struct Value<'p> {
     node: &'p Node,
     out: &'p mut Vec<u8>,

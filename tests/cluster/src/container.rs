@@ -18,7 +18,7 @@ use crate::{host, until};
 
 /// The path at which the kubelet mounts the credentials of a pod's service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The folders of this machine that stand in for those of an image: the C library, and the authorities of registries.
+/// The folders of this machine that replace folders of an image: the C library, and the authorities of registries.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/etc/ssl/certs"];
 /// Starts crun in namespaces that end with it. crun reads the version of the cgroups, which may be a mixture here.
 const START: &str = "mount -t cgroup2 none /sys/fs/cgroup && mount -t proc proc /proc && exec crun \

@@ -101,7 +101,7 @@ impl Cluster {
 }
 
 impl Space {
-    /// Waits for an event about an object of this kind in the namespace, whose message contains this.
+    /// Waits for an event about an object of this kind in the namespace. Its message must contain `message`.
     pub async fn until_event(
         &self,
         kind: &str,

@@ -47,7 +47,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const NODES: usize = 3;
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);
-/// What a host logs if the policy of a built-in controller is the reason for a denial, which no test may see.
+/// The message that a host logs if the policy of a built-in controller is the reason for a denial. No test may see it.
 const DENIED: &str = "denied a built-in controller a request";
 
 /// A control plane with fake nodes, and no controllers yet.
@@ -319,7 +319,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What hosts logged about denials of built-in controllers.
+    /// Returns the hosts' messages about denials of built-in controllers.
     fn denials(&self) -> Result<Vec<String>> {
         let mut denials = Vec::new();
         for path in self.logs.lock().iter() {
@@ -349,7 +349,7 @@ pub fn host_output(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The host's binary and the folder of the guests in Rust, if they are others than those of the tests.
+/// The host's binary and the folder of the guests in Rust, if they differ from the tests' own.
 static BUILD: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
 
 /// Lets this process run another binary of the host, and other guests in Rust. The first call decides.

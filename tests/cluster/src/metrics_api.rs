@@ -1,5 +1,5 @@
-//! A server of the three metrics APIs, registered with the aggregator. Its values are those of the ConfigMap `metrics`
-//! in the namespace that is asked about, so that a test sets them like any object.
+//! A server of the three metrics APIs, registered with the aggregator. It reads its values from the ConfigMap `metrics`
+//! in the requested namespace, so that a test sets them like any object.
 //!
 //! | key of the ConfigMap | value, as JSON |
 //! |---|---|

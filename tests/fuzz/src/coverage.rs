@@ -1,9 +1,8 @@
 //! The edges of the control flow that an input has reached, in builds that count them.
 //!
-//! `cargo xtask fuzz` compiles the workspace's crates with LLVM's inline counters: one byte for each
-//! edge of the control flow. The instrumented code hands the counters over when the program starts.
-//! In any other build, such as that of the tests, there are none, and a run follows the shapes of
-//! outcomes alone.
+//! `cargo xtask fuzz` compiles the workspace's crates with LLVM's inline counters: one byte for each edge of the
+//! control flow. The instrumented code hands the counters over when the program starts. Other builds, such as the
+//! tests', have no counters, and a run then follows only the shapes of outcomes.
 
 #![allow(
     unsafe_code,

@@ -190,8 +190,8 @@ async fn read_file(path: &PathBuf) -> Result<Option<String>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Replaces the authorities by those of a new bundle. If the bundle is not usable, keeps the old
-/// ones and returns false.
+/// Replaces the authorities by the authorities of a new bundle. If the bundle is not usable, keeps the old ones and
+/// returns false.
 fn update(
     authorities: &mut Option<Authorities>,
     (source, bundle): (String, Result<Option<String>, String>),

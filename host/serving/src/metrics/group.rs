@@ -68,7 +68,7 @@ struct Declared {
     series: Mutex<HashSet<Vec<String>>>,
 }
 
-/// What each series of a family costs.
+/// The parts of a family that determine the cost of each series.
 struct Shape {
     /// The bytes of the name in the exposition and of the help.
     name: usize,
@@ -90,11 +90,12 @@ impl Shape {
             buckets,
         } = *self;
         let texts: usize = values.iter().map(|value| value.len()).sum();
-        // Each series has a copy of the family's description, and holds the names of the labels twice. The values are held by
-        // the series and, to count the series, by the group.
+        // Each series has a copy of the family's description, and holds the names of the labels twice. The values are
+        // held by the series and, to count the series, by the group.
         let strings = 2 * values.len() + 2 * label_count;
         let kept = SERIES + name + help + 2 * labels + 2 * texts + strings * size_of::<String>();
-        // A histogram has a line for each bucket, for the infinite one, the sum and the count. An escape doubles a character.
+        // A histogram has a line for each bucket, for the infinite one, the sum and the count. An escape doubles a
+        // character.
         let lines = if buckets == 0 { 1 } else { buckets + 3 };
         kept + buckets * BUCKET + lines * (LINE + name + labels + 4 * label_count + 2 * texts)
     }
@@ -234,7 +235,7 @@ impl Group {
 }
 
 impl FamilyVec {
-    /// Creates the series of a family without labels, except that of a sum.
+    /// Creates the series of a family without labels, except for sums.
     fn begin(&self) -> prometheus::Result<()> {
         match self {
             Self::Counter(vec) => vec.get_metric_with_label_values::<&str>(&[]).map(drop),

@@ -89,7 +89,7 @@ struct Profile {
     texts: HashMap<String, u64>,
     /// In the order of their numbers, which begin with 1: number 0 is the empty text.
     text_table: Vec<String>,
-    /// The mappings of which some name is known.
+    /// The mappings that have at least one known name.
     named: Vec<u64>,
 }
 

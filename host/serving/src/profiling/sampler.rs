@@ -22,7 +22,7 @@ const EMPTYING: Duration = Duration::from_millis(50);
 const SLOTS: usize = 512;
 /// Maximum number of addresses of a sample.
 const DEPTH: usize = 128;
-/// How many ranges of addresses are not unwound.
+/// The maximum number of address ranges that are not unwound.
 const RANGES: usize = 16;
 
 /// Names of the mappings in which the unwinder must not start.
@@ -310,7 +310,7 @@ mod tests {
             .count();
         assert!(deep > 0, "no stack was unwound");
 
-        // The next profile begins, and one whose client goes away ends.
+        // The next profile begins, and a profile ends when its client disconnects.
         let given_up = timeout_at(
             Instant::now() + Duration::from_millis(200),
             sample(Duration::from_secs(60)),

@@ -50,7 +50,7 @@ pub(super) fn forget() {
     backtrace::clear_symbol_cache();
 }
 
-/// Returns the mappings of code of this process, that of the binary first.
+/// Returns the mappings of this process that contain code, the binary's first.
 pub(super) fn mappings() -> Vec<Mapping> {
     let maps = Process::myself().and_then(|process| process.maps());
     let binary = std::env::current_exe().unwrap_or_default();

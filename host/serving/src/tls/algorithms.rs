@@ -54,7 +54,7 @@ const CURVES: [(i64, &str); 7] = [
 /// The cipher suites and key exchanges; by default all that are supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms {
-    /// Cipher suites for TLS 1.2; those of TLS 1.3 can't be configured, as in Go.
+    /// Cipher suites for TLS 1.2. The suites of TLS 1.3 can't be configured, as in Go.
     suites: Option<Vec<CipherSuite>>,
     groups: Option<Vec<NamedGroup>>,
 }

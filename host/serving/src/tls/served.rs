@@ -29,7 +29,7 @@ pub enum Certificate {
     },
 }
 
-/// Why there is no usable certificate.
+/// The reason why no usable certificate exists.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     #[error("can't read {0}")]

@@ -320,7 +320,8 @@ impl Permission {
 }
 
 impl Watch {
-    /// Whether the watch covers only some objects of its kind: those of a namespace, or those that a selector matches.
+    /// Whether the watch covers only some objects of its kind: the objects of a namespace, or the objects that a
+    /// selector matches.
     fn is_of_a_part(&self) -> bool {
         let selectors = [&self.namespace, &self.label_selector, &self.field_selector];
         selectors.into_iter().any(|selector| !selector.is_empty())

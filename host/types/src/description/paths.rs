@@ -7,7 +7,7 @@ use crate::{FieldPath, FieldSelector, Kind, Mask, MaskError};
 /// The fields that one watch reads of the objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedPaths {
-    /// Paths that the cache keeps: the declared fields, and those of predicates and mappings.
+    /// Paths that the cache keeps: the declared fields, and the fields of predicates and mappings.
     pub fields: Vec<FieldPath>,
     /// Paths of indexes over the kind.
     pub indexes: Vec<FieldPath>,

@@ -73,7 +73,7 @@ fn check_size(document: &str) -> Result<(), DescriptionError> {
     Ok(())
 }
 
-/// What a document holds.
+/// The size of a document.
 #[derive(Default)]
 struct Measured {
     values: usize,

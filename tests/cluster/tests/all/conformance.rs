@@ -28,7 +28,7 @@ struct Language {
     source: &'static str,
     /// The language's own error message for the bug.
     says: &'static str,
-    /// How a stack trace names the source.
+    /// The notation of the source in a stack trace.
     place: &'static str,
 }
 
@@ -71,10 +71,10 @@ const MIB: usize = 1 << 20;
 /// Greetings that are created while the plugin is reloaded.
 const MANY: usize = 100;
 const MANY_IN_FULL: usize = 1_000;
-/// How many are created at once.
+/// The number of objects that are created at once.
 const AT_ONCE: usize = 20;
 
-/// How long the host may take to compile a component.
+/// The time that the host may take to compile a component.
 const COMPILED_WITHIN: Duration = Duration::from_secs(300);
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use serde_json::json;
 
-/// How long a host may take to compile such a plugin, which is large, on a busy machine.
+/// The time that a host may take to compile such a plugin, which is large, on a busy machine.
 const COMPILING: Duration = Duration::from_secs(300);
 
 /// The plugin of JobSet's controllers.

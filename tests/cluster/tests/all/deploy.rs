@@ -32,7 +32,7 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
 }
 
-/// The objects of the chart with these values, on those of the mode. The release is `flyball`.
+/// Renders the objects of the chart with these values, on top of the mode's values. The release is `flyball`.
 async fn render(mode: Mode, values: &Value) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("values.json");

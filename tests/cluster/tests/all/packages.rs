@@ -1,5 +1,5 @@
-//! A plugin is a package that the policy names. Each promise of `docs/publishing.md` about such plugins holds: whatever is wrong
-//! with the next package, the one before goes on, and the next one takes over once it is put right.
+//! A plugin is a package that the policy names. Each promise of `docs/publishing.md` about such plugins holds: whatever
+//! is wrong with the next package, the one before goes on, and the next one takes over once it is put right.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ struct Scene {
     cluster: Cluster,
     registry: Registry,
     policy: PathBuf,
-    /// What `flyball policy` prints.
+    /// The output of `flyball policy`.
     grants: String,
 }
 
@@ -102,7 +102,7 @@ async fn packages_keep_the_promises_of_the_docs() -> Result<()> {
     let kubeconfig = scene.cluster.plane.kubeconfig_path().to_owned();
     let host = scene.cluster.spawn_host(HOST, &kubeconfig, &args)?;
     let result = async {
-        // Nothing runs that the key did not sign.
+        // The host runs only packages that the key signed.
         let unsigned = |status: &Value| {
             let reason = status["reason"].as_str().unwrap_or_default();
             status["state"] == "failed" && reason.contains("is not signed")
@@ -114,7 +114,7 @@ async fn packages_keep_the_promises_of_the_docs() -> Result<()> {
         ensure!(status["origin"] == *package, "another origin: {status}");
         greeted(&scene.cluster.client, "greeted").await?;
 
-        // No file is accepted under the name.
+        // Files with this plugin's name are refused.
         let file = plugins.join("greeter.wasm");
         fs::copy(guest("greeter")?, &file)?;
         scene.goes_on(&first, "both hold a plugin").await?;

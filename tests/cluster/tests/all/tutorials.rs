@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use flyball_cluster_tests::{Book, Cluster, Step, finish, guest, host, target_of_projects};
 use flyball_controlplane::{Process, kubectl, skip};
 
-/// The pages, and the greeters in whose languages they are.
+/// The pages, each with the greeter in its language.
 const TUTORIALS: [(&str, &str); 6] = [
     ("tutorial/rust.md", "greeter-rust"),
     ("tutorial/go.md", "greeter-go"),

@@ -106,7 +106,7 @@ const LOADING: Duration = Duration::from_secs(80);
 pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
 /// The most memory that the host may use during an attack, in bytes. Before an attack it uses about 100 MiB.
 const MEMORY: u64 = 768 << 20;
-/// How long the host may take to free the memory of an attack that has ended.
+/// The time that the host may take to free the memory of an attack that has ended.
 const SETTLING: Duration = Duration::from_secs(45);
 /// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are
 /// stacks of instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever
@@ -200,7 +200,7 @@ impl Arena {
         self.attack_at(case, &[]).await
     }
 
-    /// Runs a case in whose texts each of these names stands for a value.
+    /// Runs a case. In its texts, each of these names stands for a value.
     pub(crate) async fn attack_at(&mut self, case: &Case, names: &[(&str, &str)]) -> Result<()> {
         let named = |text: &str| {
             let replace = |text: String, (name, value): &(&str, &str)| text.replace(name, value);
@@ -383,7 +383,7 @@ impl Arena {
         &self.done
     }
 
-    /// Puts a policy for the attacker in force, beside those of the others.
+    /// Puts a policy for the attacker in force, in addition to the policies of the others.
     pub(crate) fn write_policy(&self, attacker: &str) -> Result<()> {
         replace(
             &self.policy,
@@ -473,7 +473,7 @@ pub(crate) fn space(cluster: &Cluster, name: &str) -> Space {
     }
 }
 
-/// The attacker's account, which may do everything, and that of the plugin that watches Secrets.
+/// The attacker's account, which may do everything, and the account of the plugin that watches Secrets.
 fn accounts() -> serde_json::Value {
     let binding = |name: &str| {
         json!([

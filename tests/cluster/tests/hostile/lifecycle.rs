@@ -75,7 +75,7 @@ pub(crate) async fn all(arena: &mut Arena) -> Result<()> {
     replaced(arena).await
 }
 
-/// Files whose `describe` misbehaves, without any grant.
+/// Tests files with a faulty `describe`, without any grant.
 async fn files(arena: &mut Arena) -> Result<()> {
     let file = arena.plugins.join("ungranted.wasm");
     for (mode, class, expected) in FILES {

@@ -130,7 +130,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A manifest whose layer claims this size. Each case has its own, because the host keeps what it has pulled.
+/// A manifest with a layer that claims this size. Each case has its own, because the host keeps packages that it has
+/// pulled.
 fn manifest(case: &str, size: usize) -> String {
     let digest = digest(COMPONENT);
     format!(

@@ -10,7 +10,7 @@ const BEGIN: &str = "<!-- cases -->\n";
 const HEAD: &str = "| class | case | the host's answer |\n|---|---|---|\n";
 const END: &str = "<!-- end of cases -->";
 
-/// Fails if the document has another table than that of these cases. Writes it if the variable `BLESS` is set.
+/// Fails if the table in the document differs from these cases. Writes it if the variable `BLESS` is set.
 pub(crate) fn is_current(done: &[Done]) -> Result<()> {
     let (text, [before, _, after]) = document()?;
     let mut rows: Vec<String> = done.iter().map(row).collect();

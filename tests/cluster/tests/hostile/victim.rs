@@ -7,8 +7,8 @@ use flyball_cluster_tests::{Cluster, Space, annotate, is_full};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-/// How often the victim is observed before and during each attack, if the times are compared: each round has more than
-/// 200 of them, so that one slow moment of the machine does not decide.
+/// The number of observations of the victim before and during each attack, if the times are compared. Each round has
+/// more than 200 of them, so that one slow moment of the machine does not decide.
 const GREETINGS: usize = 8;
 /// Each attack belongs to one of the rounds, in turn, and the median of the rounds counts.
 const ROUNDS: usize = 3;
@@ -30,7 +30,7 @@ pub(crate) struct Victim {
     rounds: [Round; ROUNDS],
 }
 
-/// How long the victim took.
+/// The durations of the victim's work.
 #[derive(Default)]
 struct Round {
     calm: Vec<Duration>,

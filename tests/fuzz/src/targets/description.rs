@@ -84,7 +84,7 @@ fn collect_words(schema: &Value, words: &mut BTreeSet<String>) {
     }
 }
 
-/// No list of a description is longer, whatever it holds.
+/// The maximum length of a list in a description, whatever its elements.
 const MAX_LIST: usize = 1000;
 
 fn description(input: &[u8]) -> Verdict {

@@ -1,4 +1,4 @@
-//! Pulls from a registry that answers as the input says:
+//! Pulls from a registry whose answers the input defines:
 //!
 //! ```text
 //! pull [pinned] [signed] [cached]         what the host demands
@@ -69,7 +69,7 @@ const TOKENS: &[&str] = &[
 const MAX_LINES: usize = 16;
 /// The longest error message in bytes.
 const MAX_MESSAGE: usize = 8 * 1024;
-/// How long a pull may take that nothing delays.
+/// The maximum duration of a pull without delays.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 static KEY: LazyLock<EcdsaKeyPair> = LazyLock::new(|| {

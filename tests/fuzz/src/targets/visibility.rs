@@ -104,7 +104,7 @@ const TOKENS: &[&str] = &[
 /// How long the caches may take to sync, by a clock that stands still while anything runs.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most grants of calls for which the hidden fields are replaced.
+/// The maximum number of grants of calls for which the hidden fields are replaced.
 const MAX_GRANTS: usize = 6;
 
 /// The limit on the bytes that the host holds for the plugin.

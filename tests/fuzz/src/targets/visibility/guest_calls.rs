@@ -1,4 +1,5 @@
-//! The host calls of a guest, answered as those of a running plugin are (`host/manager/src/plugins/start.rs`, `host/runtime/src/guest_call.rs`).
+//! The host calls of a guest, answered as for a running plugin (`host/manager/src/plugins/start.rs`,
+//! `host/runtime/src/guest_call.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use flyball_signer::SigningKeys;
 
 use super::plugin_view::PluginView;
 
-/// What the calls of one guest work with.
+/// The context of the calls of one guest.
 pub(super) struct GuestCalls {
     context: Arc<PluginContext>,
     factory: Arc<InformerFactory>,

@@ -4,7 +4,7 @@
 //! - The call returns, or fails for a reason that is the guest's own. The host never fails.
 //! - After it, the host holds nothing for it any more.
 //! - All markers that it returns are granted by the policy.
-//! - The memo and the queues answer as those of a simple [`Model`] do.
+//! - The memo and the queues answer like a simple [`Model`] of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

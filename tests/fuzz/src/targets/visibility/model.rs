@@ -124,7 +124,7 @@ fn is_whole(paths: &[Path]) -> bool {
     paths.iter().any(Vec::is_empty)
 }
 
-/// Adds the markers that may be seen: strings that are granted, and keys of which a part is.
+/// Adds the markers that may be seen: granted strings, and keys that are granted at least in part.
 pub(super) fn visible_markers(
     version: &Value,
     visibility: &Visibility,

@@ -1,5 +1,6 @@
-//! What one dropped-in plugin gets of an API server, without its guest: the results of its host calls, its keys, and the
-//! deltas of its `route`. It is wired as a running plugin is (`host/manager/src/plugins/start.rs`, `host/runtime/src/route.rs`).
+//! The data that one dropped-in plugin gets from an API server, without its guest: the results of its host calls, its
+//! keys, and the deltas of its `route`. It is wired like a running plugin (`host/manager/src/plugins/start.rs`,
+//! `host/runtime/src/route.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) struct PluginView {
     pub(super) client: ApiClient,
     /// Each with the number of its watch.
     pub(super) informers: Vec<(usize, Informer)>,
-    /// Those of another plugin, which sees all fields in the same caches.
+    /// The informers of another plugin, which sees all fields in the same caches.
     pub(super) others: Vec<Informer>,
     pub(super) factory: Arc<InformerFactory>,
     pub(super) cached: Arc<CachedReads>,
@@ -43,8 +44,8 @@ pub(super) struct PluginView {
 }
 
 impl PluginView {
-    /// Loads a plugin with this description under this policy, and waits until its caches are synced. What is held for it
-    /// is charged to the budget.
+    /// Loads a plugin with this description under this policy, and waits until its caches are synced. Data that is held
+    /// for the plugin is charged to the budget.
     ///
     /// # Errors
     /// The description or the policy is not valid, or the policy does not let the plugin run.
@@ -196,8 +197,8 @@ impl PluginView {
         result.map(|held| held.bytes)
     }
 
-    /// Routes the addition of each cached object, then its change to the later version among `versions`, then its deletion.
-    /// Returns the keys, and the deltas for the guest's `route`.
+    /// Routes the addition of each cached object, then its change to the later version among `versions`, then its
+    /// deletion. Returns the keys, and the deltas for the guest's `route`.
     pub(super) async fn routed(&self, versions: &[(Kind, Bytes)]) -> Vec<String> {
         let routes: Vec<Route> = self
             .informers
@@ -273,7 +274,7 @@ impl PluginView {
     }
 }
 
-/// What routes the deltas of one informer.
+/// Routes the deltas of one informer.
 struct Route {
     kind: Kind,
     router: Router,

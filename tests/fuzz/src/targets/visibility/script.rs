@@ -1,7 +1,6 @@
-//! The input of the target: lines that make up a policy, a description, the objects of an API server
-//! and the host calls of a guest. Whatever a line holds, most scripts are a valid policy and
-//! description, so that mutations reach the checks behind the parsers. A line that is not understood
-//! is left out.
+//! The input of the target: lines that make up a policy, a description, the objects of an API server and the host calls
+//! of a guest. Whatever a line holds, most scripts are a valid policy and description, so that mutations reach the
+//! checks behind the parsers. A line that can't be parsed is left out.
 //!
 //! ```text
 //! allow KINDS VERBS SUBRESOURCE NAMESPACES FIELD…   a rule; lists have commas, and `-` is empty

@@ -64,7 +64,7 @@ impl Object {
     }
 }
 
-/// Whether objects of a kind are namespaced. Kinds that are not served are, too.
+/// Whether objects of a kind are namespaced. True for kinds that are not served.
 pub(super) fn is_namespaced(kind: &str) -> bool {
     let of = |known: &&(&str, &str, &str, &str, bool)| name_of(known.0, known.1, known.2) == kind;
     KINDS.iter().find(of).is_none_or(|known| known.4)
@@ -124,8 +124,7 @@ pub(super) fn place(path: &str) -> Option<Place> {
     })
 }
 
-/// A response: the status, the body, and whether the connection stays open after it, as that of a
-/// watch does.
+/// A response: the status, the body, and whether the connection stays open after it, like the connection of a watch.
 struct Answer(u16, Vec<u8>, bool);
 
 fn json_answer(status: u16, body: &Value) -> Answer {
