@@ -22,7 +22,7 @@ pub struct Options {
     /// The connection to the API server.
     pub cluster: kube::Config,
     pub list_mode: ListMode,
-    /// Names this process in the User-Agent and in the lease: no other process ever has the same.
+    /// Names this process in the User-Agent and in the lease. No other process ever has the same name.
     pub holder_identity: String,
     /// Settings of the election of the process that acts; none if this is the only process.
     pub leader_election: Option<LeaderElection>,
@@ -78,7 +78,7 @@ impl From<SupervisorError> for ManagerError {
     }
 }
 
-/// Plugins that were loaded, and what they will run with.
+/// The loaded plugins, and the options that they will run with.
 pub struct Manager {
     cluster: Arc<Cluster>,
     leader_election: Option<LeaderElection>,

@@ -1,5 +1,6 @@
 //! The one check of a guest's reads: cached, live and raw, the deltas for its `route`, and the answers to its writes.
-//! Whatever a guest receives of an object is reduced to what [`access`] returns. The grant of a mutation is checked
+//! All data of an object that a guest receives is reduced to the result of [`access`]. The grant of a mutation is
+//! checked here, too.
 //! here, too.
 //!
 //! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta
@@ -9,11 +10,12 @@ use flyball_types::{ApiError, FieldPath, Kind, Mask};
 
 use crate::{PluginPolicy, Visible, deny_hidden};
 
-/// The decision that a plugin may read something: what it may see of it. Only [`access`] makes one.
+/// The decision that a plugin may read something, with the part that it may see. Only [`access`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access(Visible);
 
-/// The decision that a plugin may write something: what it may see of the answer. Only [`may_write`] makes one.
+/// The decision that a plugin may write something, with the part of the answer that it may see. Only [`may_write`]
+/// makes one.
 #[derive(Clone, Debug)]
 pub struct MayWrite(Access);
 
@@ -31,7 +33,7 @@ impl Access {
         &self.0
     }
 
-    /// The mask that what is read is reduced to; none if it is not reduced.
+    /// The mask that the object is reduced to; none if it is not reduced.
     pub fn mask(self) -> Option<Mask> {
         self.0.mask()
     }
@@ -109,7 +111,7 @@ const READS: [&str; 3] = ["get", "list", "watch"];
 /// The subresources that are other kinds. All others, such as `status`, are the whole object.
 const OTHER_KINDS: [&str; 4] = ["binding", "eviction", "scale", "token"];
 
-/// Returns what a plugin may see of the objects that it reads.
+/// Returns the part of the objects that a plugin may see when it reads them.
 ///
 /// # Errors
 /// `Denied` if it may not read them.

@@ -1,5 +1,5 @@
-//! Writes what an operator approves into the policy: adds what a plugin asks for and is not granted yet. The rest of
-//! the file stays as it is, comments included.
+//! Writes an operator's approval into the policy: adds the permissions that a plugin asks for and that are not granted
+//! yet. The rest of the file stays as it is, comments included.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub enum ApproveError {
     Policy(#[from] PolicyError),
 }
 
-/// Grants what this description asks for in the policy at `path`. Returns a sentence about what is granted. Blocks.
+/// Grants what this description asks for in the policy at `path`. Returns a sentence about the new grant. Blocks.
 pub fn approve(path: &Path, description: &Description) -> Result<String, ApproveError> {
     let name = &description.name;
     let file = file_of(path, name)?;
@@ -53,7 +53,7 @@ pub fn approve(path: &Path, description: &Description) -> Result<String, Approve
     ))
 }
 
-/// The file with the policy for a plugin: the one of the folder that has it, else a new one.
+/// The file with the policy for a plugin: the folder's file that has it, else a new one.
 fn file_of(path: &Path, name: &str) -> Result<PathBuf, ApproveError> {
     let is_file = path.is_file()
         || (!path.exists()
@@ -75,7 +75,7 @@ fn file_of(path: &Path, name: &str) -> Result<PathBuf, ApproveError> {
     Ok(path.join(format!("{name}.toml")))
 }
 
-/// The text with what the plugin asks for beyond `known`.
+/// Returns the text with the permissions that the plugin asks for beyond `known`.
 fn extended(
     text: &str,
     description: &Description,
@@ -102,7 +102,7 @@ fn extended(
     }
     let granted = known.cloned().unwrap_or_default();
     let asks = Asks::of(description);
-    // Without a policy, the kinds that are discovered are among what is missing.
+    // Without a policy, the discovered kinds are missing, too.
     let missing = match known {
         Some(known) => asks.beyond(known),
         None => asks,

@@ -36,7 +36,7 @@ const USAGES: [(&str, ObjectIdentifier); 4] = [
     ),
 ];
 
-/// The certificates that may be signed: lists of what is allowed. `*` in a list allows everything. Without
+/// The certificates that may be signed: lists of allowed values. `*` in a list allows everything. Without
 /// `common-names` or `organizations`, any name may be signed that does not begin with `system:`. Without another list
 /// about names, a certificate has no such names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub struct CertificateRule {
     /// subjects: one attribute is the user's UID.
     #[serde(default)]
     pub subject_attributes: BTreeSet<String>,
-    /// Alternative names: of hosts. A name, or a suffix that begins with `*.`, as in `*.example.com`.
+    /// Alternative names of hosts. A name, or a suffix that begins with `*.`, as in `*.example.com`.
     #[serde(default)]
     pub dns_names: BTreeSet<String>,
     /// An address, or a suffix that begins with `*@`.
@@ -276,7 +276,7 @@ fn covers_names(names: &Option<BTreeSet<String>>, others: &Option<BTreeSet<Strin
     }
 }
 
-/// Whether a list has all of another, of which `*` allows everything.
+/// Whether a list contains all of another. `*` in the list allows everything.
 fn covers_list(list: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     list.contains("*") || list.is_superset(other)
 }

@@ -74,7 +74,7 @@ impl PluginPolicy {
         rules.any(|rule| namespace.is_empty() || rule.is_for(namespace))
     }
 
-    /// The namespaces in which it may watch a kind; all if none.
+    /// The namespaces in which the plugin may watch a kind; none for all.
     pub fn watched_namespaces(&self, kind: &Kind) -> Option<BTreeSet<String>> {
         let rules = || self.reading(&["watch"], kind, "");
         if rules().any(|rule| rule.namespaces.is_empty()) {

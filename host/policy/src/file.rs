@@ -51,7 +51,7 @@ pub enum PolicyError {
 
 /// The largest file of a policy in bytes.
 pub(super) const MAX_POLICY: usize = 4 * 1024 * 1024;
-/// The largest file of a public key in bytes. A key has 200.
+/// The maximum size of a public key's file, in bytes. A key takes 200.
 pub const MAX_KEY: usize = 64 * 1024;
 /// The most keys that a policy lets a plugin reconcile at once.
 const MAX_CONCURRENCY: u32 = 10_000;

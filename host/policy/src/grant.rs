@@ -1,4 +1,4 @@
-//! Compares what a plugin asks for with what the operator's policy grants, and decides whether it may run.
+//! Compares the permissions that a plugin asks for with the operator's policy, and decides whether it may run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PluginPolicy, Policy, Rule};
 
-/// One thing that a plugin asks for.
+/// One permission that a plugin asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
@@ -119,7 +119,7 @@ pub enum Refusal {
         granted: String,
         found: String,
     },
-    /// The policy gives signing keys, or authorities that sign certificates, to whatever file has the plugin's name.
+    /// The policy gives signing keys, or authorities that sign certificates, to any file with the plugin's name.
     #[error(
         "pending: the policy gives `{name}` keys to sign with, and must say which file gets them: add `digest = \"sha256:{digest}\"`, \
          or a `source`"
@@ -128,7 +128,7 @@ pub enum Refusal {
     /// The policy does not grant it a watch, which it can't work without.
     #[error("pending: the policy does not let it {0}")]
     Watch(String),
-    /// This version asks for more than the one before, and more than the policy grants.
+    /// This version asks for more than the previous one, and more than the policy grants.
     #[error(
         "pending: this version asks for more than it is granted, to {more}; extend the policy, or let \
          `flyball approve {name}` do so"
@@ -211,8 +211,8 @@ impl Asks {
         self.0.is_empty()
     }
 
-    /// The rules that grant it, and the imports, beside a policy that does not. A watch of one namespace is granted
-    /// there alone, and if the policy limits the fields of a kind, then only the fields that the watch reads.
+    /// Returns the rules and imports to add to a policy, so that it grants this. A watch of one namespace is granted
+    /// only there. If the policy limits the fields of a kind, only the fields that the watch reads are granted.
     pub fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
         let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
         for ask in &self.0 {
@@ -325,8 +325,8 @@ impl Grants {
         self.granted(description, policy, account, true)
     }
 
-    /// The operator's configuration for a plugin of this name from this file. It is empty if the policy
-    /// does not grant the name to this file: then the values are not the plugin's to see.
+    /// The operator's configuration for a plugin of this name from this file. It is empty if the policy does not grant
+    /// the name to this file, because the plugin must not see the values then.
     pub fn config_for(&self, name: &str, file: PluginFile<'_>) -> BTreeMap<String, String> {
         let policy = self.plugins.plugins.get(name);
         let replaces_builtin = policy.is_some_and(|policy| policy.replaces_builtin);
@@ -342,9 +342,9 @@ impl Grants {
         policy.is_none_or(|policy| policy.is_for(file))
     }
 
-    /// A version that the operator rolls back to, as the policy of this name is checked against it. Where the policy
-    /// names a package, an operator may return to a version that ran from another package of that plugin: it was named,
-    /// and checked against its key, before it ran.
+    /// A version that the operator rolls back to, as it is checked against the policy of this name. If the policy names
+    /// a package, an operator may return to a version that ran from another package of that plugin: the policy named
+    /// that package, and its key was checked, before it ran.
     pub fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
         let policy = self.plugins.plugins.get(name);
         let named = policy.and_then(|policy| policy.source.as_deref());
@@ -394,7 +394,8 @@ impl Grants {
         config
     }
 
-    /// The grant of a dropped-in plugin from this file. `before` is what the version that ran last asked for.
+    /// The grant of a dropped-in plugin from this file. `before` has the permissions that the last running version
+    /// asked for.
     pub fn dropped_in(
         &self,
         description: &Description,

@@ -22,16 +22,16 @@ use crate::PluginPolicy;
 ///   other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpHost {
-    /// As in `example.com` or `http://example.com:8080`.
+    /// The server, as in `example.com` or `http://example.com:8080`.
     pub host: String,
-    /// The networks of its addresses. If empty, see above.
+    /// The networks of its addresses. If empty, only public addresses are allowed.
     pub addresses: Vec<IpNet>,
 }
 
-/// Which addresses of a server a connection may be made to.
+/// The addresses of a server that a connection may be made to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// As in `https://example.com:443`.
+    /// The server, as in `https://example.com:443`.
     server: String,
     /// Whether all public addresses are allowed.
     public: bool,
@@ -79,7 +79,7 @@ impl HttpHost {
         ))
     }
 
-    /// The address, if the server is not named.
+    /// The address, if the host is an address and not a name.
     fn literal(&self) -> Option<IpAddr> {
         let (_, authority) = self.authority()?;
         let host = authority.host().trim_matches(['[', ']']);
@@ -165,11 +165,11 @@ const SPECIAL_V4: [Ipv4Net; 16] = [
     Ipv4Net::new_assert(Ipv4Addr::new(198, 18, 0, 0), 15),
     Ipv4Net::new_assert(Ipv4Addr::new(198, 51, 100, 0), 24),
     Ipv4Net::new_assert(Ipv4Addr::new(203, 0, 113, 0), 24),
-    // Multicast, and what is reserved beyond it.
+    // Multicast, and the reserved range beyond it.
     Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4),
     Ipv4Net::new_assert(Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
-/// All that is public in IPv6; but see [`SPECIAL_V6`].
+/// All public addresses of IPv6, except for [`SPECIAL_V6`].
 const GLOBAL_UNICAST: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 /// Networks of IPv6 in [`GLOBAL_UNICAST`] that are not public.
 const SPECIAL_V6: [Ipv6Net; 3] = [

@@ -1,5 +1,6 @@
-//! The decisions on what a guest may do beside reads and writes of objects: list the kinds, record events, use keys. As
-//! in `access.rs`, each decision is a type that only its check makes, and whatever acts for a guest takes it.
+//! The decisions about a guest's actions other than reads and writes of objects: list the kinds, record events, use
+//! keys. Like in `access.rs`, each decision is a type that only its check makes, and code that acts for a guest takes
+//! the type.
 
 use flyball_types::{ApiError, Kind, printable};
 
@@ -20,8 +21,8 @@ pub struct MayUseKey {
     key: String,
 }
 
-/// The decision that `signer` may use the authority of a signer for a plugin, and for which subjects. Only
-/// [`PluginPolicy::may_use_signer`] makes one.
+/// The decision that `signer` may use the authority of a signer for a plugin, with the subjects that it may be used
+/// for. Only [`PluginPolicy::may_use_signer`] makes one.
 #[derive(Debug)]
 pub struct MayUseSigner {
     signer: String,

@@ -76,7 +76,7 @@ pub fn check(text: &str) -> Result<(), String> {
 const MISSPELT: usize = 2;
 
 /// Fails with a sentence if a text names a kind that Kubernetes does not have, although it looks like one of
-/// Kubernetes' own. A later Kubernetes may have it, so a host accepts it; somebody who checks a policy wants to know.
+/// Kubernetes' own. A host accepts it, because a later Kubernetes may have it. The check of a policy reports it.
 pub(super) fn check_spelling(text: &str) -> Result<(), String> {
     let Ok(KindPattern::One(kind)) = text.parse::<KindPattern>() else {
         return Ok(());
@@ -95,7 +95,7 @@ pub(super) fn check_spelling(text: &str) -> Result<(), String> {
             printable(text)
         ));
     }
-    // Groups of others have a domain.
+    // Groups of other projects have a domain.
     let group_of = |known: &'static str| known.split('/').next().unwrap_or_default();
     let is_own = kubernetes_kinds().any(|known| group_of(known) == kind.group);
     if !kind.group.is_empty() && !kind.group.contains('.') && !is_own {

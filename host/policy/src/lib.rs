@@ -93,7 +93,7 @@ pub struct PluginPolicy {
     pub certificates: Vec<CertificateRule>,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
-    /// Number of keys that it reconciles at once. By default, what it asks for.
+    /// Number of keys that it reconciles at once. By default, the number that it asks for.
     pub concurrency: Option<u32>,
     /// Limits that differ from the host's defaults.
     pub limits: LimitPolicy,
@@ -115,7 +115,7 @@ pub struct Rule {
     /// Namespaces that the rule applies to; all if empty.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Fields of watched and read objects that the plugin sees; all that it declares if empty.
+    /// Fields of watched and read objects that the plugin sees. If empty, it sees all fields that it declares.
     #[serde(default)]
     pub fields: Vec<String>,
 }
@@ -133,7 +133,7 @@ impl PluginPolicy {
         }
     }
 
-    /// Grants what the plugin asks for, all of it.
+    /// Grants everything that the plugin asks for.
     pub fn trusting(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => Some(kind.to_string()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Limits of one plugin; the host's default where none is given.
+/// Limits of one plugin. A limit that is not set has the host's default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct LimitPolicy {
@@ -43,7 +43,7 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub cpu_share: Option<u32>,
-    /// Instances, and so calls at once; what its concurrency needs where none is given.
+    /// Number of instances, and so of concurrent calls. By default, the number that its concurrency needs.
     pub instances: Option<u32>,
     /// Size of the answer of one import, as in `64Mi`.
     #[serde(
@@ -75,8 +75,8 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub memo: Option<u64>,
-    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs
-    /// always.
+    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects always add
+    /// their keys.
     pub queued_keys: Option<u32>,
     /// Lines of the log per second, on average; 0 for no limit.
     pub log_lines_per_second: Option<f64>,

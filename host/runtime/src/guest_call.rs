@@ -75,7 +75,7 @@ impl GuestCall {
 
     /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has
     /// passed the version of a consistent read, so that the key's next reconcile sees the effect. This costs one read
-    /// for each informer of the kind, however many writes failed so.
+    /// for each informer of the kind, whatever the number of failed writes.
     pub async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -101,7 +101,7 @@ impl GuestCall {
         }
     }
 
-    /// Fails if the plugin has ended: its calls may go on for a moment, and start nothing any more.
+    /// Fails if the plugin has ended. Its calls may continue for a moment, but start nothing.
     fn check_running(&self) -> Result<(), ApiError> {
         if self.context.limits.stop.has_ended() {
             return Err(ApiError::stopped());

@@ -1,6 +1,6 @@
 //! Calls the guest's `route` for deltas that the declared mappings can't map, and enqueues the keys that it returns.
-//! One task for all watches of a version: a call that fails or takes long holds up no declared mapping. What it costs
-//! the host is charged to the plugin.
+//! One task serves all watches of a version: a call that fails or takes long delays no declared mapping. The host's
+//! cost is charged to the plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,7 +180,7 @@ impl GuestRoute {
         }
     }
 
-    /// A delta as the guest's `route` receives it, with what the plugin sees of the object.
+    /// A delta as the guest's `route` receives it, with the part of the object that the plugin sees.
     fn guest_delta(&self, waiting: &Waiting) -> flyball_plugin::Delta {
         let watch = self.watches.lock()[waiting.watch].clone();
         let mut projection = watch.view.projection();

@@ -1,5 +1,5 @@
-//! The last reconciles of a plugin, their causes and writes, and how long they took: what `flyball why` and `flyball
-//! status` show.
+//! The last reconciles of a plugin, their causes and writes, and how long they took. `flyball why` and `flyball status`
+//! show them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct Reconciled {
     pub took_ms: f64,
     /// The error, if it failed.
     pub failed: Option<String>,
-    /// What it wrote, as in `create Pod default/web-1`.
+    /// The writes of the reconcile, as in `create Pod default/web-1`.
     pub wrote: Vec<String>,
 }
 

@@ -118,8 +118,8 @@ impl MemoCall {
         Ok(version)
     }
 
-    /// Stages a removal of what is there. Beyond the memo's capacity, the entry is removed at once: a removal must not
-    /// fail.
+    /// Stages a removal of the present entry. Beyond the memo's capacity, the entry is removed at once, because a
+    /// removal must not fail.
     pub(crate) fn remove(&self, key: &str) {
         let mut staged = self.staged.lock();
         let mut state = self.memo.state.lock();
@@ -136,7 +136,7 @@ impl MemoCall {
         }
     }
 
-    /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
+    /// Makes the call's changes visible to others. A key that another call changed meanwhile keeps the other's value.
     pub(crate) fn commit(&self) {
         let mut staged = self.staged.lock();
         let mut state = self.memo.state.lock();
@@ -159,7 +159,7 @@ impl Drop for MemoCall {
     }
 }
 
-/// Each change of what is staged is counted in the memo's state.
+/// Each staged change is counted in the memo's state.
 impl Changes {
     fn insert(&mut self, state: &mut State, key: &str, change: Option<Staged>) {
         self.forget(state, key);
@@ -219,7 +219,7 @@ impl Memo {
         self.state.lock().bytes
     }
 
-    /// Drops what was tagged with an object that is gone.
+    /// Drops the entries that are tagged with a deleted object.
     pub(crate) fn object_deleted(&self, uid: &str) {
         let mut state = self.state.lock();
         for key in state.by_object.remove(uid).unwrap_or_default() {
@@ -227,7 +227,7 @@ impl Memo {
         }
     }
 
-    /// Drops what has expired: a key that nobody asks for again would lie there for good.
+    /// Drops expired entries. Otherwise, a key that nobody asks for again would stay forever.
     pub fn tidy(&self) {
         let (mut state, now) = (self.state.lock(), Instant::now());
         let expired = state
@@ -240,7 +240,7 @@ impl Memo {
         }
     }
 
-    /// Drops everything that is committed.
+    /// Drops all committed entries.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         *state = State {

@@ -2,8 +2,8 @@
 
 use flyball_types::{Kind, usual_plural};
 
-/// Words of the outputs that may stand before a kind and behind a name, as in `update Pod/status demo/web` and
-/// `Pod demo/web added`.
+/// Words of the outputs that may stand before a kind or after a name, as in `update Pod/status demo/web` and `Pod
+/// demo/web added`.
 const VERBS: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 const CHANGES: [&str; 3] = ["added", "modified", "deleted"];
 
@@ -15,7 +15,7 @@ pub(crate) struct ObjectName<'a> {
 }
 
 struct Meaning<'a> {
-    /// The kind as it is spelled; none if any.
+    /// The kind as it is spelled; none if the text has no kind.
     kind: Option<String>,
     /// `namespace/name`, or the name alone.
     key: &'a str,
@@ -44,7 +44,7 @@ impl<'a> ObjectName<'a> {
             }],
             [word] => {
                 let slashes = word.rmatch_indices('/').map(|(at, _)| at);
-                // The key is what follows the last slash but one or two.
+                // The key is the text after the last slash but one or two.
                 let behind_kind = slashes.take(2).map(|at| Meaning {
                     kind: Some(word[..at].to_ascii_lowercase()),
                     key: &word[at + 1..],

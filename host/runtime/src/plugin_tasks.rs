@@ -20,8 +20,8 @@ use crate::worker::{Worker, work};
 
 /// The interval at which entries that nobody uses are dropped.
 const TIDY: Duration = Duration::from_secs(10);
-/// Instances and code that were not used for so long are given back. The next call takes longer by 0.2 ms, and by 5 ms
-/// in Python.
+/// Instances and code that were not used for this time are freed. The next call takes longer by 0.2 ms, and by 5 ms in
+/// Python.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// For how long the calls of a plugin that was removed may go on.
@@ -46,13 +46,13 @@ pub struct PluginTasks {
 pub enum Begin<'a> {
     /// Once all initial objects are routed, and this process leads.
     Leading(&'a watch::Receiver<bool>),
-    /// Once this process leads: another version of the plugin is at work, and its keys go on.
+    /// Once this process leads. Another version of the plugin is at work, and its keys are taken over.
     TakingOver(&'a watch::Receiver<bool>),
 }
 
 impl PluginTasks {
-    /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the
-    /// kinds that it discovers. From here on no change of a synced informer is missed.
+    /// Starts the plugin on its informers, each with the number of its watch in the description, and on the informers
+    /// of the kinds that it discovers. From here on, no change of a synced informer is missed.
     pub fn start(
         plugin: Plugin,
         context: Arc<PluginContext>,

@@ -54,7 +54,7 @@ struct Standby {
     ended: OnceLock<Instant>,
 }
 
-/// Counts the time that a key waited in a standby as no time in the queue.
+/// Leaves the time that a key waited in a standby out of the time in the queue.
 struct SinceStandby {
     counted: Arc<QueueMetrics>,
     standby: Arc<Standby>,
@@ -184,7 +184,7 @@ impl flyball_workqueue::Metrics for SinceStandby {
     }
 }
 
-/// Whether an object was deleted, or its deletion has begun: others may have to replace it.
+/// Whether an object was deleted, or its deletion has begun. Other objects may have to replace it.
 fn is_deletion(delta: &Delta) -> bool {
     let is_deleting =
         |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.is_deleting());

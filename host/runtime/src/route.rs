@@ -19,11 +19,11 @@ use crate::tickers::jittered;
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
-/// How long a plugin's deltas are routed before other work of the plugin has its turn: as long as a guest computes in
-/// one.
+/// How long a plugin's deltas are routed before the plugin's other work has its turn. A guest computes for the same
+/// time in one turn.
 const TURN: Duration = Duration::from_millis(2);
-/// The most bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the least of one
-/// watch.
+/// The maximum size in bytes of old versions of objects that wait for the routing of a dropped-in plugin, and the
+/// minimum of one watch.
 const BACKLOG: (usize, usize) = (32 << 20, 1 << 20);
 
 /// Routes the deltas of one watch and one informer.

@@ -1,5 +1,5 @@
-//! The deltas that wait for the guest's `route`: one for each object, however often it changes. A plain value; the task
-//! in `guest_route.rs` drives it.
+//! The deltas that wait for the guest's `route`: one for each object, even if the object changes several times. A plain
+//! value; the task in `guest_route.rs` drives it.
 //!
 //! Deltas are given to the guest in the order of their arrival. If a call fails, each of its deltas is tried alone; one
 //! that fails alone backs off and holds up no other.
@@ -32,8 +32,8 @@ type Key = (WatchNumber, Uid);
 pub(super) struct Waiting {
     pub(super) watch: WatchNumber,
     pub(super) delta_type: DeltaType,
-    /// The oldest version that the guest has not been told of leaving; the last version of an object that it was never
-    /// told of.
+    /// The oldest version that the guest does not know to be replaced. For an object that the guest does not know, its
+    /// last version.
     pub(super) old: Option<Arc<Object>>,
     pub(super) new: Option<Arc<Object>>,
     pub(super) initial: bool,
@@ -47,7 +47,7 @@ pub(super) struct RouteBacklog {
     objects: HashMap<Key, Waiting>,
     /// The objects that were not tried since their last change, and marks between them.
     order: VecDeque<Item>,
-    /// Objects that failed alone, and when they are tried again.
+    /// Objects that failed alone, with the time at which they are tried again.
     failing: HashMap<Key, Instant>,
     /// Changes that were not taken, because too many objects wait.
     refused: u64,
@@ -75,7 +75,7 @@ pub(super) enum Step {
 }
 
 impl RouteBacklog {
-    /// Adds a delta of an informer. It is merged with what already waits for the object.
+    /// Adds a delta of an informer. It is merged with a delta of the same object that already waits.
     pub(super) fn push(&mut self, watch: WatchNumber, delta: &Delta) {
         // An object that was created and deleted since the last delta has neither version: its last one stands for
         // `old`.

@@ -12,7 +12,7 @@ use crate::queue::Reason;
 /// The shortest period. A shorter one would cost CPU time outside of the plugin's quota.
 const MINIMUM_PERIOD: Duration = Duration::from_millis(100);
 
-/// Returns a time that is longer than this one by a random factor of up to 2, so that not all begin at once.
+/// Returns a time that is longer than this one by a random factor of up to 2, so that not all timers start at once.
 pub(super) fn jittered(time: Duration) -> Duration {
     time.mul_f64(1.0 + rand::random::<f64>())
 }

@@ -33,7 +33,7 @@ pub(super) async fn work(worker: Worker, most: u32, stop: CancellationToken) {
 }
 
 /// Runs workers until all have ended. A worker is started when all others are busy, so that a plugin that may have many
-/// costs no more than it uses. None is started after `stop`.
+/// costs only as much as it uses. None is started after `stop`.
 async fn run_on_demand<F>(most: usize, stop: &CancellationToken, run: impl Fn(Arc<Idle>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,

@@ -23,7 +23,7 @@ pub(crate) struct DescribeImports {
     pub(crate) origin: Arc<str>,
     /// The operator's configuration.
     pub(crate) config: BTreeMap<String, String>,
-    /// The limit of what it logs.
+    /// The limit of its log.
     pub(crate) log_lines: RateGate,
 }
 

@@ -246,7 +246,7 @@ impl Stamp {
         }
     }
 
-    /// The time to wait before the content is read, because it may still be being written.
+    /// The time to wait before the content is read, because a writer may not have finished.
     pub(crate) fn wait(&self) -> Duration {
         let since = Duration::new(
             self.modified.0.max(0) as u64,

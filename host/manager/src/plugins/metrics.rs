@@ -1,4 +1,4 @@
-//! Metrics of what one plugin does and uses, and how often it reached its limits. They are read at each scrape.
+//! Metrics of one plugin's work and resource usage, and how often it reached its limits. They are read at each scrape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -145,7 +145,7 @@ impl Starter {
         opened: Opened,
         before: Option<&RunningVersion>,
     ) -> Result<RunningVersion, MetricsError> {
-        // Keys, memo and history can hold what only the other grant, such as a built-in's, lets a plugin read.
+        // Keys, memo and history can hold data that only the other grant, such as a built-in's, lets a plugin read.
         let grant = &opened.version.grant;
         let before = before.filter(|before| grant.covers(&before.version.grant));
         let context = Arc::new(self.context(&opened, before)?);

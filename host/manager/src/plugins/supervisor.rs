@@ -351,7 +351,7 @@ impl Supervisor {
         }
     }
 
-    /// Shows of each plugin whether it may act.
+    /// Reports for each plugin whether it may act.
     fn show_leading(&self) {
         for (name, running) in &self.running {
             running.show_leading(*self.cluster.leadership(name).leading.borrow());

@@ -394,7 +394,7 @@ fn a_policy_with_a_source_accepts_no_file_and_no_other_package() {
         "{refused}"
     );
     assert!(grant(Some("oci://example.com/other")).is_err());
-    // The values of the policy are not a file's to see either.
+    // The file must not see the values of the policy either.
     let with_config = format!("{bound}\n[plugins.hello.config]\ntoken = \"secret\"");
     assert!(grants(&with_config).config_for("hello", FILE).is_empty());
 }

@@ -9,7 +9,7 @@ use super::*;
 
 mod concern;
 
-/// A cache of Deployments: their names, UIDs and what their selectors ask of `app`.
+/// A cache of Deployments: their names, their UIDs, and the values of `app` in their selectors.
 struct Deployments(&'static [(&'static str, &'static str, &'static str)]);
 
 impl Lookup for Deployments {
@@ -80,7 +80,7 @@ impl Lookup for Deployments {
     }
 }
 
-/// The Deployments of [`CACHE`], with other answers about owners. Counts and records what it is asked and told.
+/// The Deployments of [`CACHE`], with other answers about owners. Counts the lookups, and records deletions.
 struct Observed {
     /// Returns whether a namespace has the owner.
     has: fn(&str) -> Option<bool>,

@@ -1,4 +1,4 @@
-//! The supervisor's decisions, as a table: what there is, what happens, what is planned, and what runs in the end.
+//! The supervisor's decisions, as a table: the initial state, the event, the plan, and the plugins that run in the end.
 
 use flyball_policy::Policy;
 use flyball_types::description::Description;
@@ -76,7 +76,7 @@ impl World {
         self.grants.plugins = Policy::parse(path, text).expect("a policy");
     }
 
-    /// Lays a file there, or another content of it.
+    /// Writes a file, or gives it other content.
     fn file(&mut self, path: &str, holds: LoadedPlugin) {
         self.lay(path, Ok(holds));
     }
@@ -116,7 +116,7 @@ impl World {
         plan(&self.state, &inputs)
     }
 
-    /// Carries actions out as the supervisor would, and all that follows from them.
+    /// Carries out actions like the supervisor, and all actions that follow from them.
     fn settle(&mut self) {
         for _ in 0..20 {
             let actions = self.plan().actions;
@@ -131,7 +131,7 @@ impl World {
         panic!("there is always something to do: {:?}", self.plan().actions);
     }
 
-    /// Writes down what comes of an action.
+    /// Stores the result of an action.
     fn finish(&mut self, action: Action) {
         match action {
             Action::Load(path, _) => {
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Stores what a file or a package holds as loaded.
+    /// Stores the content of a file or a package as loaded.
     fn load(&mut self, key: &SourceKey, origin: Origin, at: &str) {
         let held = self.contents[at].clone();
         let loaded = held.map(|plugin| LoadedPlugin { origin, ..plugin });

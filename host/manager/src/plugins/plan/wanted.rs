@@ -159,8 +159,8 @@ impl Candidates {
         }
     }
 
-    /// Lets the running dropped-in version continue, with what the policy grants now. It keeps the configuration of its
-    /// `describe` call.
+    /// Lets the running dropped-in version continue, with the present grants of the policy. It keeps the configuration
+    /// of its `describe` call.
     fn go_on(&mut self, name: &str, state: &State, inputs: &Inputs<'_>) {
         let Some(running) = running_dropped_in(name, state) else {
             return;

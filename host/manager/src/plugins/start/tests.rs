@@ -1,4 +1,4 @@
-//! The health checks of a version, and what it shares with the version before.
+//! Tests of the health checks of a version, and of the parts that it shares with the previous version.
 
 use super::*;
 

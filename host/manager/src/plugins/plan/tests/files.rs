@@ -38,7 +38,7 @@ rows! {
         |world| {
             world.file("/a.wasm", a("2"));
             world.settle();
-            // Another content of the newcomer does not help it.
+            // Other content of the newcomer makes no difference.
             world.file("/a.wasm", a("3"));
         }
         => ["load /a.wasm"], ["a 1"];
