@@ -45,13 +45,13 @@ pub(crate) struct RunConfig {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Plugins and what they may do. `concurrency` and `values` are of built-in controllers too.
+/// Plugins and their permissions. `concurrency` and `values` apply to built-in controllers too.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginsConfig {
     pub(crate) dirs: Vec<PathBuf>,
     /// The policy, a file or a folder.
     pub(crate) policy: Option<PathBuf>,
-    /// Folder for what the host needs after a restart; by default the user's state folder.
+    /// Folder for state that the host needs after a restart; by default the user's state folder.
     pub(crate) state_dir: Option<PathBuf>,
     /// Whether a plugin that the policy does not mention is granted all that it asks for.
     pub(crate) trust: bool,
@@ -69,7 +69,7 @@ pub(crate) struct BuiltInsConfig {
     pub(crate) values: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
     /// How often the objects of a controller are reconciled, where it has a flag of its own; zero for never.
     pub(crate) resync_periods: BTreeMap<&'static str, Duration>,
-    /// The boolean flags without which a controller does not run, and that are false.
+    /// The boolean flags that are false although a controller needs them to run.
     pub(crate) turned_off: Vec<&'static str>,
     /// The CA bundle that pods use for the API server.
     pub(crate) root_ca_file: Option<PathBuf>,

@@ -70,8 +70,8 @@ where
 /// The directive for the verifier of servers' certificates in kube's client.
 const QUIET: &str = ",kube_client::client::tls::rustls_tls=error";
 
-/// Returns the filter for one of klog's verbosities: what operators need at 0, more from Flyball at 4 and 6, and more
-/// from its dependencies at 8.
+/// Returns the filter for one of klog's verbosities: lines that operators need at 0, more from Flyball at 4 and 6, and
+/// more from its dependencies at 8.
 fn directives(verbosity: i64) -> String {
     let (all, ours) = match verbosity {
         ..=3 => ("warn", "info"),
@@ -98,7 +98,7 @@ mod tests {
         assert!(directives(4).contains("flyball=debug"));
     }
 
-    /// Returns what is logged of three lines of this file, with these patterns of files.
+    /// Returns the logged ones of three lines of this file, with these patterns of files.
     fn logged(patterns: &str) -> String {
         let lines = Lines::default();
         let filter = Filter {

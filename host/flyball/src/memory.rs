@@ -1,4 +1,4 @@
-//! Gives memory that the process does not need back to the system.
+//! Returns memory that the process does not need to the system.
 //!
 //! The allocator of glibc keeps memory that a burst of work has freed: a plugin that made the host parse many large
 //! objects would leave the process large for ever. The memory is kept in two places. The free end of each thread's heap
@@ -13,14 +13,14 @@ mod program;
 
 use std::time::{Duration, Instant};
 
-/// The time between two times that memory is given back. It takes about a millisecond for each 10 MiB of the heap.
-/// Plugins that have become idle are unloaded every few seconds, which leaves free pages all over the heap.
+/// How often free memory is returned to the system. It takes about a millisecond for each 10 MiB of the heap. Plugins
+/// that have become idle are unloaded every few seconds, which leaves free pages all over the heap.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The first of the shorter intervals during the start, when most of the program is read only once. Each is twice the
-/// one before.
+/// The first of the shorter intervals during the start, when most of the program is read only once. Each further one is
+/// twice as long.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The least size in bytes of a block that gets pages of its own, which are given back as soon as it is freed.
+/// The minimum size in bytes of a block that gets its own pages, which are returned as soon as it is freed.
 const OWN_PAGES: i32 = 2 << 20;
 /// The most bytes that stay free at the end of a thread's heap.
 const FREE_END: i32 = 1 << 20;
@@ -45,7 +45,7 @@ pub(crate) fn fix_allocator() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn fix_allocator() {}
 
-/// Gives memory back from time to time.
+/// Returns free memory to the system at intervals.
 pub(crate) async fn give_back() {
     let mut interval = FIRST_INTERVAL;
     loop {

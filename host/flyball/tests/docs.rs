@@ -145,7 +145,7 @@ fn the_docs_have_every_metric() {
         .filter(|name| !docs.contains(name.as_str()))
         .collect();
     assert!(missing.is_empty(), "the docs lack {missing:#?}");
-    // Names in the docs may have gone from the code.
+    // The code may have lost names that the docs have.
     let words = docs.split(|c: char| !c.is_ascii_lowercase() && c != '_');
     let is_metric = |word: &&str| {
         METRICS

@@ -106,7 +106,7 @@ fn the_code_in_go_is_formatted() {
         "tests/guests/controllerruntime",
     ] {
         let unformatted = succeeds(folder, &["gofmt", "-l", "."]);
-        // Generated and copied files are not.
+        // Generated and copied files need not be formatted.
         let is_ours =
             |file: &&str| !file.starts_with("internal/bindings/") && !file.contains("zz_upstream_");
         let ours: Vec<&str> = unformatted.lines().filter(is_ours).collect();

@@ -59,7 +59,7 @@ impl New {
             .unwrap_or_else(|error| panic!("can't run {command:?}: {error}"))
     }
 
-    /// Builds the project, and checks that the component is a plugin that imports the world alone.
+    /// Builds the project, and checks that the component is a plugin that imports only the world.
     fn builds_into_a_plugin(&self) {
         let wasm = self.dir().join("my-greeter.wasm").display().to_string();
         let said = self.flyball(&["build", &self.text()]);
@@ -85,7 +85,7 @@ impl New {
     }
 }
 
-/// Returns what a command printed that succeeded, its errors last.
+/// Returns the output of a command that succeeded, with its errors last.
 fn succeeded(output: Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);

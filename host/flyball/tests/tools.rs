@@ -446,10 +446,10 @@ fn a_description_of_any_size_is_refused_with_little_memory() {
             said.contains(expected) && said.len() < 2000,
             "{mode}: {said}"
         );
-        // The guest itself may have 256 MiB.
+        // The guest itself may use 256 MiB.
         assert!(memory < 512 << 20, "{mode}: {} MiB", memory >> 20);
     }
-    // Neither is a file read that is larger than any plugin.
+    // A file that is larger than any plugin isn't read either.
     std::fs::File::create(&file)
         .and_then(|file| file.set_len(10 << 30))
         .expect("a file with a hole");

@@ -1,5 +1,5 @@
-//! Counts the bytes that the host holds for one plugin beside its instances: cursors, batches until they have run,
-//! answers of the API server until the guest has them, and handles of `wasi:http`.
+//! Counts the bytes that the host holds for one plugin in addition to its instances: cursors, batches until they have
+//! run, answers of the API server until the guest has them, and handles of `wasi:http`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -49,8 +49,8 @@ pub struct CompilerProcess {
     pub limits: CompileLimits,
 }
 
-/// The limits of compiling one component. Of the toolchains, Python's makes the largest guests: 18 MiB, for which the
-/// compiler needs 10 s of CPU time and 400 MiB of memory, and returns 36 MiB of code.
+/// The limits of compiling one component. Among the toolchains, Python's makes the largest guests: 18 MiB, for which
+/// the compiler needs 10 s of CPU time and 400 MiB of memory, and returns 36 MiB of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
     /// CPU time on all cores together, in whole seconds. Default: 5 min.

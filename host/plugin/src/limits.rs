@@ -213,7 +213,7 @@ pub(crate) struct MemoryMeter {
 pub(crate) struct Refused {
     /// Bytes that the instance would have had.
     pub(crate) wanted: usize,
-    /// The limit in bytes. For [`MemoryOwner::System`], what the instance had.
+    /// The limit in bytes. For [`MemoryOwner::System`], the size of the instance's memory.
     pub(crate) limit: usize,
     pub(crate) owner: MemoryOwner,
 }

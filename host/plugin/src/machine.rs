@@ -59,8 +59,9 @@ fn cpu_quota_under(root: &Path) -> Option<u32> {
     groups(root, "cpu").into_iter().filter_map(limit).min()
 }
 
-/// The control groups of this process that may limit what a controller of the first version is named after. The limits
-/// of all groups around a group apply, too. In a container, only the topmost may be visible.
+/// The control groups of this process that may limit a resource. In version 1 of control groups, `controller` is the
+/// resource's controller. The limits of all groups around a group apply, too. In a container, only the topmost may be
+/// visible.
 fn groups(root: &Path, controller: &str) -> Vec<Group> {
     let mut all = Vec::new();
     let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();

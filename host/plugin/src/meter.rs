@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// Fails if the call that this thread polls has used up its CPU time. Work that the host does for a guest and that may
-/// take long asks between its steps: the guest itself is interrupted only while it computes.
+/// take long calls this between its steps, because the guest itself is interrupted only while it computes.
 pub fn check_cpu_time() -> Result<(), ApiError> {
     match POLL.get() {
         Some((started, left)) if charge(started.elapsed()) > left => Err(ApiError::full(

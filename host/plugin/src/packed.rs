@@ -58,7 +58,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Unpacks the code. The pages of the binary that are read for it are given back.
+    /// Unpacks the code. The pages of the binary that are read for it are returned to the system.
     pub(crate) fn unpack(&self) -> io::Result<Vec<u8>> {
         let shared = self.shared.unpacked()?;
         match self.part {

@@ -107,7 +107,7 @@ mod tests {
             compute(Duration::from_millis(2));
         };
         quota.charge(work).await;
-        // The burst of a millisecond is spent, and three more.
+        // The burst of a millisecond is spent, and the quota is overdrawn by three milliseconds.
         let waited = wait(&quota).await;
         assert!(waited >= Duration::from_millis(290), "{waited:?}");
     }

@@ -1,5 +1,5 @@
-//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, and what
-//! they take and return.
+//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, with their
+//! arguments and results.
 
 use std::future::Future;
 use std::time::Duration;

@@ -22,9 +22,9 @@ const TABLE_ELEMENTS: usize = 32_768;
 /// Frames of a backtrace. More do not help to find a fault.
 const BACKTRACE_FRAMES: usize = 20;
 
-/// The parts of WebAssembly that guests may use: what the toolchains for Rust, Go, C, Python (componentize-py) and
-/// JavaScript (componentize-js and componentize-qjs) emit. Everything else is off, because it is code in the engine
-/// that a malicious component could reach and no other needs.
+/// The parts of WebAssembly that guests may use: the output of the toolchains for Rust, Go, C, Python (componentize-py)
+/// and JavaScript (componentize-js and componentize-qjs). Everything else is off, because it is code in the engine that
+/// no toolchain needs and that a malicious component could reach.
 const ENABLED: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::FLOATS)
     // On by default in LLVM, which all but Go's own compiler use.

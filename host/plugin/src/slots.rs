@@ -13,7 +13,7 @@ use crate::pool::Pool;
 /// The slots that the instances of all plugins share.
 pub(crate) struct InstanceSlots {
     free: Arc<Semaphore>,
-    /// The slots that plugins without a reservation may hold together, beside one of `free` for each.
+    /// The slots that plugins without a reservation may hold together, in addition to one of `free` for each.
     unreserved: Arc<Semaphore>,
     /// The share of `unreserved` that plugins may hold beyond their first [`FIRST`] slots. The rest is kept for plugins
     /// that hold few.

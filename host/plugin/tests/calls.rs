@@ -1,4 +1,4 @@
-//! Successful calls: what crosses the boundary, and how instances are created, reused and dropped.
+//! Successful calls: the data that crosses the boundary, and how instances are created, reused and dropped.
 
 mod support;
 

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use crate::logging::layer;
 
-    /// Texts that imitate lines and fields, end quotes, control terminals, or can't be seen.
+    /// Texts that imitate lines and fields, end quotes, control terminals, or are invisible.
     const NASTY: &[&str] = &[
         "x\" controller=\"y",
         "a key=value",

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(recent.lines("another"), [""; 0]);
         let (lines, _further) = recent.follow("1").expect("it is known");
         assert_eq!(lines, ["a line"]);
-        // The entry of a plugin that was only followed makes place.
+        // The entry of a plugin that was only followed is removed to make room.
         drop(idle);
         assert_eq!(recent.follow("another").map(drop), Ok(()));
         assert_eq!(recent.all().0.len(), MAX_PLUGINS);

@@ -35,7 +35,7 @@ const ATTEMPT_FIELDS: [&str; 11] = [
     "wrote",
 ];
 
-/// The lines that were written lately, by a hash of what makes them the same.
+/// The lines that were written lately, by a hash of the parts that make them equal.
 #[derive(Default)]
 pub(super) struct Repeats {
     hasher: RandomState,
@@ -253,7 +253,7 @@ mod tests {
         }
         assert_eq!(log.later(150).len(), 1, "those since then");
         assert_eq!(log.later(1000), [""; 0]);
-        // The fault is over: the next one is a new one.
+        // The fault is over. The next failure counts as a new fault.
         assert_eq!(
             log.failed(1001, "a", "0"),
             [r#""failed" controller="a" attempt="0""#]

@@ -1,8 +1,8 @@
-//! Gives the pages of the program itself back to the system.
+//! Returns the pages of the program itself to the system.
 //!
-//! The start reads far more of the program than what runs afterwards: the code that builds the engine, that parses
-//! flags and policies, and the built-in controllers that are not on. Linux keeps such pages in the process until memory
-//! is short. They are clean, so that a page that is needed after all comes back from the page cache.
+//! The start reads far more of the program than later work does: the code that builds the engine, that parses flags and
+//! policies, and the built-in controllers that are not on. Linux keeps such pages in the process until memory is short.
+//! They are clean, so a page that is needed after all comes back from the page cache.
 
 use std::ops::Range;
 

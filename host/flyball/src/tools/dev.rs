@@ -107,7 +107,7 @@ struct Session {
     console: Arc<Mutex<Console>>,
     /// SHA-256 of the component that the host was given last.
     given: Option<String>,
-    // In the order in which they are dropped: each before what it uses.
+    // Fields are dropped in this order: each before the fields that it uses.
     host: Option<Host>,
     cluster: Option<Cluster>,
     folder: TempDir,

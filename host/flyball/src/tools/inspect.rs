@@ -1,4 +1,4 @@
-//! `flyball inspect`: shows what a plugin is, what it reads and what it asks for.
+//! `flyball inspect`: shows a plugin's description, the kinds that it reads and the permissions that it asks for.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -33,9 +33,9 @@ pub(super) use host::run as of_host;
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Prints the roles of a plugin under the policy at `path`, else under the policy that the running
-/// host has for it, else under a policy that grants all that it asks for. A plugin that asks for all
-/// kinds needs a policy: what is printed is mostly applied unread.
+/// Prints the roles of a plugin under the policy at `path`, else under the policy that the running host has for it,
+/// else under a policy that grants all that it asks for. A plugin that asks for all kinds needs a policy, because the
+/// output is mostly applied unread.
 pub(super) fn run(
     known: PluginDescription,
     path: Option<&Path>,
@@ -94,7 +94,7 @@ fn manifests(format: Manifests, comment: &str, objects: &[Value]) -> anyhow::Res
     })
 }
 
-/// Says what the roles of a plugin are.
+/// Describes the roles of a plugin.
 fn of_plugin(name: &str, (namespace, account): (&str, &str)) -> [String; 2] {
     [
         format!("The roles of the plugin {name} as {namespace}/{account}."),

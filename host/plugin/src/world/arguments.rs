@@ -1,4 +1,5 @@
-//! The limits of what a guest passes to an import, at the one place where imports receive it.
+//! The limits of the arguments that a guest passes to an import. They are checked at the one place where imports
+//! receive arguments.
 //!
 //! The engine limits the arguments of a call to [`Limits::staged_bytes`](crate::Limits::staged_bytes) together, which
 //! bodies of writes need. A text that the host splits, escapes or renders takes many times its length, so each text has
@@ -184,12 +185,12 @@ pub(super) fn write(write: &Write) -> Checked {
     paths(returns)
 }
 
-/// Cuts off what a message has too much.
+/// Truncates a message to its limit.
 pub(super) fn clip_message(message: &mut String) {
     clip(message, MAX_MESSAGE);
 }
 
-/// Cuts off what the fields of a log line have too much.
+/// Truncates the fields of a log line to their limits.
 pub(super) fn clip_fields(fields: &mut Vec<(String, String)>) {
     fields.truncate(MAX_LOG_FIELDS);
     for (name, value) in fields {

@@ -195,7 +195,7 @@ impl State {
         self.held.shrink(bytes);
     }
 
-    /// Fails if a result is larger than the plugin's limit, or than what is left of its budget.
+    /// Fails if a result is larger than the plugin's limit, or than the rest of its budget.
     fn check_size(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, types::Error> {
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {

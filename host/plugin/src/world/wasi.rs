@@ -24,8 +24,8 @@ use crate::budget::Charge;
 use crate::imports::{Imports, LogLevel};
 use crate::tally::Tally;
 
-/// Maximum number of handles of WASI that an instance holds: streams, pollables, and what `wasi:http` has. More is a
-/// trap.
+/// Maximum number of handles of WASI that an instance holds: streams, pollables, and handles of `wasi:http`. More cause
+/// a trap.
 pub(super) const HANDLES: usize = 128;
 /// Maximum number of bytes that a guest may print or request as random bytes at once.
 const CHUNK: usize = 65_536;

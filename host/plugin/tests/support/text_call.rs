@@ -254,7 +254,7 @@ impl Types {
         }
     }
 
-    /// Writes an argument as values on the stack, after the instructions that store what they point to.
+    /// Writes an argument as values on the stack, after the instructions that store the data that they point to.
     fn push(
         &self,
         code: &mut String,

@@ -69,7 +69,7 @@ impl Flags<'_> {
         number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
     }
 
-    /// Fails if a cloud provider is named that kube-controller-manager once had built in.
+    /// Fails if the flag names a cloud provider that kube-controller-manager once had built in.
     pub(super) fn check_cloud_provider(&self) -> Result<(), ConfigError> {
         const FLAG: &str = "cloud-provider";
         match self.raw(FLAG) {

@@ -82,7 +82,7 @@ impl Host {
         self.group.ended().await
     }
 
-    /// Lets the host end what it does. Kills it if it takes too long.
+    /// Lets the host finish its work. Kills it if that takes too long.
     pub(super) async fn stop(mut self) {
         // Fails if it has ended.
         let _ = kill_process(Pid::from_child(&self.group.0), Signal::TERM);

@@ -9,13 +9,13 @@ use flyball_types::printable;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The lines that the host logs, as a value of `RUST_LOG`: all of the plugin's own, each reconcile, and what an
+/// The lines that the host logs, as a value of `RUST_LOG`: all lines of the plugin, each reconcile, and lines that an
 /// operator needs.
 pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
 
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
-/// Fields that have a place of their own in a line, or say nothing to the author of the only plugin.
+/// Fields that have a place of their own in a line, or are useless to the author of the only plugin.
 const HIDDEN: [&str; 10] = [
     "caller",
     "controller",
@@ -186,7 +186,7 @@ mod tests {
         let other = START.replace("d2", "d1");
         assert_eq!(console.lines(&other, after(1260)), [] as [&str; 0]);
         assert_eq!(console.lines(START, after(1300)), ["loaded a 0.1.0"]);
-        // A call of the version before.
+        // A call of the previous version.
         let lines = console.lines(&reconciled(100.0), after(1310));
         assert_eq!(lines.len(), 1, "{lines:?}");
         let lines = console.lines(&reconciled(20.0), after(1350));

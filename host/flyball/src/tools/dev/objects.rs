@@ -20,7 +20,7 @@ use super::console::say;
 use crate::tools::load::load;
 use crate::tools::{Manifests, rbac};
 
-/// The field manager of what is applied.
+/// The field manager of applied objects.
 const MANAGER: &str = "flyball-dev";
 /// The file of a project's custom resources.
 const CRDS: &str = "crd.yaml";

@@ -1,5 +1,5 @@
-//! `flyball rbac --host`: the roles of the host itself, beside a kube-controller-manager. In place of one, the host has
-//! its role, which Kubernetes creates.
+//! `flyball rbac --host`: the roles of the host itself, beside a kube-controller-manager. A host that replaces
+//! kube-controller-manager has its role, which Kubernetes creates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -114,8 +114,8 @@ impl Needs {
         rules.entry(resources).or_default().insert(verb);
     }
 
-    /// Adds what the caches of a kind need. A policy may grant a kind in some namespaces, but its cache is for all of
-    /// them.
+    /// Adds the verbs that the caches of a kind need. A policy may grant a kind in some namespaces only, but the kind's
+    /// cache covers all of them.
     fn add_watched(&mut self, kind: &str) {
         let (group, resource) = match kind.parse::<KindPattern>() {
             Ok(KindPattern::One(kind)) => {

@@ -1,4 +1,4 @@
-//! The verbs that an account needs: what a plugin asks for and the policy allows.
+//! The verbs that an account needs: the verbs that a plugin asks for and that the policy allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(super) const SIGNER_VERBS: [&str; 3] = ["approve", "attest", "sign"];
 /// Verbs that cached reads need: a SubjectAccessReview confirms them.
 const CACHED: [&str; 3] = ["get", "list", "watch"];
 
-/// Verbs by what they apply to.
+/// Verbs by the objects that they apply to.
 pub(super) type Rules = BTreeMap<Resources, BTreeSet<&'static str>>;
 
 /// A resource of a group.
