@@ -139,7 +139,7 @@ impl Recorder {
         }
     }
 
-    /// Sends the waiting events, for so long at most, and ends.
+    /// Sends the waiting events, for at most this time, and ends.
     pub async fn drain(self, at_most: Duration) {
         drop(self.sender);
         let abort = self.task.abort_handle();
@@ -213,7 +213,7 @@ impl Sending {
             let call = ApiRequest::own(PATCH, path, patch)
                 .content_type("application/strategic-merge-patch+json");
             match self.send_request(call).await {
-                // It has expired, or was never created: it is created below, with the same name and count.
+                // The event has expired, or was never created. It is created below, with the same name and count.
                 Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
                 result => return result,
             }

@@ -28,7 +28,7 @@ pub struct Term {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// There is no election.
+    /// The process takes part in no election.
     Open,
     Closed,
     Leading(Term),

@@ -1,6 +1,6 @@
-//! Reports what an operator should know of a plugin: what it is denied, and what its `route` fails on. Each is counted,
-//! and recorded as an event about the plugin's account, so that an operator sees what a policy lacks, or what a plugin
-//! should not have tried.
+//! Reports a plugin's incidents to the operator: requests that it is denied, and failures of its `route`. Each is
+//! counted, and recorded as an event about the plugin's account, so that an operator sees which grant a policy lacks,
+//! or which request a plugin should not have tried.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -41,7 +41,7 @@ impl Incidents {
 
     fn denied(&self, message: &str) {
         self.count.inc();
-        // It may name what the guest asked for, which has any length.
+        // The message may quote arguments of the guest, which have any length.
         let message = &message[..message.floor_char_boundary(MAX_MESSAGE)];
         if self.is_builtin {
             if self.limits.log_lines.pass_line(message) {

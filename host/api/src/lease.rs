@@ -160,8 +160,9 @@ impl Elector {
         })
     }
 
-    /// Acquires the lease, says in `waits` why that takes long, sets `leading`, and renews the lease until `released`;
-    /// then gives it up, if it is configured so. Ends at once if `released` comes before the lease is acquired.
+    /// Acquires the lease, sets `leading`, and renews the lease until `released`. Then it releases the lease, if it is
+    /// configured so. If the acquisition takes long, `waits` has the reason. Ends at once if `released` comes before
+    /// the lease is acquired.
     pub async fn run(
         self,
         leading: watch::Sender<bool>,

@@ -15,7 +15,7 @@ pub mod user_agent;
 
 use self::rights::HostRight;
 
-/// The rights that the host needs beside listing and watching what plugins watch.
+/// The host's rights other than listing and watching the kinds that plugins watch.
 pub fn host_rights() -> impl Iterator<Item = HostRight> {
     [
         lease::RIGHTS.as_slice(),

@@ -45,8 +45,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns what the account may not do, as a sentence; none if it may read. Fails if the server does not answer, or
-    /// does not let the host ask.
+    /// Returns the missing permission of the account as a sentence; none if it may read. Fails if the server does not
+    /// answer, or does not let the host ask.
     pub async fn denied(&self, host: &ApiClient) -> Result<Option<String>, ApiError> {
         for verb in ["list", "watch"] {
             if !self.may(host, verb).await? {

@@ -163,8 +163,8 @@ mod tests {
 
     const TOKEN: &str = "POST /api/v1/namespaces/team/serviceaccounts/builder/token";
 
-    /// Credentials of the account `builder`, from a server that responds so to all but token requests. Tokens are `1`,
-    /// `2` …
+    /// Credentials of the account `builder`, from a server that gives this response to all requests except token
+    /// requests. Tokens are `1`, `2` …
     fn credentials(
         exists: bool,
         respond: impl Fn(&Received) -> Reply + Send + Sync + 'static,

@@ -6,8 +6,8 @@ const RELEASE: &str = "v1.36.3";
 /// The built-in without a service account, and the name of its client in kube-controller-manager.
 const TOKENS: (&str, &str) = ("serviceaccount-token-controller", "tokens-controller");
 
-/// Returns the User-Agent of the host's own requests and of dropped-in plugins: this process, and what the request is
-/// for.
+/// Returns the User-Agent of the host's own requests and of dropped-in plugins. It names this process and the request's
+/// purpose.
 pub fn own(holder_identity: &str, purpose: &str) -> String {
     format!("{} {purpose}", this_process(holder_identity))
 }

@@ -105,7 +105,7 @@ impl HostLimits {
         })
     }
 
-    /// Checks whether the guest may add this key. `held` returns what all queues of the plugin hold.
+    /// Checks whether the guest may add this key. `held` returns the keys that all queues of the plugin hold.
     pub fn check_key(&self, key: &str, held: impl FnOnce() -> Held) -> Result<(), ApiError> {
         let refuse = |message| {
             self.refused_keys.fetch_add(1, Relaxed);
@@ -131,7 +131,7 @@ impl HostLimits {
         Ok(())
     }
 
-    /// Counts a result of the memo that says that it is full.
+    /// Counts a result of the memo that reports a full memo.
     pub fn note_memo<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
         if result.as_ref().is_err_and(|error| error.status == 507) {
             self.full_memo.fetch_add(1, Relaxed);

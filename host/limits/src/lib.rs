@@ -1,5 +1,5 @@
-//! The host's limits on what one plugin may use, and counters of what it does. The limits of the guest itself are in
-//! `flyball_plugin`.
+//! The host's limits on the resources that one plugin may use, and counters of its work. The limits of the guest itself
+//! are in `flyball_plugin`.
 
 pub mod counters;
 pub mod host_limits;

@@ -67,7 +67,7 @@ struct Hold {
 pub enum Admission<'a> {
     /// Call the guest, and report the result to the pass.
     Go(Pass<'a>),
-    /// Give the key back to its queue for so long.
+    /// Return the key to its queue, and try it again after this time.
     Later(Duration),
     /// The plugin ends.
     Closed,
@@ -307,7 +307,7 @@ mod tests {
         let quarantine = quarantined().await;
         let mut pauses = Vec::new();
         for trial in 0..7 {
-            // Keys that failed are tried too if there is no other.
+            // Keys that failed are tried too if no other key is there.
             tokio::time::sleep(later(&quarantine, "3").await).await;
             let key = if trial == 0 {
                 "3".into()

@@ -1,5 +1,4 @@
-//! Limits by rate, over one token bucket: a [`RateLimiter`] makes its callers wait, a [`RateGate`] drops what is too
-//! much.
+//! Limits by rate, over one token bucket: a [`RateLimiter`] makes its callers wait, a [`RateGate`] drops the excess.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -81,7 +80,7 @@ pub struct RateGate {
     bucket: Option<Mutex<TokenBucket>>,
     /// Since the start.
     dropped: AtomicU64,
-    /// The dropped ones that were reported to the operator.
+    /// The part of `dropped` that was reported to the operator.
     reported: AtomicU64,
 }
 

@@ -1,12 +1,11 @@
-//! Tells the writes of a plugin that have not started yet that they must not: the plugin was removed, lost a grant, or
-//! is quarantined.
+//! Stops writes of a plugin that have not started yet, because the plugin was removed, lost a grant, or is quarantined.
 
 use tokio::sync::watch;
 
 /// The number of the plugin's end.
 const ENDED: u64 = u64::MAX;
 
-/// Stops what a plugin has asked for and has not started.
+/// Stops work that a plugin has asked for and that has not started.
 #[derive(Debug)]
 pub struct StopSignal(watch::Sender<u64>);
 

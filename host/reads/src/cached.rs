@@ -1,5 +1,5 @@
-//! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes,
-//! in the fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
+//! Cached reads: one plugin's view of the kinds that it watches, through the cache and its own acknowledged writes, in
+//! the fields that it declared. Each read of a guest passes the check in `access.rs`: see [`Listers::readable`].
 
 mod listers;
 mod lookup;
@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use self::listers::{Listers, Readable};
 pub use self::views::{RouteView, WatchView};
 
-/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few
-/// hundred bytes.
+/// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. Most sets take a few hundred
+/// bytes.
 const PARSED_BYTES: usize = 1 << 20;
 
 /// How many deleted owners are remembered.
@@ -254,8 +254,8 @@ impl CachedReads {
             .all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
 
-    /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the
-    /// plugin sees read it so.
+    /// Whether the server may return a written object of the kind in protobuf. It may if all caches of the kind that
+    /// the plugin sees read protobuf.
     pub fn reads_protobuf(&self, kind: &Kind) -> bool {
         let listers = self.listers.of(kind);
         !listers.is_empty()
@@ -264,8 +264,8 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it
-    /// does.
+    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it; none if
+    /// the plugin doesn't see it.
     pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut seen = None;
         for lister in &*self.listers.of(kind) {

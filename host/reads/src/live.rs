@@ -1,5 +1,5 @@
-//! Live reads: what a guest reads from the API server itself, past the cache, with the plugin's own credentials and
-//! rate limiter.
+//! Live reads: a guest's reads from the API server itself, past the cache, with the plugin's own credentials and rate
+//! limiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,8 +58,8 @@ pub struct LiveReads {
     budget: Arc<Budget>,
 }
 
-/// A read that was checked, as far as that needs no request, and is yet to be sent. Checks take CPU time, so it is the
-/// guest's threads that do them, as [`Fetched::reduce`] does.
+/// A read that was checked, as far as possible without a request, and that is yet to be sent. Checks take CPU time, so
+/// the guest's threads do them, like [`Fetched::reduce`].
 pub struct Prepared {
     target: Target,
     /// The fields that the plugin asks for; all if none.

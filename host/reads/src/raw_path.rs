@@ -85,7 +85,7 @@ impl RawPath {
         Ok((target, request))
     }
 
-    /// Fails with what is wrong.
+    /// Fails with the mistake.
     fn of_segments(segments: &[&str]) -> Result<Self, &'static str> {
         let (group, version, rest) = match *segments {
             ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),

@@ -41,10 +41,9 @@ pub struct User {
 /// The settings of authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationOptions {
-    /// The file of the authorities of client certificates. `None` for those that the cluster
-    /// configures.
+    /// The file of the authorities of client certificates. `None` for the authorities that the cluster configures.
     pub client_ca_file: Option<std::path::PathBuf>,
-    /// The proxies that set users in headers. Without a CA file, those that the cluster configures.
+    /// The proxies that set users in headers. Without a CA file, the proxies that the cluster configures.
     pub request_header: RequestHeaderOptions,
     /// How long the review of a token is cached.
     pub token_ttl: Duration,
@@ -62,12 +61,12 @@ pub struct Authentication {
     failures: Seldom,
 }
 
-/// A request has credentials, and none of them is valid.
+/// A request has credentials, but all of them are invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
 impl Authentication {
-    /// Reads no files and sends no requests: [`run`](Self::run) does.
+    /// Reads no files and sends no requests; [`run`](Self::run) does both.
     pub fn new(
         options: AuthenticationOptions,
         tokens: Option<Arc<dyn TokenReviewer>>,

@@ -45,7 +45,7 @@ impl Default for AuthorizationOptions {
     }
 }
 
-/// Why access is refused that no API server can review.
+/// The reason why access is refused if no API server can review it.
 const NO_REVIEWS: &str = "the server has no API server to review access: start it with --authentication-kubeconfig and \
                           --authorization-kubeconfig";
 

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
-/// More entries than one process has users. Beyond it, the cache is cleared.
+/// The maximum number of entries, which exceeds the number of a process's users. Beyond it, the cache is cleared.
 const CAPACITY: usize = 1024;
 
 /// A cache whose entries expire.

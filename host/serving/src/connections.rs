@@ -74,7 +74,7 @@ impl Connections {
     }
 
     fn update(&self, number: u64, update: impl FnOnce(&mut Entry)) {
-        // It is none if the connection was evicted or closed.
+        // None if the connection was evicted or closed.
         if let Some(entry) = self.open.lock().by_number.get_mut(&number) {
             update(entry);
             entry.since = Instant::now();

@@ -1,4 +1,4 @@
-//! The TLS settings of the server: its certificates, which the names that clients ask for choose, and the
+//! The TLS settings of the server: its certificates, which are chosen by the names that clients ask for, and the
 //! algorithms.
 
 mod algorithms;

@@ -101,7 +101,7 @@ impl Authority {
     /// Returns the authority that the files hold now; if they hold none, the last one. Blocks.
     pub(super) fn issuer(&self) -> Arc<Issuer> {
         let mut current = self.current.lock();
-        // Before the files are read: what is written in between makes the stamps outdated.
+        // The stamps are taken before the files are read, so that later writes make them outdated.
         let stamps = Stamp::of_all([&self.certificate, &self.key]);
         if stamps.is_some() && stamps == current.stamps {
             return current.issuer.clone();

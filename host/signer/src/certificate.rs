@@ -1,4 +1,4 @@
-//! Issues certificates from the templates of guests. None of them is an authority's, none outlives the authority, and
+//! Issues certificates from the templates of guests. No certificate is an authority's, none outlives the authority, and
 //! each has a random serial number.
 //!
 //! The extensions have the order and the criticality that Go's `x509.CreateCertificate` gives them.

@@ -1,6 +1,6 @@
 //! Reads keys from PEM files, in the forms that kube-controller-manager and kube-apiserver read: private keys in
-//! PKCS#1, SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only, and none of
-//! P-521, with which `p521` signs.
+//! PKCS#1, SEC 1 and PKCS#8, public keys in PKIX. ring signs with them. It reads EC keys only in PKCS#8, and doesn't
+//! support P-521, which `p521` signs with.
 
 use std::sync::LazyLock;
 

@@ -191,7 +191,7 @@ pub fn metered<T>(work: impl FnOnce() -> Result<T, ApiError>) -> Metered<T> {
     }
 }
 
-/// Refuses what no token holds, before it is parsed.
+/// Refuses texts that can't be tokens, before they are parsed.
 fn check_size(what: &str, bytes: usize) -> Result<(), ApiError> {
     if bytes > MAX_TOKEN {
         return Err(ApiError::full(format!(

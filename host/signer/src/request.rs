@@ -205,8 +205,8 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-/// Returns what verifies signatures of this curve and hash in a fraction of the time; none if ring does not support
-/// them, or the form of the point.
+/// Returns a verifier that checks signatures of this curve and hash in a fraction of the time; none if ring does not
+/// support them, or the form of the point.
 fn quick_ecdsa(
     curve: ObjectIdentifier,
     hash: Hash,

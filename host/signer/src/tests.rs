@@ -128,7 +128,7 @@ fn a_token_says_its_algorithm_and_the_id_of_its_key() {
     }
 }
 
-/// With the point of the curve as the file holds it, at its end, and not as the signer read it.
+/// Verifies with the point of the curve at the end of the file, instead of the point that the signer read.
 #[test]
 fn a_signature_of_a_curve_is_valid_by_the_public_key_in_the_file() {
     let check = |pem: &[u8], algorithm: &'static dyn VerificationAlgorithm, length: usize| {
@@ -145,7 +145,7 @@ fn a_signature_of_a_curve_is_valid_by_the_public_key_in_the_file() {
     check(file!("p384.pem"), &ECDSA_P384_SHA384_FIXED, 97);
 }
 
-/// Its public half is at the end of the file.
+/// The public half of the key is at the end of the file.
 #[test]
 fn a_key_of_p521_with_another_public_key_beside_it_is_refused() {
     let mut der = pem::parse(file!("p521.pem")).unwrap().contents().to_vec();
@@ -201,7 +201,7 @@ fn what_the_key_did_not_sign_is_not_verified() {
     assert!(signer.verify_jwt("a", &token).is_ok());
 }
 
-/// Signed in truth, and still refused for what their headers say.
+/// The tokens are signed by the key, but refused because of their headers.
 #[test]
 fn a_header_that_names_another_key_or_wants_more_than_is_known_is_refused() {
     let signer = signer(file!("rsa.pem"));

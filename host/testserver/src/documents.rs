@@ -121,7 +121,7 @@ pub(crate) struct Error {
     status: u16,
     reason: String,
     message: String,
-    /// `none`, `refused` or `unknown`; by default what the status means.
+    /// `none`, `refused` or `unknown`; by default, the status decides.
     #[serde(default)]
     effect: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,7 +251,7 @@ impl From<Read> for imports::Read {
     }
 }
 
-/// A write: the union of what the functions of the resource `batch` take.
+/// A write: the union of the parameters of the resource `batch`'s functions.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Write {

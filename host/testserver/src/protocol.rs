@@ -37,7 +37,8 @@ pub(crate) enum Call {
     // The test sets up a cluster.
     /// Creates a cluster. The result is its number.
     New,
-    /// Restricts the functions of the world to what this description declares and requests; null ends the restrictions.
+    /// Restricts the functions of the world to the declarations and requests of this description; null ends the
+    /// restrictions.
     Restrict {
         description: Option<Value>,
     },

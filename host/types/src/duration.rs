@@ -1,7 +1,7 @@
 //! Durations as operators write them in flags, policies and the configuration of plugins: `30s`,
 //! `1h30m`, `250ms`.
 //!
-//! The syntax is that of Go's `time.ParseDuration`: a sign, then decimal numbers, each with a unit.
+//! The syntax is the same as in Go's `time.ParseDuration`: a sign, then decimal numbers, each with a unit.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Lists in sentences. A list that others wrote may have any length, and a sentence has not.
+//! Lists in sentences. A list that others wrote may have any length, but a sentence must be short.
 
 use std::fmt::Display;
 

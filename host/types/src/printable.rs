@@ -1,8 +1,8 @@
 //! Untrusted text for logs and terminals. This is the one place that decides which characters are
 //! shown as escapes; the log and the tables of the commands use it.
 
-/// Replaces each invisible character by its escape in JSON, so that the text stays on one line,
-/// controls no terminal and does not reorder what surrounds it.
+/// Replaces each invisible character by its escape in JSON, so that the text stays on one line, controls no terminal
+/// and does not reorder the surrounding text.
 ///
 /// The result is for people: a backslash stays as it is, so that a second call changes nothing. A
 /// parser needs [`quoted`].

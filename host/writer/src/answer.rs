@@ -1,6 +1,6 @@
-//! Reads the server's answer to a write: into the overlay, and what the plugin asks for of it. A plugin with a CPU
-//! quota is charged for it, since each answer may be as large as an object. It is read at once, so that the next
-//! reconcile sees the write; the plugin's next request waits until the quota has paid.
+//! Reads the server's answer to a write, for the overlay and for the fields that the plugin asks for. A plugin with a
+//! CPU quota is charged for it, since each answer may be as large as an object. The answer is read at once, so that the
+//! next reconcile sees the write. The plugin's next request waits until the quota is no longer overdrawn.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::body::METERED_MERGE;
 pub(super) struct Acknowledged {
     pub(super) cached: Arc<CachedReads>,
     pub(super) kind: Kind,
-    /// The namespace and the name of what was deleted, if it was a delete.
+    /// The namespace and the name of the deleted object, if it was a delete.
     pub(super) deleted: Option<(String, String)>,
     /// The object as the plugin saw it before it was deleted.
     pub(super) before: Option<Arc<Object>>,
@@ -26,7 +26,7 @@ pub(super) struct Acknowledged {
     pub(super) returns: Option<Arc<Mask>>,
 }
 
-/// The name that the server assigned, if it did, and what the plugin asked for.
+/// The name that the server assigned, if any, and the fields that the plugin asked for.
 type Answered = (Option<String>, Bytes);
 
 impl Writer {
@@ -71,8 +71,8 @@ impl Acknowledged {
         let Some(returns) = &self.returns else {
             return Ok((name, Bytes::new()));
         };
-        // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole
-        // object is the answer itself, which also names its kind.
+        // The object that the plugin sees is smaller than the answer, and mostly has all fields that it asks for. The
+        // whole object is the answer itself, which also names its kind.
         let source = match seen.as_ref().filter(|object| object.mask().covers(returns)) {
             Some(seen) if !returns.is_whole() => seen.bytes(),
             _ => {
@@ -90,7 +90,7 @@ impl Acknowledged {
         Ok((name, projected.into()))
     }
 
-    /// Returns the object as the plugin sees it, if it does.
+    /// Returns the object as the plugin sees it; none if the plugin doesn't see it.
     async fn add_to_overlay(&self) -> Option<Arc<Object>> {
         let Self { kind, answer, .. } = self;
         if let Some((namespace, name)) = &self.deleted {

@@ -95,8 +95,8 @@ impl Writer {
     }
 
     /// Returns the object that an update is applied to, from the cache if it holds enough of this version. Fails with a
-    /// conflict if the cache shows that the object has changed since then, as it does all the time where others write
-    /// it, too. Asking the server would be in vain, and not every plugin may.
+    /// conflict if the cache shows that the object has changed since then, as often happens to objects with several
+    /// writers. The server would report the same conflict, and not every plugin may read from it.
     async fn base(
         &self,
         write: &Write,

@@ -116,7 +116,8 @@ pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses what the API server would refuse, before the host parses it: a parsed document takes many times its bytes.
+/// Refuses documents that the API server would refuse, before the host parses them: a parsed document takes many times
+/// its bytes.
 fn check_size(write: &Write) -> Result<(), ApiError> {
     let body = match &write.operation {
         Operation::Create { object } => object.len(),
@@ -144,7 +145,8 @@ fn check_size(write: &Write) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses the operations of a JSON patch that read a field of the object: their effect shows what the field holds.
+/// Refuses the operations of a JSON patch that read a field of the object, because their effect reveals the field's
+/// value.
 fn check_json_patch(kind: &Kind, patch: &[u8]) -> Result<(), ApiError> {
     #[derive(serde::Deserialize)]
     struct Step {

@@ -36,7 +36,7 @@ use self::options::Options;
 
 /// The most writes of a batch.
 const MAX_WRITES: usize = 1000;
-/// For how long writes are prepared before others may run.
+/// For how long writes are prepared before other tasks may run.
 const PREPARING: Duration = Duration::from_millis(1);
 
 /// The writes of one plugin.
@@ -189,7 +189,7 @@ impl Writer {
         result
     }
 
-    /// Waits until a request may start: the CPU quota is not overdrawn, and each takes a token of the rate limiter.
+    /// Waits until a request may start: the CPU quota is not overdrawn, and the rate limiter gives the request a token.
     /// Returns how long it waited for the token.
     async fn wait_for_token(&self, begun: &mut Stoppable) -> Result<Duration, ApiError> {
         let may_start = async {
@@ -212,7 +212,7 @@ impl Writer {
         }
     }
 
-    /// Sets `name` to the name that the server assigned, if it did.
+    /// Sets `name` to the name that the server assigned, if any.
     async fn try_write(
         &self,
         write: &Write,

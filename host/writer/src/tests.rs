@@ -435,7 +435,7 @@ async fn a_plugin_that_is_stopped_starts_no_further_write() {
         assert!(count >= 90, "{count}");
         assert_eq!(fixture.log.take().len(), results.len() - count);
         assert!(start.elapsed() < std::time::Duration::from_secs(1));
-        // A stop is for what has begun; an end is for good.
+        // A stop applies to writes that have begun; an end also applies to later ones.
         assert_eq!(fixture.create("demo", "later").await.is_ok(), !ends);
     }
 }
@@ -496,7 +496,7 @@ async fn reading_an_answer_is_charged_and_delays_the_next_request_of_the_plugin(
         assert_eq!(began.elapsed(), Duration::ZERO);
         let answers = a.run(vec![large]).await;
         assert!(answers[0].as_ref().is_ok_and(|answer| answer.len() > bytes));
-        // The plugin sees it at once, and pays for it afterwards.
+        // The plugin sees the write at once, and pays for it afterwards.
         assert!(a.sees("web"));
         assert_eq!(began.elapsed(), Duration::ZERO);
         a.create("demo", "next").await.expect("it is created");

@@ -1,5 +1,5 @@
 //! Runs a container of a pod without a container engine: crun gets the command, the arguments, the environment, the
-//! user, the capabilities and the mounts from the manifest. The network is that of this machine, and there are no
+//! user, the capabilities and the mounts from the manifest. The container uses the network of this machine, and has no
 //! cgroups.
 
 use std::collections::BTreeMap;

@@ -93,7 +93,7 @@ impl Cluster {
         })
     }
 
-    /// Starts a control plane without nodes and scheduler: all that plugins need that run no pods.
+    /// Starts a control plane without nodes and scheduler, for plugins that run no pods.
     pub async fn for_plugins() -> Result<Self> {
         Self::without_nodes(Options {
             scheduler: false,

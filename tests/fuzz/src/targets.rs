@@ -39,7 +39,7 @@ pub const TARGETS: &[Target] = &[
     binary::PROTOBUF,
 ];
 
-/// The bytes before the first newline, and those after it.
+/// The bytes before the first newline, and the bytes after it.
 fn split_first_line(input: &[u8]) -> (&[u8], &[u8]) {
     let at = input
         .iter()

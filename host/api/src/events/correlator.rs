@@ -1,5 +1,5 @@
 //! Decides which events are sent, and how, with client-go's three steps in its order: similar events are combined, a
-//! repeated event raises the count of the one before, and the events about one object are limited.
+//! repeated event raises the count of the previous one, and the number of events about one object is limited.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -58,7 +58,7 @@ pub(super) type Digest = u64;
 /// Similar events.
 #[derive(Default)]
 struct Group {
-    /// The messages of those that were sent separately: fewer than [`SIMILAR`].
+    /// The messages of the events that were sent separately; fewer than [`SIMILAR`].
     messages: Vec<Digest>,
     last: Option<Instant>,
 }
@@ -230,7 +230,7 @@ mod tests {
         let next = of("pod 10", 10);
         let combined = "(combined from similar events): pod 10".to_owned();
         assert_eq!(next, (combined, 2, name));
-        // One of the first is still told apart.
+        // A message among the first ones is still sent separately.
         assert_eq!(of("pod 3", 11), ("pod 3".into(), 2, "web.b2d05e00".into()));
         assert_eq!(of("pod 11", 611).1, 3, "600 s later they are still similar");
         let (message, count, _) = of("pod 12", 1212);

@@ -58,7 +58,7 @@ impl Cluster {
         Reply::Json(200, lease.clone())
     }
 
-    /// Writes the lease as another process does that holds it.
+    /// Writes the lease like another process that holds it.
     fn hold_by(&self, holder: &str) {
         let mut lease = self.lease.lock();
         let (version, transitions) = (version(&lease) + 1, &lease["spec"]["leaseTransitions"]);

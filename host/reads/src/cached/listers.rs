@@ -85,7 +85,7 @@ impl Listers {
         Ok(Readable(listers))
     }
 
-    /// Returns what the plugin's `route` may see of the objects of a watch.
+    /// Returns the part of a watch's objects that the plugin's `route` may see.
     ///
     /// # Errors
     /// `Denied` if the plugin may not see them.

@@ -1,5 +1,5 @@
-//! The objects of a watch, for the routing of its deltas. Routing gets no lister: all that it can do with an object is
-//! to tell whether the plugin sees it, and to reduce it for the plugin's `route`.
+//! The objects of a watch, for the routing of its deltas. Routing gets no lister. It can only tell whether the plugin
+//! sees an object, and reduce the object for the plugin's `route`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use flyball_types::Mask;
 /// Tells which objects of a watch the plugin sees.
 pub struct WatchView(Lister);
 
-/// Reduces the objects of a watch to what the plugin's `route` may receive of them. Making one takes the policy's
+/// Reduces the objects of a watch to the part that the plugin's `route` may receive. Making one takes the policy's
 /// decision.
 #[derive(Clone)]
 pub struct RouteView {
@@ -35,7 +35,7 @@ impl RouteView {
         Self { lister, visible }
     }
 
-    /// Returns how the objects are reduced; none if the decision shows fields that the view does not have, which would
+    /// Returns the reduction of the objects; none if the decision shows fields that the view does not have, which would
     /// be a fault of the host.
     pub fn projection(&self) -> Option<Projection> {
         self.lister.projection(self.visible.as_ref()).ok()

@@ -1,4 +1,4 @@
-//! Live reads: what is requested, and what a plugin gets of the response.
+//! Live reads: the requests, and the part of the response that a plugin gets.
 
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use crate::review::TrustLookup;
 /// The proxies that may set users, and the headers they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaderOptions {
-    /// The file of the authorities of the proxies' certificates. `None` for those that the cluster
+    /// The file of the authorities of the proxies' certificates. `None` for the authorities that the cluster
     /// configures.
     pub client_ca_file: Option<PathBuf>,
     /// The allowed common names of the proxies; empty for any.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The maximum number of series of a family in a group, since plugins choose the label values.
 const MAX_SERIES: usize = 1000;
 
-/// The maximum size of all series of a group in bytes: of what is kept in memory, and of the lines of an exposition.
+/// The maximum size of all series of a group in bytes: of the memory, and of the lines of an exposition.
 const MAX_SIZE: usize = 4 << 20;
 
 /// The size of a series in memory without its texts and its buckets, in bytes.
@@ -80,7 +80,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The size of a series with these label values in bytes: of what is kept of it, and of its lines in an exposition.
+    /// The size of a series with these label values in bytes: of its memory, and of its lines in an exposition.
     fn size(&self, values: &[&str]) -> usize {
         let Self {
             name,
@@ -421,7 +421,7 @@ mod tests {
         ));
     }
 
-    /// Names, helps and bounds of buckets that are repeated by each series are a part of what it costs.
+    /// Names, helps and bounds of buckets that each series repeats are a part of its cost.
     #[test]
     fn an_exposition_is_no_larger_than_the_limit_of_the_group() {
         let metrics = Metrics::default();
@@ -456,7 +456,7 @@ mod tests {
         kib.expect("a number") << 10
     }
 
-    /// Many small series cost the most beside their texts.
+    /// Many small series cost the most in addition to their texts.
     #[cfg(target_os = "linux")]
     #[test]
     fn groups_that_are_full_take_no_more_memory_than_they_may() {

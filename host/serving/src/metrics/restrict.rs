@@ -8,7 +8,7 @@ use prometheus::proto::{Bucket, Counter, Histogram, Metric, MetricFamily, Metric
 /// The value that stands for all values of a label that are not allowed.
 const UNEXPECTED: &str = "unexpected";
 
-/// The families that are not shown, and the values of labels that are.
+/// The hidden families, and the allowed values of labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restrictions {
     /// Names of families.

@@ -102,7 +102,7 @@ pub(super) async fn sample(duration: Duration) -> Result<Samples, SampleError> {
     })
 }
 
-/// Stops when it is dropped, as when the client goes away.
+/// Stops when it is dropped, for example when the client disconnects.
 struct Running;
 
 impl Drop for Running {

@@ -14,7 +14,7 @@ use crate::server::{Server, headers};
 
 /// Shorter than all timeouts of the server, so that no place becomes free by itself.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// More than the server has places for.
+/// More connections than the server has places for.
 const CLIENTS: u8 = 5;
 const CONNECTIONS_PER_CLIENT: u8 = 70;
 

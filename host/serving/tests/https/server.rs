@@ -128,7 +128,7 @@ impl Authority {
     }
 }
 
-/// A running server, and what a client of it needs.
+/// A running server, and the data that its clients need.
 pub(crate) struct Server {
     pub(crate) address: std::net::SocketAddr,
     roots: RootCertStore,

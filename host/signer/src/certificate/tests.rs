@@ -562,7 +562,7 @@ fn no_subject_is_signed_whose_user_or_group_was_not_checked() {
         .iter()
         .flat_map(|identifier| texts.iter().map(move |text| (*identifier, *text)))
     {
-        // Alone, beside a harmless one in the same relative name, and after one.
+        // The attribute alone, beside a harmless one in the same relative name, and after one.
         let (odd, usual) = (attribute(identifier, text), attribute("2.5.4.10", "dev"));
         for subject in [
             vec![vec![odd.clone()]],

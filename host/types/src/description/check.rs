@@ -1,5 +1,4 @@
-//! Checks of a description, made once when a plugin is loaded: names are well formed, and what is
-//! referred to exists.
+//! Checks of a description, made once when a plugin is loaded: names are well formed, and references have a target.
 
 use std::collections::BTreeSet;
 

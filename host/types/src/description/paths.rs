@@ -1,5 +1,5 @@
-//! The fields of a kind that a description reads: those that it names, and those that its selectors, predicates and
-//! mappings need. The cache keeps them, and a policy must grant them.
+//! The fields of a kind that a description reads: the fields that it names, and the fields that its selectors,
+//! predicates and mappings need. The cache keeps them, and a policy must grant them.
 
 use super::{Change, Description, Mapping, Owners, To, Watch};
 use crate::{FieldPath, FieldSelector, Kind, Mask, MaskError};
@@ -88,7 +88,7 @@ impl Description {
 }
 
 impl WatchedPaths {
-    /// Adds what a mapping reads of the changed object.
+    /// Adds the fields of the changed object that a mapping reads.
     fn add_mapping(&mut self, mapping: &Mapping) {
         let having = mapping.having.iter().map(|having| &having.path);
         let unless = mapping.unless.iter().map(|unless| &unless.path);

@@ -1,5 +1,5 @@
 //! The conformance test for guests: one suite for the guest of each language in `tests/guests`. Its README lists the
-//! faults that they have on request.
+//! faults that the guests have on request.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -274,7 +274,7 @@ async fn job_set_completes(cluster: &Cluster, component: PathBuf) -> Result<()> 
         &space.name,
         &ApiResource::from_gvk(&kind),
     );
-    // It states what JobSet's webhook would default.
+    // The manifest states the values that JobSet's webhook would default.
     let job = json!({"spec": {
         "parallelism": 1, "completions": 1, "backoffLimit": 0, "completionMode": "Indexed",
         "template": {"spec": {

@@ -66,7 +66,7 @@ async fn config_maps_are_kept(cluster: &Cluster, examples: &[Example]) -> Result
     space.delete::<ConfigMap>(name).await?;
     until_content(&space, name, "Grüezi 👋").await?;
 
-    // Somebody else takes over the field: the reconciler fails, until the field is free again.
+    // Another manager takes over the field: the reconciler fails until the field is free again.
     let spoilt = json!({"data": {"content": "spoilt"}});
     space.change::<ConfigMap>(name, spoilt).await?;
     let failed = |status: &Value| {

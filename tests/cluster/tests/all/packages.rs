@@ -1,5 +1,5 @@
 //! A plugin is a package that the policy names. Each promise of `docs/publishing.md` about such plugins holds: whatever
-//! is wrong with the next package, the one before goes on, and the next one takes over once it is put right.
+//! is wrong with the next package, the previous one continues to run, and the next one takes over once it is corrected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -147,7 +147,7 @@ async fn next_packages(scene: &Scene, first: &str) -> Result<()> {
     scene.name(&package, "signed-by = \"no-key.pem\"\n")?;
     scene.goes_on(first, "no-key.pem").await?;
 
-    // A layer that was changed in the registry. Once it is put right, nobody has to touch the policy again.
+    // A layer that was changed in the registry. Once it is corrected, the policy need not be changed.
     let layer = scene.registry.blob(&second);
     let intact = fs::read(&layer)?;
     let mut changed = intact.clone();

@@ -1,5 +1,5 @@
-//! The tutorials, word for word: from an empty folder to a plugin that runs, with all files that their pages show and
-//! all commands that they tell.
+//! The tutorials, word for word: from an empty folder to a running plugin, with all files that their pages show and all
+//! commands of the pages.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -65,7 +65,7 @@ async fn follow_all(cluster: &Cluster, kubectl: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Somebody who does what a page says.
+/// Follows the steps of a page.
 struct Reader {
     /// The current folder.
     folder: PathBuf,
@@ -104,7 +104,7 @@ impl Reader {
                 fs::write(path, format!("{before}\n{text}"))?;
             }
             Step::Run(commands) => {
-                // The shell tells in which folder it ends.
+                // The shell reports the folder in which it ends.
                 let script = format!("set -euo pipefail\n{commands}\npwd >&3");
                 let place = self.log.with_extension("place");
                 let mut shell = self.shell(&format!("exec 3>'{}'\n{script}", place.display()));

@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) class: Class,
     /// The plugin's policy: keys and `[[plugins.faulty.allow]]` entries after its configuration.
     pub(crate) policy: &'static str,
-    /// Fields of its description, beside its name, its queue and its ticker.
+    /// Fields of its description, in addition to its name, its queue and its ticker.
     pub(crate) description: &'static str,
     /// How often its ticker runs the script, in milliseconds.
     pub(crate) period: u32,
@@ -337,7 +337,7 @@ impl Arena {
         .await
     }
 
-    /// Measures the memory that the host has to return to, when nobody attacks it.
+    /// Measures the memory that the host has to return to when no attack runs.
     pub(crate) async fn measure(&mut self) -> Result<()> {
         self.write_policy("")?;
         self.is_under_attack = false;
@@ -346,7 +346,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Checks that the memory returns to what it was, within a tenth.
+    /// Checks that the memory returns to the measured amount, within a tenth.
     pub(crate) async fn recovers(&self) -> Result<()> {
         self.write_policy("")?;
         let most = self.before + self.before / 10;

@@ -47,12 +47,12 @@ const WRITES: Case = Case {
         "body": "{\"metadata\": {\"generateName\": \"flood-\"}}"}}]"#,
     ..Case::NONE
 };
-/// The same, by a version that another one replaces before the file is removed.
+/// The same writes, by a version that another one replaces before the file is removed.
 const REPLACED: Case = Case {
     name: "writes-of-a-replaced-version",
     ..WRITES
 };
-/// The same, after the policy no longer lets it write where it does.
+/// The same writes, in a namespace that the policy no longer grants.
 const NARROWED: Case = Case {
     name: "writes-beyond-a-narrowed-grant",
     policy: r#"

@@ -12,7 +12,7 @@ use serde_json::json;
 const GREETINGS: usize = 8;
 /// Each attack belongs to one of the rounds, in turn, and the median of the rounds counts.
 const ROUNDS: usize = 3;
-/// The largest allowed ratio of the victim's 99th percentile during attacks to that between attacks.
+/// The largest allowed ratio of the victim's 99th percentile during attacks to its 99th percentile between attacks.
 const SLOWER: f64 = 2.0;
 
 /// When the victim is observed.

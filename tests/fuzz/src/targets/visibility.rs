@@ -153,7 +153,7 @@ fn check_markers(script: &Script, shown: &Shown) -> Result<usize, String> {
             visible
         });
         for marker in markers(text) {
-            // A message may repeat what the guest said.
+            // A message may repeat the guest's own text.
             if !visible.contains(marker) && !script.guest_text.contains(marker) {
                 return Err(format!(
                     "{grant:?} does not let the plugin see {marker}, which shows in {text}"
@@ -174,7 +174,7 @@ fn markers(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Checks that the texts with this grant are the same if whatever it does not grant is different.
+/// Checks that the texts with this grant stay the same if everything that the grant hides is different.
 fn check_independence(script: &Script, grant: &Grant, shown: &Shown) -> Result<(), String> {
     let objects: Vec<Object> = script
         .objects

@@ -27,8 +27,8 @@ pub(super) struct Snapshot {
 /// An object with the number of its part.
 pub(super) type Numbered = (usize, Arc<Object>);
 
-/// The part of the unsorted objects that is sorted at once if a page is short: the first page of a long list costs a
-/// fraction of a whole sort, and all pages together not much more than that.
+/// The part of the unsorted objects that is sorted at once if a page is short. The first page of a long list then costs
+/// a fraction of a whole sort, and all pages together cost little more than one.
 const SORTED_PART: usize = 8;
 
 /// The way in which the objects of one lister are returned.

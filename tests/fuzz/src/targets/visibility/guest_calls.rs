@@ -32,7 +32,7 @@ pub(super) struct GuestCalls {
 pub(super) struct HostCalls(Arc<GuestCall>);
 
 impl GuestCalls {
-    /// Adds to a plugin's view what its calls use beside reads and writes: queues, memo, metrics, events.
+    /// Adds the queues, memo, metrics and events that calls use to a plugin's view.
     ///
     /// # Errors
     /// A queue can't be created.

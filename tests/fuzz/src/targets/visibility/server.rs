@@ -1,5 +1,5 @@
-//! An API server with a few objects. It knows no grants: it returns whole objects, also where less
-//! is asked for, and answers each write with the object as it is.
+//! An API server with a few objects. It knows no grants: it returns whole objects, even if the request asks for less,
+//! and answers each write with the object as it is.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
