@@ -82,8 +82,8 @@ pub struct PluginPolicy {
     ///
     /// A name allows only public addresses of the server: none that are private, of the host itself, link-local (such
     /// as the metadata services of clouds) or otherwise reserved. An address, as in `http://10.1.2.3:8080`, allows just
-    /// that one. A server in a private network is named with its addresses: `{ host = "vault.internal", addresses =
-    /// ["10.1.0.0/16", "fd00::1"] }`. It may have no others then.
+    /// that one. A server in a private network is named with its addresses:
+    /// `{ host = "vault.internal", addresses = ["10.1.0.0/16", "fd00::1"] }`. It may have no others then.
     pub http_hosts: BTreeSet<HttpHost>,
     /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin
     /// gets one by asking. A policy that names a key must also have a `digest` or a `source`.

@@ -2,8 +2,8 @@
 
 use flyball_types::{Kind, usual_plural};
 
-/// Words of the outputs that may stand before a kind or after a name, as in `update Pod/status demo/web` and `Pod
-/// demo/web added`.
+/// Words of the outputs that may stand before a kind or after a name, as in `update Pod/status demo/web` and
+/// `Pod demo/web added`.
 const VERBS: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 const CHANGES: [&str; 3] = ["added", "modified", "deleted"];
 
