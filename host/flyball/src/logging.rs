@@ -80,7 +80,7 @@ fn directives(verbosity: i64) -> String {
         8..=9 => ("debug", "trace"),
         10.. => ("trace", "trace"),
     };
-    // The target warns of each connection whose server is not verified; `startup.rs` warns once.
+    // The verifier warns of each connection whose server is not verified; `startup.rs` warns once.
     let quiet = if verbosity < 8 { QUIET } else { "" };
     // The last directive is for the targets that begin with it: all crates of the project.
     format!("{all}{quiet},flyball={ours}")

@@ -24,7 +24,7 @@ use crate::PluginPolicy;
 pub struct HttpHost {
     /// The server, as in `example.com` or `http://example.com:8080`.
     pub host: String,
-    /// The networks of its addresses. If empty, only public addresses are allowed.
+    /// The networks of its addresses. If empty, a name allows public addresses, and an address allows itself.
     pub addresses: Vec<IpNet>,
 }
 

@@ -32,8 +32,8 @@ type Key = (WatchNumber, Uid);
 pub(super) struct Waiting {
     pub(super) watch: WatchNumber,
     pub(super) delta_type: DeltaType,
-    /// The oldest version that the guest does not know to be replaced. For an object that the guest does not know, its
-    /// last version.
+    /// The version before the first change that the guest has not been told of. For an object that was created and
+    /// deleted meanwhile, its last version.
     pub(super) old: Option<Arc<Object>>,
     pub(super) new: Option<Arc<Object>>,
     pub(super) initial: bool,

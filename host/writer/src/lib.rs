@@ -1,8 +1,8 @@
 //! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own
 //! credentials, which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
 //!
-//! What needs no request is done by [`Writer::prepare`], on the thread of the guest and as a part of its call. The
-//! requests are on the host's runtime, so that they outlive the call.
+//! [`Writer::prepare`] does the work that needs no request, on the thread of the guest and as a part of its call. The
+//! requests run on the host's runtime, so that they outlive the call.
 
 mod answer;
 mod batch;

@@ -441,9 +441,9 @@ fn starvation(waited: Duration) -> Option<String> {
     })
 }
 
-/// Whether a version continues with the memo of the previous one. When a dropped-in plugin replaces a built-in
-/// controller, or the reverse, neither reads the other's memo: the controller computed its memo from objects of its own
-/// grant, and must not trust the plugin's.
+/// Whether a version continues with the memo of the previous one. A dropped-in plugin and the built-in controller that
+/// it replaces share no memo. The plugin must not read what the controller has computed from objects of its own grant,
+/// and the controller must not trust the plugin's entries.
 fn keeps_memo(version: &Version, before: &Version) -> bool {
     let schema = |version: &Version| version.plugin.description.memo_schema;
     let limit = |version: &Version| version.grant.policy.limits.memo;
