@@ -1,7 +1,7 @@
 //! Batches of writes that the host runs concurrently.
 //!
 //! A [tagged batch](TaggedBatch) carries a value with each write and returns it with the write's result, so that a
-//! controller need not match results with what it wrote by position:
+//! controller need not match results with its writes by position:
 //!
 //! ```
 //! use flyball_sdk::prelude::*;
@@ -103,7 +103,7 @@ impl<'a> BatchBuilder<'a> {
     }
 }
 
-/// A batch whose writes have tags: [`Host::tagged_batch`](crate::Host::tagged_batch). A tag is whatever a result is
+/// A batch whose writes have tags: [`Host::tagged_batch`](crate::Host::tagged_batch). A tag is a value that a result is
 /// about, such as the object that is written.
 #[must_use = "a batch does nothing until it is run"]
 pub struct TaggedBatch<'a, T> {
@@ -132,13 +132,13 @@ impl<'a, T> TaggedBatch<'a, T> {
             .fold(self, |batch, (tag, write)| batch.with(tag, write))
     }
 
-    /// As [`BatchBuilder::slow_start`].
+    /// Does the same as [`BatchBuilder::slow_start`].
     pub fn slow_start(mut self, initial: u32) -> Self {
         self.batch = self.batch.slow_start(initial);
         self
     }
 
-    /// As [`BatchBuilder::stop_on_error`].
+    /// Does the same as [`BatchBuilder::stop_on_error`].
     pub fn stop_on_error(mut self) -> Self {
         self.batch = self.batch.stop_on_error();
         self

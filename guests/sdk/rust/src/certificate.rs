@@ -4,8 +4,8 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::time::Time;
 
-/// What a certificate says. The host adds a random serial number, the issuer, and the constraint that the subject is no
-/// authority.
+/// The content of a certificate. The host adds a random serial number, the issuer, and the constraint that the subject
+/// isn't an authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateTemplate {
     pub key: SubjectKey,
@@ -13,15 +13,16 @@ pub struct CertificateTemplate {
     pub subject: Vec<Vec<Attribute>>,
     pub dns_names: Vec<String>,
     pub email_addresses: Vec<String>,
-    /// As in `10.0.0.1` or `fd00::1`.
+    /// IP addresses, as in `10.0.0.1` or `fd00::1`.
     pub ip_addresses: Vec<String>,
     pub uris: Vec<String>,
     pub key_usages: KeyUsages,
     /// Object identifiers in dotted form: `1.3.6.1.5.5.7.3.2` is client authentication.
     pub extended_key_usages: Vec<String>,
-    /// Its fraction of a second is dropped. Before 1970, it is 1970.
+    /// The start of the validity. The fraction of a second is dropped, and a time before 1970 becomes 1970.
     pub not_before: Time,
-    /// As `not_before`. The host shortens it to the validity of the authority.
+    /// The end of the validity, with the same restrictions as `not_before`. The host shortens it to the validity of the
+    /// authority.
     pub not_after: Time,
 }
 
@@ -37,7 +38,7 @@ pub enum SubjectKey {
 /// An attribute of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// The object identifier of its type in dotted form.
+    /// The object identifier of the attribute's type in dotted form.
     pub oid: String,
     pub value: String,
 }

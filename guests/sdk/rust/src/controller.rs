@@ -11,11 +11,12 @@ use crate::route::{Delta, RoutedKey};
 /// Its functions must not depend on state between calls: the host runs many instances at once, and creates and drops
 /// them at any time.
 pub trait Controller {
-    /// Describes what the controller watches and needs. Called once, when the plugin is loaded.
+    /// Describes the controller's watches and needs. Called once, when the plugin is loaded.
     fn describe() -> Description;
 
-    /// The description under the operator's configuration, if the description depends on it, such as a mapping's delay.
-    /// Only the configuration (without declared defaults) and the log of `host` are available.
+    /// Returns the description under the operator's configuration. Needed if the description depends on the
+    /// configuration, for example the delay of a mapping. Only the configuration (without declared defaults) and the
+    /// log of `host` are available.
     fn describe_configured(host: &Host) -> Description {
         let _ = host;
         Self::describe()

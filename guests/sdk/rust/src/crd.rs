@@ -74,7 +74,7 @@ impl CustomResource {
     /// The custom resource that a view reads. Its plural is the usual one of its kind.
     ///
     /// # Panics
-    /// If the view's kind is one of the core group.
+    /// If the view's kind belongs to the core group.
     pub fn of<T: View>() -> Self {
         let kind: Kind = T::KIND.parse().unwrap_or_else(|error| panic!("{error}"));
         assert!(

@@ -204,7 +204,7 @@ impl Description {
 
     /// Declares a feature gate of Kubernetes that the controller reads with
     /// [`Host::feature_enabled`](crate::Host::feature_enabled), with its default. It is the configuration key
-    /// `feature-gates.NAME`; for built-in controllers its value is that of the flag `--feature-gates`.
+    /// `feature-gates.NAME`; for built-in controllers the flag `--feature-gates` sets it.
     #[must_use]
     pub fn feature_gate(self, name: &str, default: bool) -> Self {
         let (key, default) = (feature_gate_key(name), default.to_string());
@@ -250,8 +250,8 @@ impl Description {
 
     /// Asks for an event about each object that does not fit a view, once.
     ///
-    /// The event has the type `Warning` and the reason `MalformedObject`. It names the field, what it has and what was
-    /// expected.
+    /// The event has the type `Warning` and the reason `MalformedObject`. It names the field, its value and the
+    /// expected type.
     #[must_use]
     pub fn malformed_events(mut self) -> Self {
         self.0.malformed_events = true;

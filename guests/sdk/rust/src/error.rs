@@ -11,7 +11,7 @@ use crate::reference::ObjectReference;
 pub enum Error {
     /// The API server or the host refused a call.
     Api(ApiError),
-    /// What was read does not fit its type.
+    /// An object or another value does not fit the type as which it was read.
     Malformed(Box<Malformed>),
     /// Another error that a retry may resolve.
     Failed(String),
@@ -19,18 +19,18 @@ pub enum Error {
     Terminal(String),
     /// An error with the step in which it occurred.
     Doing(String, Box<Error>),
-    /// Errors of several steps. A retry may help unless none of them can be resolved.
+    /// Errors of several steps. A retry may help if it may resolve at least one of them.
     Several(Vec<Error>),
 }
 
-/// Something that does not fit the type as which it is read, such as an object that does not fit a view.
+/// A value that does not fit the type as which it was read, such as an object that does not fit a view.
 #[derive(Debug)]
 pub struct Malformed {
-    /// What was read, as in `apps/v1/Deployment demo/web`.
+    /// The name of the value that was read, as in `apps/v1/Deployment demo/web`.
     pub what: String,
     /// The object, if one was read.
     pub object: Option<ObjectReference>,
-    /// The parser's error: the field, what it has and what was expected.
+    /// The parser's error: the field, its value and the expected type.
     pub error: serde_json::Error,
 }
 
@@ -45,7 +45,7 @@ impl Error {
         Self::Terminal(message.into())
     }
 
-    /// What was read does not fit its type: what it is, and the parser's error.
+    /// An error about a value that does not fit its type: `what` names the value, and `error` is the parser's.
     pub fn malformed(what: impl Into<String>, error: serde_json::Error) -> Self {
         let (what, object) = (what.into(), None);
         Self::Malformed(Box::new(Malformed {
@@ -121,8 +121,8 @@ impl fmt::Display for Error {
 }
 
 impl Malformed {
-    /// What does not fit, as in `spec.replicas: invalid type: string "two", expected i32`. The parser's position is
-    /// left out: it means nothing to somebody who does not see the text.
+    /// Describes the mismatch, as in `spec.replicas: invalid type: string "two", expected i32`. The parser's position
+    /// is left out, because the reader of the message does not see the text.
     pub fn problem(&self) -> String {
         let error = self.error.to_string();
         let end = error.rfind(" at line ").unwrap_or(error.len());
@@ -146,7 +146,7 @@ impl From<ApiError> for Error {
 
 /// Adds context to errors.
 pub trait Context<T> {
-    /// Prefixes the error with what was attempted: `host.create(…).doing(|| format!("creating {name}"))?`.
+    /// Prefixes the error with the attempted step: `host.create(…).doing(|| format!("creating {name}"))?`.
     ///
     /// # Errors
     /// The same as of `self`.

@@ -74,7 +74,7 @@ impl<'a> Host<'a> {
     }
 
     /// Returns the number of objects of a kind that is known only at run time, such as one that a watch discovered.
-    /// Without a namespace, those of all namespaces.
+    /// Without a namespace, the objects of all namespaces are counted.
     ///
     /// # Errors
     /// The plugin does not watch the kind.

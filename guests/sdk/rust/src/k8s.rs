@@ -1,8 +1,8 @@
-//! The types of the crate `k8s-openapi`, for whole objects in place of views. Needs the feature `k8s-openapi`.
+//! The types of the crate `k8s-openapi`, for whole objects instead of views. Needs the feature `k8s-openapi`.
 //!
 //! Each of these types is a [`View`] with all fields, so that it can be watched, read and listed as any view. A watch
-//! of [some fields](watch_fields) saves memory in the host and time in the sandbox: what is read then has these fields,
-//! and defaults in place of the others. A view of its own with few fields is faster still, and its component is
+//! of [some fields](watch_fields) saves memory in the host and time in the sandbox: objects are then read with these
+//! fields, and the other fields have their defaults. A view with few fields is faster still and makes the component
 //! smaller.
 //!
 //! The plugin chooses the version of Kubernetes by a feature of `k8s-openapi`, such as `v1_36`.
@@ -165,7 +165,7 @@ impl Write {
     }
 }
 
-/// Writes of whole objects. Those that return the object need a policy that lets the plugin read all its fields.
+/// Writes of whole objects. Functions that return the object need a policy that lets the plugin read all its fields.
 impl Host<'_> {
     /// Runs [`Write::create_object`] and returns the object.
     ///

@@ -177,7 +177,7 @@ impl<'a, T: View> List<'a, T> {
         }
     }
 
-    /// Returns the first page after the skipped objects; `None` if no more follow them.
+    /// Returns the first page after the skipped objects; `None` if no objects follow them.
     fn first_page(&self, limit: u32) -> Result<Option<Page>, Error> {
         let step = |left: u32| {
             if left > 0 {

@@ -1,4 +1,4 @@
-//! Parses objects. The error of one that does not fit its view names it, also if it is one of a list.
+//! Parses objects. If an object does not fit its view, the error names the object, also if it is part of a list.
 
 use flyball_types::read;
 use serde::de::DeserializeOwned;
@@ -51,8 +51,8 @@ pub(crate) fn object(kind: &str, key: Option<Key>, json: &[u8], error: serde_jso
     }))
 }
 
-/// Returns why JSON is not a `T`; none if it is one. The functions below take this one as a pointer, so that they are
-/// in a guest once, and not for each view.
+/// Returns why JSON is not a `T`; none if it is one. The functions below take this one as a pointer, so that a guest
+/// contains them once, and not for each view.
 #[inline(never)]
 pub(crate) fn misfit<T: DeserializeOwned>(json: &[u8]) -> Option<serde_json::Error> {
     read::<T>(json).err()
@@ -66,7 +66,7 @@ pub(crate) fn list(kind: &str, items: &[u8], misfit: Misfit, error: serde_json::
     first_of(kind, items, misfit).unwrap_or_else(|| of_list(kind, error))
 }
 
-/// Returns the error of a list in which no object is known that does not fit.
+/// Returns the error of a list whose malformed object is not known.
 #[cold]
 pub(crate) fn of_list(kind: &str, error: serde_json::Error) -> Error {
     Error::malformed(format!("a list of {kind}"), error)

@@ -10,7 +10,7 @@ use crate::imports::Imports;
 use crate::time::millis;
 
 /// The plugin's memo: [`Host::memo`](crate::Host::memo). The host may empty it between any two calls, so it must hold
-/// only what can be computed again or is dispensable.
+/// only data that can be computed again or is dispensable.
 #[derive(Clone, Copy)]
 pub struct Memo<'a> {
     pub(crate) imports: &'a dyn Imports,

@@ -33,7 +33,7 @@ pub fn apply(target: &mut Value, patch: &Value) {
 /// Returns the merge patch that turns `old` into `new`; an empty object if they are equal. Lists are replaced as a
 /// whole.
 ///
-/// A merge patch deletes what it sets to null, so a null in `new` is the same as an absent field.
+/// A merge patch deletes the fields that it sets to null, so a null in `new` is the same as an absent field.
 ///
 /// ```
 /// use flyball_sdk::merge;

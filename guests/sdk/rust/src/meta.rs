@@ -14,8 +14,8 @@ use crate::time::Time;
 /// Labels or annotations.
 pub type StringMap = BTreeMap<String, String>;
 
-/// Labels as JSON text. A lookup scans the text: far more objects are read than are asked for a
-/// label, so parsing would be wasted.
+/// Labels as JSON text. A lookup scans the text. Most objects are read without a lookup of a label, so parsing the
+/// labels would be wasted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Box<str>);
 
@@ -126,7 +126,7 @@ impl Meta {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// Whether the object with this UID is its controller.
+    /// Whether the object with this UID is this object's controller.
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller().is_some_and(|owner| owner.uid == uid)
     }
@@ -135,9 +135,10 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether the deletion has nothing to wait for: neither a grace period nor a finalizer delays it any more. The API
-    /// shows every object with a grace period like that for a moment. It stays like that if the client of a deletion
-    /// goes away before the API server has completed it; then another request to delete the object does.
+    /// Whether the object is being deleted and neither a grace period nor a finalizer delays its deletion any more.
+    /// Every object with a grace period is in this state for a moment. It stays in it if the client of a deletion
+    /// disconnects before the API server has completed the deletion. Another request to delete the object then
+    /// completes it.
     ///
     /// The view must read `deletionGracePeriodSeconds` and `finalizers`.
     pub fn has_incomplete_deletion(&self) -> bool {
@@ -211,7 +212,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// Whether it refers to this group and kind. The version is ignored.
+    /// Whether the reference is to this group and kind. The version is ignored.
     pub fn is_of(&self, kind: &str) -> bool {
         let own = Kind::of_object(&self.api_version, &self.kind);
         kind.parse::<Kind>()
@@ -219,7 +220,7 @@ impl OwnerReference {
     }
 }
 
-/// The ObjectReference of core/v1, as objects hold it. [`ObjectReference`] is the one of the world.
+/// The ObjectReference of core/v1, as objects hold it. The host's functions use [`ObjectReference`] instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CoreObjectReference {

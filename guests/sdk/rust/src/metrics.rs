@@ -25,7 +25,7 @@ impl Metrics<'_> {
     }
 
     /// Counts a sync that began at `start`, and observes its duration in seconds. Both metrics have the label `code`:
-    /// the status code of the API server's error, 500 of other errors, and 200 of a success.
+    /// the status code of the API server's error, 500 for other errors, and 200 for a success.
     pub fn sync<T>(&self, counter: &str, histogram: &str, start: Time, result: &Result<T, Error>) {
         let status = |error: &Error| error.api().map_or(0, |error| error.status);
         let code = match result.as_ref().map_or_else(status, |_| 200) {

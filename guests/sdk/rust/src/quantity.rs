@@ -212,7 +212,7 @@ impl fmt::Display for Quantity {
         }
         let suffixes: &[&str] = if is_binary { &BINARY } else { &DECIMAL };
         let mut at = 0;
-        // Exponents have no end.
+        // The exponent format has no greatest suffix.
         while value % step == 0 && (at + 1 < suffixes.len() || self.format == Format::Exponent) {
             value /= step;
             at += 1;

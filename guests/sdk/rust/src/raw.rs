@@ -22,12 +22,12 @@ impl Raw {
         self.0.get()
     }
 
-    /// Whether it is `null` or was absent.
+    /// Whether the value is `null` or was absent.
     pub fn is_null(&self) -> bool {
         self.text() == "null"
     }
 
-    /// Parses it as a `T`; `None` if it is null.
+    /// Parses the text as a `T`; `None` if it is null.
     ///
     /// # Errors
     /// The JSON is not a valid `T`.
@@ -36,7 +36,7 @@ impl Raw {
             .map_err(|error| Error::malformed(std::any::type_name::<T>(), error))
     }
 
-    /// Parses it as a JSON value.
+    /// Parses the text as a JSON value.
     pub fn value(&self) -> serde_json::Value {
         serde_json::from_str(self.text()).expect("a raw value is valid JSON")
     }

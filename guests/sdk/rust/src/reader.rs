@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         self.get_of(T::KIND, namespace, name, T::FIELDS)
     }
 
-    /// As [`get`](Self::get), for a kind that is only known at run time.
+    /// Does the same as [`get`](Self::get), for a kind that is only known at run time.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -211,8 +211,8 @@ pub struct ListMeta {
     pub continue_token: String,
 }
 
-/// Appends a segment to the path of a [raw read](Reader::raw), with escapes. The host refuses segments that hold a
-/// slash or another character with a meaning of its own.
+/// Appends a segment to the path of a [raw read](Reader::raw), with escapes. The host refuses segments that contain a
+/// slash or another character with a special meaning.
 pub fn push_segment(path: &mut String, segment: &str) {
     path.push('/');
     escape(path, segment);

@@ -3,13 +3,13 @@
 /// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {
-    /// As in `v1/Pod`.
+    /// The kind, as in `v1/Pod`.
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty if the object is cluster-scoped.
     pub namespace: String,
     pub name: String,
     /// Empty if unknown.
     pub uid: String,
-    /// As the object was read; empty if unknown. Only events have it.
+    /// The resource version of the object that was read; empty if unknown. Only events use it.
     pub resource_version: String,
 }

@@ -91,7 +91,7 @@ pub struct Cluster {
 /// The state of a [`Cluster`].
 struct State {
     store: Store,
-    /// What live reads return instead of the cache's objects; `None` for objects that live reads don't find.
+    /// Objects that live reads return instead of the cache's; `None` for objects that live reads don't find.
     live: HashMap<Id, Option<Value>>,
     /// Objects whose deletion the host has observed.
     deleted: Vec<ObjectReference>,
@@ -114,7 +114,7 @@ struct State {
     signed: Vec<Signed>,
     /// The signers with an authority.
     authorities: Vec<String>,
-    /// The certificates signed so far: the signer, and what it signed.
+    /// The certificates signed so far: the signer and the template.
     certificates: Vec<(String, CertificateTemplate)>,
     memo: Memo,
     rate_limit: Option<RateLimit>,

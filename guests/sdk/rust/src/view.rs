@@ -1,8 +1,7 @@
 //! Views: structs with the fields of a kind that a controller reads.
 //!
-//! A view names each field's path once. The paths determine the fields that `describe` declares,
-//! the projection of each read and the parsing, so that the host sends only what the controller
-//! reads.
+//! A view names each field's path once. The paths determine the fields that `describe` declares, the projection of each
+//! read and the parsing, so that the host sends only the fields that the controller reads.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -101,7 +100,7 @@ pub trait View: DeserializeOwned {
     /// The paths whose values form a row from which the view can be deserialized; empty if it can
     /// only be deserialized from objects.
     const COLUMNS: &'static [&'static str] = &[];
-    /// The paths that cached reads ask for; all that the watch declares if empty.
+    /// The paths that cached reads ask for; if empty, they ask for all fields that the watch declares.
     const READS: &'static [&'static str] = Self::FIELDS;
 }
 

@@ -15,7 +15,7 @@ pub(crate) const MAX_BATCH: usize = 1000;
 pub struct Target {
     /// The kind, as in `apps/v1/ReplicaSet`.
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty if the object is cluster-scoped.
     pub namespace: String,
     /// Empty for a create with the name in the object's metadata, and for a collection.
     pub name: String,
@@ -70,7 +70,7 @@ impl PatchType {
     }
 }
 
-/// What happens to an object's dependents when it is deleted.
+/// The policy for an object's dependents when it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted after the object.
@@ -142,7 +142,7 @@ impl Write {
         Self::new(kind, &meta.namespace, &meta.name, action)
     }
 
-    /// Patches an object, whatever its version.
+    /// Patches an object in any version.
     pub fn patch(
         kind: &str,
         namespace: &str,
@@ -239,7 +239,7 @@ impl Write {
         self.precondition("resourceVersion", version)
     }
 
-    /// Sets what happens to the dependents.
+    /// Sets the policy for the dependents.
     pub fn propagation(self, policy: Propagation) -> Self {
         self.option("propagationPolicy", policy.as_str())
     }
@@ -266,7 +266,7 @@ pub struct Batch {
     pub writes: Vec<Write>,
     /// If set, starts with rounds of this size and doubles the size after each round without an error.
     pub slow_start: Option<u32>,
-    /// Whether no write is started after one has failed.
+    /// Whether a failure prevents further writes from being started.
     pub stop_on_error: bool,
 }
 

@@ -16,7 +16,7 @@ const FORMATS: [&str; 8] = [
     "int32",
     "int64",
 ];
-/// The keywords that are kept, besides those that begin with `x-kubernetes-`.
+/// The keywords that are kept, in addition to keywords that begin with `x-kubernetes-`.
 const KEYWORDS: [&str; 21] = [
     "additionalProperties",
     "default",
@@ -41,7 +41,7 @@ const KEYWORDS: [&str; 21] = [
     "type",
 ];
 
-/// Rewrites a schema. Fails with what has no structural schema; `path` is the schema's place.
+/// Rewrites a schema. The error names the part that has no structural schema; `path` is the schema's place.
 pub(super) fn rewrite(schema: &mut Value, path: &str) -> Result<(), String> {
     let Some(object) = schema.as_object_mut() else {
         // `true`: any value.
@@ -84,8 +84,8 @@ pub(super) fn rewrite(schema: &mut Value, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Merges the alternatives of a schema that are no alternatives to the API server: a single one, one beside null, and
-/// the variants of an enum without values.
+/// Merges alternatives that a structural schema doesn't need: a single alternative, an alternative to null, and the
+/// variants of an enum without values.
 fn merge(object: &mut Map<String, Value>, keyword: &str, path: &str) -> Result<(), String> {
     let Some(Value::Array(mut parts)) = object.remove(keyword) else {
         return Ok(());
@@ -118,8 +118,8 @@ fn merge(object: &mut Map<String, Value>, keyword: &str, path: &str) -> Result<(
     }
 }
 
-/// Drops what the API server refuses, ignores or does by itself: null as a value, defaults that say nothing, unknown
-/// formats, and the line breaks of doc comments.
+/// Drops the parts that the API server refuses, ignores or adds by itself: null as a value, defaults that say nothing,
+/// unknown formats, and the line breaks of doc comments.
 fn simplify(object: &mut Map<String, Value>) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

@@ -164,24 +164,24 @@ impl Mapping {
         self
     }
 
-    /// Applies only to objects with a string at one of these paths at least.
+    /// Applies only to objects with a string at at least one of these paths.
     #[must_use]
     pub fn having_any(mut self, paths: &[&str]) -> Self {
-        // One by one: `extend` would be compiled for each caller.
+        // The loop adds one path at a time, because `extend` would be compiled for each caller.
         for &path in paths {
             self.0.having_any.push(path.into());
         }
         self
     }
 
-    /// Skips deltas whose newest version has a string at `path`: such objects need no more reconciles. The other
-    /// conditions hold for a modification if one version meets them.
+    /// Skips deltas whose newest version has a string at `path`: such objects don't need another reconcile. The other
+    /// conditions hold for a modification if either version meets them.
     #[must_use]
     pub fn unless(self, path: &str) -> Self {
         self.skipping(path, None)
     }
 
-    /// As [`unless`](Self::unless), if the field is, or contains, this string.
+    /// Does the same as [`unless`](Self::unless) if the field is, or contains, this string.
     #[must_use]
     pub fn unless_having(self, path: &str, value: &str) -> Self {
         self.skipping(path, Some(value.into()))

@@ -104,10 +104,10 @@ impl Watch {
         self
     }
 
-    /// Maps only modifications at these paths, in addition to those of [`when`](Self::when).
+    /// Maps only modifications at these paths, in addition to the modifications that [`when`](Self::when) adds.
     #[must_use]
     pub fn when_at(mut self, paths: &[&str]) -> Self {
-        // One by one: `extend` would be compiled for each caller.
+        // The loop adds one path at a time, because `extend` would be compiled for each caller.
         for &path in paths {
             self.0.changes.push(Change::Path(path.into()));
         }

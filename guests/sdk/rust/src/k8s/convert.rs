@@ -1,4 +1,4 @@
-//! Conversions between the types of `k8s-openapi` and those of the SDK.
+//! Conversions between the types of `k8s-openapi` and of the SDK.
 
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::apimachinery::pkg::api::resource;
@@ -21,7 +21,7 @@ fn text(text: &Option<String>) -> String {
     text.clone().unwrap_or_default()
 }
 
-/// Nothing if it is empty.
+/// Converts an empty text to `None`.
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -24,7 +24,7 @@ pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the text of a string; none if it has escapes, as no name has.
+/// Returns the text of a string; `None` if it has escapes, which names never have.
 pub(super) fn string(value: &str) -> Option<&str> {
     let text = value.strip_prefix('"')?.strip_suffix('"')?;
     (!text.contains('\\')).then_some(text)

@@ -19,7 +19,7 @@ use super::patch::merge_key;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Field(String),
-    /// The list element whose field `key` has this value, or which equals it if `key` is empty. The
+    /// The list element whose field `key` has this value; if `key` is empty, the element that equals the value. The
     /// value is JSON text, because JSON values have no order.
     Element {
         key: &'static str,
@@ -113,8 +113,7 @@ impl Owners {
         let own = self.manager(writer.manager, true, subresource);
         let dropped: Vec<Path> = own.difference(&fields).cloned().collect();
         *own = fields;
-        // An element's path sorts before those of its fields: in reverse order its fields are
-        // removed first.
+        // An element's path sorts before the paths of its fields, so the reverse order removes its fields first.
         for path in dropped.iter().rev().filter(|path| !self.is_needed(path)) {
             remove(&mut merged, path);
         }
@@ -212,7 +211,7 @@ fn collect<'v>(path: Path, field: &str, value: &'v Value, parts: &mut BTreeMap<P
         (Value::Array(elements), Some(key)) if !elements.is_empty() => {
             for element in elements {
                 let path = below(step_to(key, element));
-                // The element's existence, whatever its fields.
+                // The existence of the element is a part too, besides its fields.
                 parts.insert(path.clone(), &Value::Null);
                 if let Value::Object(fields) = element {
                     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! A rate limit, like that of the API server's priority and fairness.
+//! A rate limit, like the API server's priority and fairness.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a fake cluster records: writes, events, tokens and enqueued keys.
+//! The records of a fake cluster: writes, events, tokens and enqueued keys.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Written {
     /// The API's verb: `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty if the object is cluster-scoped.
     pub namespace: String,
     /// The name, including one that the server generated.
     pub name: String,
@@ -62,8 +62,7 @@ pub struct Event {
     pub options: EventOptions,
 }
 
-/// What makes two events the same one: the object's kind, namespace, name and UID, and the event's type, reason and
-/// message.
+/// The identity of an event: the object's kind, namespace, name and UID, and the event's type, reason and message.
 pub(super) type EventIdentity = [String; 7];
 
 impl Event {

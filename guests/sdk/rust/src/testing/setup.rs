@@ -140,8 +140,7 @@ impl Cluster {
     }
 
     /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count,
-    /// `discover` with an empty kind fails discovery itself, and `raw` with a path in place of the kind fails a raw
-    /// GET.
+    /// `discover` with an empty kind fails discovery itself, and `raw` with a path instead of the kind fails a raw GET.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
@@ -165,7 +164,7 @@ impl Cluster {
         answers.push((kind.into(), answer));
     }
 
-    /// Limits writes and live reads to `calls` per window of the cluster's clock. Further ones fail with 429 and the
+    /// Limits writes and live reads to `calls` per window of the cluster's clock. Further calls fail with 429 and the
     /// time until the next window.
     pub fn limit_rate(&self, calls: usize, window: Duration) {
         let state = &mut *self.state.borrow_mut();
@@ -196,8 +195,8 @@ impl Cluster {
         self.state.borrow_mut().lister = Some(Box::new(lister));
     }
 
-    /// Adds an authority for this signer. It and its certificates are placeholders, such as `certificate 0`. The verbs
-    /// `authority` and `sign` of [`fail`](Self::fail), with the signer as the kind, fail its calls.
+    /// Adds an authority for this signer. The authority and its certificates are placeholders, such as `certificate 0`.
+    /// The verbs `authority` and `sign` of [`fail`](Self::fail), with the signer as the kind, fail its calls.
     pub fn add_authority(&self, signer: &str) {
         self.state.borrow_mut().authorities.push(signer.into());
     }

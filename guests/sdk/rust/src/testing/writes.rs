@@ -85,7 +85,7 @@ impl State {
         if let Action::Patch(patch_type, _) = action {
             check_apply_options(*patch_type, manager.is_some(), force)?;
         }
-        // Without a name, the API server uses that of the user agent.
+        // Without a field manager, the API server uses the name of the user agent.
         let manager = manager.or(own).unwrap_or_else(|| "test".into());
         let writer = Writer {
             manager: &manager,

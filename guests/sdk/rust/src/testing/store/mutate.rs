@@ -164,8 +164,7 @@ impl Store {
             let message = "metadata.managedFields must be nil";
             return Err(ApiError::of_server(400, "BadRequest", message));
         }
-        // As on the server, an apply to the object ignores the status, and one to `status` ignores
-        // the rest.
+        // As on the server, an apply to the object ignores the status, and an apply to `status` ignores the rest.
         let mut applied = applied.clone();
         if let Some(fields) = applied.as_object_mut() {
             fields.retain(|name, _| match subresource {
