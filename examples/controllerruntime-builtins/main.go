@@ -1,5 +1,5 @@
 // The plugin controllerruntime-builtins: the reconciler of controller-runtime's example `builtins`, which labels
-// ReplicaSets. controller.go is that example's, unedited.
+// ReplicaSets. controller.go is copied from that example, unedited.
 package main
 
 import (
@@ -23,7 +23,7 @@ func init() {
 	})
 }
 
-// setUp is what the example's main does with its manager, but for the webhooks.
+// setUp does the same with the manager as the example's main, except for the webhooks.
 func setUp(mgr ctrl.Manager) error {
 	return ctrl.
 		NewControllerManagedBy(mgr).

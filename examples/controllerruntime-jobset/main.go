@@ -1,5 +1,5 @@
 // The plugin controllerruntime-jobset: the controllers of JobSet, from its Go module, unedited. Its webhooks are left
-// out: a JobSet must state what they would default.
+// out, so a JobSet must state the fields that they would default.
 package main
 
 import (
@@ -36,7 +36,7 @@ func init() {
 	})
 }
 
-// setUp is what JobSet's main does with its manager, but for the webhooks.
+// setUp does the same with the manager as JobSet's main, except for the webhooks.
 func setUp(mgr ctrl.Manager) error {
 	ctx := context.Background()
 	if err := controllers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {

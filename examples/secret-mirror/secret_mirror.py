@@ -12,14 +12,14 @@ from flyball import ApiError, Controller, Key, Mapping, RequeueAfter, View, Writ
 
 ROLE = "secret-mirror.flyball.dev/role"
 SOURCE, MIRROR = "source", "mirror"
-#: On sources: the namespaces to copy to; `*` for all that allow it.
+#: On sources: the namespaces to copy to; `*` for all namespaces that allow it.
 TO = "secret-mirror.flyball.dev/to"
-#: On namespaces: those whose Secrets may be copied here; `*` for all.
+#: On namespaces: the namespaces whose Secrets may be copied here; `*` for all.
 FROM = "secret-mirror.flyball.dev/from"
 #: On mirrors: the namespace and the name of the source.
 OF = "secret-mirror.flyball.dev/of"
 
-#: Other controllers act on Secrets of these types, wherever they are: they would give credentials to the author of the
+#: Other controllers act on Secrets of these types in any namespace, and would give credentials to the author of the
 #: source.
 REFUSED_TYPES = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"}
 
@@ -142,7 +142,7 @@ def plan(key, source, mirrors, wanted):
         elif namespace not in wanted:
             writes[namespace] = Write.delete(Secret, mirror)
         elif mirror.type != source.type or (mirror.immutable and mirror.data != source.data):
-            # The API lets nobody change it. Its deletion enqueues the key, and then it is created again.
+            # The API doesn't allow this change. The deletion enqueues the key, and the mirror is then created again.
             writes[namespace] = Write.delete(Secret, mirror)
         elif mirror.data != source.data:
             gone = {name: None for name in mirror.data.keys() - source.data.keys()}

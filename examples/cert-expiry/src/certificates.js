@@ -3,7 +3,7 @@
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 const END = "-----END CERTIFICATE-----";
 
-// The tags of DER that are met.
+// The tags of DER that the reader expects.
 const INTEGER = 0x02;
 const UTC_TIME = 0x17;
 const GENERALIZED_TIME = 0x18;
@@ -98,7 +98,7 @@ class Reader {
     const isShort = this.#bytes.charCodeAt(this.#at) === UTC_TIME;
     const content = this.enter(UTC_TIME, GENERALIZED_TIME);
     const text = this.#bytes.slice(content.#at, content.#end);
-    // A year of two digits is one of 1950 to 2049.
+    // A year of two digits is between 1950 and 2049.
     const whole = isShort ? (text < "50" ? "20" : "19") + text : text;
     const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(whole);
     if (parts === null) throw new SyntaxError("a time is malformed");

@@ -5,7 +5,7 @@ import { Mapping, describe, requeueAfter, watch } from "@flyball/sdk";
 import { decodeBase64, earliestExpiry } from "./certificates.js";
 
 export const SECRET = "v1/Secret";
-/** The only data that is read. The private key never enters the sandbox. */
+/** The only field of the data that is read. The private key never enters the sandbox. */
 const CERTIFICATE = "data['tls.crt']";
 
 const WARN_BEFORE = "warn-before";
@@ -42,7 +42,7 @@ export const certExpiry = {
   },
 };
 
-/** Returns what is to say about a Secret: when it expires, a warning, and when to look again. */
+/** Returns the findings about a Secret: when its certificate expires, a warning, and when to look again. */
 export function look(secret, now, warnBeforeMs) {
   let notAfter;
   try {

@@ -6,7 +6,7 @@ import { certificate, pem } from "./make.js";
 
 const iso = (text) => earliestExpiry(text).toISOString();
 
-/** By `openssl req -x509 -newkey ed25519 -subj "/CN=größe" -days 3650`. */
+/** The output of `openssl req -x509 -newkey ed25519 -subj "/CN=größe" -days 3650`. */
 const BY_OPENSSL = `-----BEGIN CERTIFICATE-----
 MIIBODCB66ADAgECAhQNJLsoi2coB71pNtyJuLCeZI3c8jAFBgMrZXAwEjEQMA4G
 A1UEAwwHZ3LDtsOfZTAeFw0yNjExMjYwMjExMTBaFw0zNjExMjMwMjExMTBaMBIx

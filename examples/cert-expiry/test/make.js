@@ -1,4 +1,4 @@
-// Makes certificates with what the reader looks at, and nothing else.
+// Makes certificates with only the fields that the reader needs.
 
 /** An element of DER; the content is a string with one character for each byte. */
 function element(tag, ...parts) {

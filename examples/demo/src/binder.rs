@@ -1,5 +1,5 @@
-//! Binds pods to nodes where there is no kube-scheduler, as with the binaries of envtest. It knows no resources: a pod
-//! goes to the node with the fewest pods, or to the one that its node affinity names, as the pods of DaemonSets do.
+//! Binds pods to nodes where there is no kube-scheduler, as with the binaries of envtest. It ignores resources: a pod
+//! goes to the node with the fewest pods, or to the node that its node affinity names, as for pods of DaemonSets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// How often pods without a node are looked for.
+/// How often pods without a node are listed.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Binds pods until it is dropped.
@@ -73,7 +73,7 @@ async fn bind(client: &Client, pod: &Value, node: &str) -> Result<()> {
         .body(serde_json::to_vec(&binding)?)?;
     match client.request::<Value>(request).await {
         Ok(_) => Ok(()),
-        // It was deleted, or bound by the request before, meanwhile.
+        // The pod was deleted meanwhile, or the previous request bound it.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
         Err(error) => {
             Err(error).with_context(|| format!("can't bind {namespace}/{name} to {node}"))

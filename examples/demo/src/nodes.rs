@@ -20,7 +20,7 @@ pub(super) struct Nodes {
     binary: PathBuf,
     folder: PathBuf,
     args: Vec<String>,
-    /// None after it was killed.
+    /// `None` after the kubelet was killed.
     running: Option<Host>,
 }
 

@@ -136,8 +136,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Shows the new reconciles, and adds the controllers that wrote something to these, or to those of the step that
-    /// was begun.
+    /// Shows the new reconciles. Adds the controllers that wrote something to `controllers`, or to the controllers of
+    /// the step that was begun.
     fn credit(&mut self, start: Timestamp, controllers: &mut BTreeSet<String>) -> Result<()> {
         let reconciled = self.host.reconciled()?;
         self.table.rows(start, &reconciled);

@@ -198,8 +198,8 @@ async fn web(client: &Client) -> Result<Web> {
 }
 
 impl Web {
-    /// Whether the Deployment has this number of available pods, all of which run this image and are addresses of the
-    /// Service.
+    /// Whether the Deployment has this number of available pods, and all of them run this image and are addresses of
+    /// the Service.
     fn seen(&self, replicas: usize, image: Option<&str>) -> Seen {
         let status = &self.deployment["status"];
         let settled = ["replicas", "updatedReplicas", "availableReplicas"]

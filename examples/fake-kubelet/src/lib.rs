@@ -1,12 +1,11 @@
 //! A kubelet without containers: nodes, and pods whose behaviour is scripted by annotations.
 //!
-//! The plugin registers nodes and keeps them alive ([`node`], [`heartbeat`]). For the pods bound to
-//! them it parses a [`script`] from their annotations, computes from it what the status should be
-//! now ([`lifecycle`]), and writes the difference. `README.md` lists the configuration and the
-//! annotations.
+//! The plugin registers nodes and keeps them alive ([`node`], [`heartbeat`]). For the pods bound to them it parses a
+//! [`script`] from their annotations, computes the current status from it ([`lifecycle`]), and writes the difference.
+//! `README.md` lists the configuration and the annotations.
 //!
-//! The plugin keeps no state: the pod's status contains when its containers started, how often they
-//! were restarted and what is due next.
+//! The plugin keeps no state: the pod's status contains when its containers started, how often they were restarted and
+//! the next change that is due.
 
 use flyball_sdk::describe::Ticker;
 use flyball_sdk::prelude::*;
@@ -31,7 +30,7 @@ pub const PODS: &str = "pods";
 pub const NODES: &str = "nodes";
 /// The index of pods by IP address.
 const BY_ADDRESS: &str = "pod-ip";
-/// The manager of the fields of pods and nodes that it writes. Without it, that would be the host's.
+/// The field manager of the plugin's writes to pods and nodes. It replaces the host's default one.
 const FIELD_MANAGER: &str = "fake-kubelet";
 
 pub struct FakeKubelet;

@@ -1,5 +1,5 @@
-//! The lifecycle of a pod: what its status should be now, and when it changes next. Pure functions
-//! of the pod, its script and the time.
+//! The lifecycle of a pod: its current status, and the time of its next change. Pure functions of the pod, its script
+//! and the time.
 
 use std::time::Duration;
 
@@ -206,7 +206,7 @@ fn end_or_restart(container: &mut ContainerStatus, pod: &Pod, code: i32, now: Ti
     }
 }
 
-/// Evicts a pod, whatever its restart policy.
+/// Evicts a pod, regardless of its restart policy.
 fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     end_all(status, pod, KILLED, now);
     status.phase = "Failed".into();

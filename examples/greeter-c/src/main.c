@@ -1,4 +1,4 @@
-/* The component's entry: what the host calls. */
+/* Exports the controller from the component. */
 #include "greeter.h"
 
 FB_EXPORT(greeter);

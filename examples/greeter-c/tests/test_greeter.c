@@ -13,10 +13,10 @@ static void start(void) {
     fbt_put(HELLO);
 }
 
-/* What the last call of `reconcile` wrote. */
+/* The writes of the last call of `reconcile`. */
 static const char *written;
 
-/* Reconciles as often as the greeter's own writes enqueue the key. */
+/* Reconciles until the greeter's own writes don't enqueue the key any more. */
 static void reconcile(void) {
     written = "";
     for (const char *lines = "more"; *lines;) {

@@ -2,8 +2,8 @@
 
 // Package greeter keeps a ConfigMap with the text of each Greeting.
 //
-// It shows what most controllers do: a custom resource with a status, an object that it owns, a finalizer, conditions,
-// and an event.
+// It shows the parts that most controllers have: a custom resource with a status, an object that it owns, a finalizer,
+// conditions, and an event.
 package greeter
 
 import (
@@ -25,18 +25,18 @@ type Greeting struct {
 	Status GreetingStatus `json:"status"`
 }
 
-// GreetingSpec is what a user asks for.
+// GreetingSpec is the state that the user wants.
 type GreetingSpec struct {
 	Text string `json:"text"`
 }
 
-// GreetingStatus is what the controller reports.
+// GreetingStatus is the state that the controller has observed.
 type GreetingStatus struct {
 	ObservedGeneration int64               `json:"observedGeneration,omitempty"`
 	Conditions         []flyball.Condition `json:"conditions,omitempty"`
 }
 
-// ConfigMap is what the controller reads of a ConfigMap.
+// ConfigMap has the fields of a ConfigMap that the controller reads.
 type ConfigMap struct {
 	Meta flyball.Meta `json:"metadata"`
 	Data struct {

@@ -18,7 +18,7 @@ function cluster() {
   }]);
 }
 
-/** Reconciles the Greeting as often as its own updates enqueue it. */
+/** Reconciles the Greeting until its own updates don't enqueue it any more. */
 function settle(cluster) {
   for (let i = 0; i < 2; i++) cluster.reconcile(greeter, KEY);
 }

@@ -67,7 +67,7 @@ fn clean_up(host: &Host, greeting: &Greeting, map: Option<&ConfigMap>) -> Result
         return Ok(());
     }
     if let Some(map) = map {
-        // It is left alone if it has been deleted, or replaced by another one.
+        // A ConfigMap that has been deleted or replaced by another one is left alone.
         host.delete_all(ConfigMap::KIND, std::slice::from_ref(&map.meta))?;
     }
     host.write(finalizer::remove(Greeting::KIND, &greeting.meta, FINALIZER))?;

@@ -1,7 +1,7 @@
 //! Keeps a ConfigMap with the text of each Greeting.
 //!
-//! It shows what most controllers do: a custom resource with a status, an object that it owns, a finalizer, conditions,
-//! and an event.
+//! It shows the parts that most controllers have: a custom resource with a status, an object that it owns, a finalizer,
+//! conditions, and an event.
 
 pub mod api;
 pub mod greeter;

@@ -17,7 +17,7 @@ fn asked(more: Option<Value>) -> Cluster {
     Cluster::with(more.into_iter().chain([greeting]))
 }
 
-/// Reconciles the Greeting until nothing is written. Returns what was written.
+/// Reconciles the Greeting until nothing is written. Returns the writes.
 fn reconcile(cluster: &Cluster) -> Vec<String> {
     let mut written = Vec::new();
     for _ in 0..10 {

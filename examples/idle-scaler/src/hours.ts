@@ -1,6 +1,6 @@
 // Opening hours such as `Mon-Fri 08:00-18:00, Sat 22:00-02:00`, in a time zone.
 
-// The engine of the sandbox has no `Intl`, and so no rules of time zones.
+// The engine of the sandbox has no `Intl`, so it lacks the rules of time zones.
 import { TZ } from "@phensley/timezone";
 
 const MINUTE = 60_000;
@@ -47,7 +47,7 @@ export class Hours {
     return at < from ? { isOpen: false, until: new Date(from) } : { isOpen: true, until: new Date(to) };
   }
 
-  /** The times from one day before to eight days after. Those that touch each other are one. */
+  /** Returns the open times from one day before to eight days after. Adjacent times are joined. */
   private around(now: number): [from: number, to: number][] {
     const today = Math.floor((now + TZ.fromUTC(this.zone, now)!.offset) / DAY);
     const all: [number, number][] = [];
@@ -66,7 +66,10 @@ export class Hours {
     return joined;
   }
 
-  /** Returns when the zone's clocks show this time. One that they skip is as much later; of two, the first counts. */
+  /**
+   * Returns when the zone's clocks show this time. If they skip it, the result is later by the skipped time. If they
+   * show it twice, the first one counts.
+   */
   private utc(wall: number): number {
     return TZ.fromWall(this.zone, wall)![0];
   }

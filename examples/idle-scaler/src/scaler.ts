@@ -4,7 +4,7 @@ import { type Controller, type Host, type KubernetesObject, Mapping, describe, i
 
 import { Hours, HoursError, type State } from "./hours.ts";
 
-/** What is read of a Deployment. */
+/** The fields of a Deployment that are read. */
 export interface Deployment extends KubernetesObject {
   spec?: { replicas?: number };
 }
@@ -18,8 +18,8 @@ export const TIME_ZONE = "idle-scaler.flyball.dev/time-zone";
 export const REPLICAS = "idle-scaler.flyball.dev/replicas";
 
 /**
- * The longest time until the clock is read again. A machine that sleeps or whose clock is set is late by that much at
- * most.
+ * The longest time until the clock is read again. After a suspension of the machine or a change of its clock, the
+ * controller is late by at most this time.
  */
 const LONGEST_MS = 3_600_000;
 const FIELDS = [...[HOURS, TIME_ZONE, REPLICAS].map((name) => `metadata.annotations['${name}']`), "spec.replicas"];
@@ -62,7 +62,10 @@ function sleep(host: Host, deployment: Deployment, until: Date): void {
   host.event(DEPLOYMENT, deployment, "Normal", "ScaledToZero", `scaled from ${replicas} to 0 until ${until.toISOString()}`);
 }
 
-/** Scales to the noted replicas, and removes the note. Somebody who has scaled the Deployment up meanwhile is right. */
+/**
+ * Scales to the noted replicas, and removes the note. If somebody has scaled the Deployment up meanwhile, it keeps
+ * those replicas.
+ */
 function wake(host: Host, deployment: Deployment): void {
   const note = deployment.metadata.annotations?.[REPLICAS];
   if (note === undefined) return;
@@ -83,7 +86,7 @@ function scale(host: Host, deployment: Deployment, replicas: number, note: strin
   host.update(DEPLOYMENT, deployment, { metadata: { annotations: { [REPLICAS]: note } }, spec: { replicas } });
 }
 
-/** Warns of what only a change of the Deployment can correct. */
+/** Warns of a problem that only a change of the Deployment can correct. */
 function warn(host: Host, deployment: Deployment, reason: string, message: string): undefined {
   host.event(DEPLOYMENT, deployment, "Warning", reason, message, { once: true });
 }

@@ -28,7 +28,7 @@ function reconcile(cluster: Cluster) {
   return { written: cluster.written(), events: cluster.events(), hours: requeueAfterMs === undefined ? undefined : requeueAfterMs / HOUR };
 }
 
-/** The replicas, and those that are noted. */
+/** The replicas, and the noted replicas. */
 function replicas(cluster: Cluster): [number | undefined, string | undefined] {
   const deployment = cluster.object(DEPLOYMENT, KEY);
   return [deployment?.spec?.replicas, deployment?.metadata.annotations?.[REPLICAS]];
@@ -101,7 +101,7 @@ test("a Deployment that its owner has scaled to zero stays there", () => {
 test("malformed hours are reported, change nothing, and are not retried", () => {
   const message = "Warning InvalidHours `Mo-Fr 8-18` is not like `Mon-Fri 08:00-18:00`";
   assert.deepEqual(reconcile(cluster(EVENING, 3, { [HOURS]: "Mo-Fr 8-18" })), { written: [], events: [message], hours: undefined });
-  // Not even if it sleeps.
+  // An invalid annotation changes nothing, even if the Deployment is scaled to zero.
   assert.deepEqual(reconcile(cluster(EVENING, 0, { [HOURS]: "Mo-Fr 8-18", [REPLICAS]: "3" })).written, []);
 });
 

@@ -8,12 +8,12 @@
 
 #include "reference.h"
 
-/* The containers that an event names. A message of an event has 1 KiB. */
+/* The most containers that an event names. A message of an event may have 1 KiB. */
 #define MOST_NAMED 3
 /* The bytes of an image that an event shows. The API does not limit its length. */
 #define LONGEST_IMAGE 200
 
-/* Where a Pod has containers. */
+/* The paths of a Pod's lists of containers. */
 static const char *const LISTS[] = {"spec.initContainers", "spec.containers", "spec.ephemeralContainers"};
 static const size_t LIST_COUNT = sizeof LISTS / sizeof *LISTS;
 
@@ -37,7 +37,7 @@ static cJSON *describe(void) {
     return description;
 }
 
-/* Whether a list of names, with commas and spaces between, holds a name. */
+/* Whether a list of names, separated by commas and spaces, contains a name. */
 static bool lists(const char *names, const char *name) {
     static const char *const BETWEEN = ", \t\n";
     size_t length = strlen(name);

@@ -1,4 +1,4 @@
-/* The component's entry: what the host calls. */
+/* Exports the controller from the component. */
 #include "image_pin.h"
 
 FB_EXPORT(image_pin);

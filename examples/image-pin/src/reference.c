@@ -7,7 +7,7 @@
 
 static const size_t FEWEST_DIGITS = 32;
 
-/* Returns what follows the name of an algorithm, such as `sha256` or `sha256+b64`; NULL if there is none. */
+/* Returns the text after the name of an algorithm, such as `sha256` or `sha256+b64`; NULL if there is no such name. */
 static const char *after_algorithm(const char *at) {
     for (;;) {
         if (!isalpha((unsigned char)*at))

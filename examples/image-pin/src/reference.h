@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-/* Whether the reference of an image ends with a digest: `@ALGORITHM:HEX`, with 32 hexadecimal digits at least. */
+/* Whether the reference of an image ends with a digest: `@ALGORITHM:HEX`, with at least 32 hexadecimal digits. */
 bool has_digest(const char *image);
 
 #endif

@@ -11,7 +11,7 @@ import (
 // serverDefaults are the fields within lists that the API server fills in.
 var serverDefaults = []string{"default", "defaultRequest", "protocol"}
 
-// suffixes are those of quantities.
+// suffixes are the suffixes of quantities, with their factors.
 var suffixes = map[string]*big.Rat{
 	"n": ratio(1, 1e9), "u": ratio(1, 1e6), "m": ratio(1, 1e3), "": ratio(1, 1),
 	"k": ratio(1e3, 1), "M": ratio(1e6, 1), "G": ratio(1e9, 1), "T": ratio(1e12, 1), "P": ratio(1e15, 1), "E": ratio(1e18, 1),
@@ -20,17 +20,17 @@ var suffixes = map[string]*big.Rat{
 
 func ratio(numerator, denominator int64) *big.Rat { return big.NewRat(numerator, denominator) }
 
-// Holds says whether a spec has all that is wanted, as a server-side apply would leave it: lists and selectors belong
-// to one manager as a whole, and other fields one by one. Quantities are compared by value, since the API server
+// Holds says whether a spec already has all wanted fields, as a server-side apply would leave them: lists and selectors
+// belong to one manager as a whole, and other fields one by one. Quantities are compared by value, since the API server
 // rewrites them.
 func Holds(found, wanted map[string]any) bool { return holds(found, wanted, false) }
 
-// holds compares values. A whole one has nothing but what is wanted.
+// holds compares values. If isWhole is set, the found value may have only the wanted fields.
 func holds(found, wanted any, isWhole bool) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
 		found, isMap := found.(map[string]any)
-		// The server leaves out what is empty.
+		// The server leaves out empty values.
 		if !isMap {
 			return len(wanted) == 0
 		}
@@ -70,9 +70,9 @@ func sameQuantity(one, other string) bool {
 	return left != nil && right != nil && left.Cmp(right) == 0
 }
 
-// parseQuantity parses a quantity such as `1.5Gi`, `100m` or `1e3`; nil if it is none.
+// parseQuantity parses a quantity such as `1.5Gi`, `100m` or `1e3`; nil if the text isn't a quantity.
 func parseQuantity(text string) *big.Rat {
-	// Longer ones are no quantities, and a large exponent would take memory.
+	// A longer text isn't a quantity, and a large exponent would need a lot of memory.
 	if len(text) == 0 || len(text) > 40 {
 		return nil
 	}

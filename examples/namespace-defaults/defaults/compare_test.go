@@ -20,7 +20,7 @@ func TestASpecHoldsWhatIsWanted(t *testing.T) {
 		// Other managers may own other fields.
 		{`{"hard": {"pods": "10", "services": "1"}}`, `{"hard": {"pods": 10}}`, true},
 		{`{"a": "b"}`, `{"a": null}`, false},
-		// The server leaves out what is empty.
+		// The server leaves out empty values.
 		{`{}`, `{"egress": [], "podSelector": {}}`, true},
 		{`{"egress": [{}]}`, `{"egress": []}`, false},
 		// Lists and selectors belong to one manager as a whole.
@@ -29,7 +29,7 @@ func TestASpecHoldsWhatIsWanted(t *testing.T) {
 		{`{"podSelector": {"matchLabels": {"a": "b"}}}`, `{"podSelector": {}}`, false},
 		{`{"ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]}`, `{"ingress": [{"from": [{"podSelector": {}}]}]}`, false},
 		{`{"ingress": [{"from": [{"podSelector": {}}]}]}`, `{"ingress": [{"from": [{"podSelector": {}}]}]}`, true},
-		// But for what the server fills in.
+		// Fields that the server fills in are ignored.
 		{`{"egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}]}`, `{"egress": [{"ports": [{"port": 53}]}]}`, true},
 		{`{"egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]}`, `{"egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}]}`, false},
 		{`{"limits": [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]}`,

@@ -26,7 +26,7 @@ const (
 	profilesDefault = "flyball-system/namespace-defaults"
 )
 
-// Namespace is what is read of a namespace.
+// Namespace has the fields of a namespace that are read.
 type Namespace struct {
 	Meta flyball.Meta `json:"metadata"`
 }
@@ -36,7 +36,7 @@ type ConfigMap struct {
 	Data map[string]string `json:"data"`
 }
 
-// Default is what is read of a LimitRange, a ResourceQuota or a NetworkPolicy.
+// Default has the fields of a LimitRange, a ResourceQuota or a NetworkPolicy that are read.
 type Default struct {
 	Meta flyball.Meta   `json:"metadata"`
 	Spec flyball.Object `json:"spec"`
@@ -63,7 +63,7 @@ type Controller struct{}
 func (Controller) Describe(host *flyball.Host) *flyball.Description {
 	profiles := profilesKey(host)
 	description := flyball.Describe(name, "0.1.0").
-		// Without the label, the namespace is as good as deleted.
+		// A namespace that loses the label leaves the watch, as if it were deleted.
 		Watch(namespaces.Watch().WithLabels(profileLabel).Enqueue(flyball.Itself())).
 		Watch(configMaps.Watch().InNamespace(profiles.Namespace).WithFields("metadata.name="+profiles.Name).
 			Enqueue(flyball.ToAllOf(namespaces.Name))).
@@ -84,7 +84,7 @@ func profilesKey(host *flyball.Host) flyball.Key {
 	return flyball.ParseKey(text)
 }
 
-// Reconcile brings the defaults of a namespace to what its profile says.
+// Reconcile makes the defaults of a namespace match its profile.
 func (Controller) Reconcile(host *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
 	namespace, err := namespaces.GetByKey(host, request.Key)
 	if err != nil {
@@ -98,7 +98,7 @@ func (Controller) Reconcile(host *flyball.Host, request flyball.Request) (flybal
 	}
 	profile, err := readProfile(host, namespace.Meta.Labels[profileLabel])
 	if err != nil {
-		// The namespace keeps the defaults that it has: without them, it would be open to all.
+		// The namespace keeps its present defaults, because without them it would have no limits and no NetworkPolicy.
 		warn(host, namespace, "InvalidProfile", err)
 		return flyball.Done, err
 	}
@@ -127,8 +127,8 @@ func readProfile(host *flyball.Host, profile string) (Profile, error) {
 	return parsed, nil
 }
 
-// write applies what differs from the profile, and deletes what the profile does not have. A failure keeps no other
-// object from being written. The namespace is nil if it has no profile any more.
+// write applies the objects that differ from the profile, and deletes the objects that the profile does not have. A
+// failure doesn't prevent the other writes. The namespace is nil if it has no profile any more.
 func write(host *flyball.Host, namespace *Namespace, in string, profile Profile) error {
 	var writes []flyball.Write
 	for _, kind := range defaults {
@@ -166,7 +166,7 @@ func apply(kind, namespace string, spec flyball.Object) flyball.Write {
 	return flyball.Apply(kind, namespace, name, object, name, true)
 }
 
-// report emits events, and returns the failures. No retry helps against a spec that the API server refuses.
+// report emits events, and returns the failures. A retry can't help if the API server refuses a spec.
 func report(host *flyball.Host, namespace *Namespace, writes []flyball.Write, results []flyball.Result) error {
 	var applied []string
 	var failures []error
@@ -180,7 +180,7 @@ func report(host *flyball.Host, namespace *Namespace, writes []flyball.Write, re
 		case err == nil:
 			applied = append(applied, short(write.Kind))
 		case isDelete && (flyball.IsNotFound(err) || flyball.IsConflict(err)), flyball.IsNamespaceTerminating(err):
-			// It is gone already, or will be.
+			// The object is deleted already, or will be.
 		default:
 			failures = append(failures, fmt.Errorf("can't %s the %s: %w", write.Verb, short(write.Kind), err))
 			isTerminal = isTerminal && flyball.IsInvalid(err)
@@ -209,7 +209,7 @@ func warn(host *flyball.Host, namespace *Namespace, reason string, err error) {
 // short returns the kind without its group and version.
 func short(kind string) string { return kind[strings.LastIndexByte(kind, '/')+1:] }
 
-// kindOf returns the kind of this short name.
+// kindOf returns the kind with this short name.
 func kindOf(typ string) (string, bool) {
 	at := slices.IndexFunc(defaults, func(kind flyball.Kind[Default]) bool { return short(kind.Name) == typ })
 	if at < 0 {

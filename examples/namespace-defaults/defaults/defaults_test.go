@@ -33,7 +33,7 @@ func cluster(profile string, more ...flyball.Object) *flyballtest.Cluster {
 		})...)
 }
 
-// foreign returns an object of the plugin's name without its label.
+// foreign returns an object with the plugin's name, but without its label.
 func foreign(version, kind string) flyball.Object {
 	return flyball.Object{"apiVersion": version, "kind": kind, "metadata": flyball.Object{"name": name, "namespace": team}}
 }
@@ -218,7 +218,7 @@ func TestANamespaceThatEndsNeedsNothing(t *testing.T) {
 	cluster := cluster(strict)
 	cluster.Fail("patch", "v1/LimitRange", flyballtest.Refusal(403, "NamespaceTerminating"))
 	reconcile(t, cluster)
-	// The LimitRange is missing, but it is too late for it.
+	// The LimitRange is missing, but a namespace that is being deleted doesn't get one.
 	cluster.Edit("v1/Namespace", "", team, flyball.Object{"metadata": flyball.Object{"finalizers": []any{"example.com/wait"}}})
 	cluster.Delete("v1/Namespace", "", team)
 	expect(t, "the writes", reconcile(t, cluster))

@@ -7,11 +7,11 @@ import (
 	"flyball.dev/sdk"
 )
 
-// Profile is the wanted specs by kind.
+// Profile has the wanted specs by kind.
 type Profile map[string]flyball.Object
 
-// ParseProfile parses a profile: `{"LimitRange": SPEC, "ResourceQuota": SPEC, "NetworkPolicy": SPEC}`, each of which
-// may be left out.
+// ParseProfile parses a profile: `{"LimitRange": SPEC, "ResourceQuota": SPEC, "NetworkPolicy": SPEC}`, in which any
+// kind may be left out.
 func ParseProfile(text string) (Profile, error) {
 	var specs map[string]flyball.Object
 	if err := json.Unmarshal([]byte(text), &specs); err != nil {

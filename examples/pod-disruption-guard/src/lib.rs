@@ -1,8 +1,8 @@
 //! Creates PodDisruptionBudgets for Deployments that lack one, so that a drain of nodes does not stop all pods at once.
 //!
-//! A Deployment with two replicas or more gets the budget `NAME-guard`, which lets one pod be evicted at a time. The
-//! budget is deleted with the Deployment, when the Deployment has fewer replicas, and when a budget of somebody else
-//! selects its pods: the API server refuses to evict a pod of two budgets.
+//! A Deployment with at least two replicas gets the budget `NAME-guard`, which lets one pod be evicted at a time. The
+//! budget is deleted with the Deployment, when the Deployment has fewer replicas, and when another client's budget
+//! selects its pods, because the API server refuses to evict a pod of two budgets.
 
 mod plan;
 
@@ -63,7 +63,7 @@ export!(Guard);
 impl Controller for Guard {
     fn describe() -> Description {
         let deployments = watch::<Deployment>()
-            // Not the status, which changes more often.
+            // The status is left out, because it changes more often.
             .when_at(&[
                 "metadata.deletionTimestamp",
                 "metadata.annotations['pod-disruption-guard.flyball.dev/ignore']",
@@ -122,7 +122,7 @@ fn max_unavailable(host: &Host) -> Result<Value, Error> {
     }
 }
 
-/// Runs some steps. Returns the failures: none keeps another step from being run.
+/// Runs some steps, and returns the failures. A failure doesn't prevent the other steps.
 fn run(host: &Host, namespace: &str, steps: &[Step]) -> Vec<Error> {
     let writes = steps.iter().map(|step| (step, step.write(namespace)));
     let mut failures = Vec::new();

@@ -33,7 +33,7 @@ pub enum Step<'a> {
         spec: Value,
     },
     Delete {
-        /// None if it is gone.
+        /// `None` if the Deployment was deleted.
         deployment: Option<&'a Deployment>,
         budget: &'a Budget,
         why: String,
@@ -71,7 +71,7 @@ pub fn plan<'a>(
             }
             None => found.next(),
         };
-        // Somebody may have copied it.
+        // Somebody may have copied the budget.
         plan.delete(Some(deployment), found, "the Deployment has another one");
         let spec = json!({"maxUnavailable": max_unavailable, "selector": deployment.selector});
         match kept {
@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
 }
 
 impl Deployment {
-    /// Why it needs no budget of ours, if so.
+    /// Returns why the Deployment needs no budget of ours; `None` if it needs one.
     fn needs_none(&self, others: &[(&Budget, Selector)]) -> Option<String> {
         if self.meta.is_deleting() {
             return Some("its Deployment is being deleted".into());
@@ -163,7 +163,7 @@ impl Step<'_> {
         match self {
             Self::Create { deployment, spec } => {
                 let (label, value) = MANAGED_BY;
-                // It does not block the deletion of its owner, which would need one more right.
+                // The budget does not block the deletion of its owner, because that would need one more right.
                 let owner = OwnerReference {
                     controller: true,
                     ..deployment.meta.owner_reference(Deployment::KIND)
@@ -179,8 +179,8 @@ impl Step<'_> {
                 Write::create(Budget::KIND, namespace, &budget)
             }
             Self::Correct { budget, spec, .. } => {
-                // A merge patch would keep what somebody has added. The API server refuses another resource version as
-                // a conflict.
+                // A merge patch would keep fields that somebody has added. The API server refuses another resource
+                // version as a conflict.
                 let patch = json!([
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": budget.meta.resource_version},
                     {"op": "replace", "path": "/spec", "value": spec},

@@ -22,7 +22,7 @@ fn deployment(name: &str, replicas: impl Into<Option<i32>>) -> Value {
     })
 }
 
-/// A budget of somebody else.
+/// A budget of another client.
 fn budget(name: &str, selector: Value) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -162,7 +162,8 @@ fn a_budget_of_somebody_else_that_selects_other_pods_is_no_reason() {
 
 #[test]
 fn budgets_of_other_deployments_do_not_count() {
-    // The selectors overlap. Each would delete its own budget for the other's, and create it again.
+    // The selectors overlap. If the plugin's own budgets counted as another client's, each Deployment would lose its
+    // budget because of the other's, and get it again.
     let mut wide = deployment("wide", 2);
     set_at(&mut wide, "/spec/selector", json!({}));
     let cluster = Cluster::with([deployment("web", 2), wide]);

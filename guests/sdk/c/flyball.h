@@ -1,4 +1,4 @@
-/* Flyball's SDK for C: what a controller calls, and what it exports.
+/* Flyball's SDK for C: the functions that a controller calls, and the controller that it exports.
  *
  * Objects are trees of cJSON. All memory of a call, such as objects, texts and errors, is the SDK's and is released
  * when the call returns: a controller frees nothing, and keeps nothing between calls. A function that can fail returns
@@ -23,7 +23,8 @@
 
 /* Memory of the call. */
 
-/* Returns zeroed memory that lasts until the call returns. Never returns NULL: the instance ends when memory does. */
+/* Returns zeroed memory that lasts until the call returns. Never returns NULL: the instance ends if there is no memory
+ * left. */
 void *fb_alloc(size_t size);
 /* Returns a copy of a text. */
 char *fb_copy(const char *text, size_t length);
@@ -32,10 +33,10 @@ char *fb_format(const char *format, ...) FB_PRINTF(1, 2);
 
 /* Errors. */
 
-/* What a failed call may have changed. */
+/* The possible effects of a failed call. */
 typedef enum { FB_EFFECT_NONE, FB_EFFECT_REFUSED, FB_EFFECT_UNKNOWN } fb_effect;
 
-/* Why a call failed: the API server's answer, or the host's. */
+/* The error of a call: the API server's answer, or the host's. */
 typedef struct {
     int status;          /* The HTTP status, never 0. */
     const char *reason;  /* The API's reason, such as `NotFound`, or one of the host's, such as `Denied`. */
@@ -56,7 +57,7 @@ bool fb_is(const fb_error *error, const char *reason);
 
 /* The controller. */
 
-/* Names an object: `namespace/name`, or `name` if it is cluster-scoped. */
+/* Names an object: `namespace/name`, or `name` if the object is cluster-scoped. */
 typedef struct {
     const char *ns;   /* Empty if the object is cluster-scoped. */
     const char *name; /* The name; or the whole key if it names no object. */
@@ -85,13 +86,13 @@ typedef struct {
 
 /* Nothing more to do. Resets the key's backoff. */
 fb_outcome fb_done(void);
-/* As done; the key is reconciled again after this time. */
+/* Does the same as fb_done, and reconciles the key again after this time. */
 fb_outcome fb_requeue_after(uint32_t milliseconds);
 /* The key is retried with backoff. */
 fb_outcome fb_failed(const char *format, ...) FB_PRINTF(1, 2);
 /* The key is retried with backoff. The message is the error's. */
 fb_outcome fb_failed_by(const fb_error *error);
-/* No retry can help: reported, and not retried until something changes. */
+/* No retry can help. The failure is reported, and the key is not retried until something changes. */
 fb_outcome fb_terminal(const char *format, ...) FB_PRINTF(1, 2);
 
 /* Ends a reconcile if a call fails. */
@@ -135,8 +136,8 @@ void fb_route_to(fb_routed_key key);
 #define FB_EXPORT(controller) const fb_controller *const fb_exported = &(controller)
 extern const fb_controller *const fb_exported;
 
-/* The description. Each part is a cJSON object of describe.schema.json, so that what has no function here can be
- * added. */
+/* The description. Each part is a cJSON object of describe.schema.json, so that a controller can set fields that have
+ * no function here. */
 
 /* Starts a description, with a queue of the same name. */
 cJSON *fb_describe(const char *name, const char *version);
@@ -173,11 +174,11 @@ void fb_add_index(cJSON *description, const char *name, const char *kind, const 
 cJSON *fb_add_ticker(cJSON *description, const char *key, uint32_t period_ms);
 /* Declares a configuration key. The default may be NULL. */
 void fb_add_config(cJSON *description, const char *key, const char *fallback, const char *help);
-/* Declares a `counter`, a `gauge` or a `sum` (a gauge that shows the sum of what each key has set last) with these
- * labels, which end with NULL. Returns it. */
+/* Declares a `counter`, a `gauge` or a `sum` (a gauge that shows the sum of the values that each key has set last) with
+ * these labels, which end with NULL. Returns it. */
 cJSON *fb_add_metric(cJSON *description, const char *type, const char *name, const char *help, ...) FB_SENTINEL;
 
-/* JSON. A path has names with dots between: `spec.replicas`. */
+/* JSON. A path consists of names, separated by dots: `spec.replicas`. */
 
 cJSON *fb_at(const cJSON *object, const char *path);         /* The value at a path; NULL if there is none. */
 const char *fb_text(const cJSON *object, const char *path);  /* The string at a path; empty if there is none. */
@@ -215,7 +216,7 @@ typedef struct {
     const char *const *fields; /* The fields of each object, ending with NULL; all declared ones if NULL. */
     bool rows;                 /* Each object is an array with the values at `fields`. */
     const fb_error *error;
-    /* The rest is the SDK's. */
+    /* The other fields are internal to the SDK. */
     cJSON *item;
     int32_t cursor;
     int state;
@@ -267,9 +268,9 @@ void fb_run_reads(const fb_read *reads, size_t count, fb_result *results);
 const fb_error *fb_live_get(const char *kind, const char *ns, const char *name, cJSON **found);
 /* Reads all objects of a list, in pages of 500, into an array. The selector may be NULL. */
 const fb_error *fb_live_list(const char *kind, const char *ns, const char *label_selector, cJSON **found);
-/* Returns what a GET of a path answers. Needs the import `raw`. */
+/* Returns the answer to a GET of a path. Needs the import `raw`. */
 const fb_error *fb_raw(const char *path, cJSON **found);
-/* Returns what the API server serves: `kinds` with `kind`, `plural`, `namespaced`, `preferred`, `verbs` and
+/* Returns the kinds that the API server serves: `kinds` with `kind`, `plural`, `namespaced`, `preferred`, `verbs` and
  * `subresources`, and `failures`, an object of messages by group version. Needs the import `discovery`. */
 const fb_error *fb_kinds(cJSON **found);
 
@@ -305,26 +306,27 @@ typedef struct {
 fb_write fb_create(const char *kind, const char *ns, const cJSON *object);
 /* Posts to a subresource, such as `eviction`. */
 fb_write fb_create_on(const char *kind, fb_key key, const char *subresource, const cJSON *body);
-/* Updates an object that was read by a JSON merge patch. A conflict if it has changed since. */
+/* Updates an object that was read, by a JSON merge patch. Fails with a conflict if the object has changed since. */
 fb_write fb_update(const char *kind, const cJSON *object, const cJSON *change);
-/* Replaces the whole status of an object that was read. A conflict if it has changed since. */
+/* Replaces the whole status of an object that was read. Fails with a conflict if the object has changed since. */
 fb_write fb_update_status(const char *kind, const cJSON *object, const cJSON *status);
-/* Patches an object, whatever its version. */
+/* Patches an object in any version. */
 fb_write fb_patch(const char *kind, fb_key key, const char *patch_type, const cJSON *patch);
-/* Applies a configuration with a name (server-side apply). A conflict if another manager owns a field, unless
- * `force`. */
+/* Applies a configuration with a name (server-side apply). Fails with a conflict if another manager owns a field,
+ * unless `force` is set. */
 fb_write fb_apply(const char *kind, const cJSON *object, const char *field_manager, bool force);
 /* Deletes the object that was read, with its UID as a precondition. */
 fb_write fb_delete(const char *kind, const cJSON *object);
-/* Deletes the object of this name. */
+/* Deletes the object with this name. */
 fb_write fb_delete_name(const char *kind, fb_key key);
 /* Deletes all objects in a namespace that match both selectors. */
 fb_write fb_delete_collection(const char *kind, const char *ns, const char *labels, const char *fields);
 
 /* Runs a write. `answer` may be NULL. */
 const fb_error *fb_run(fb_write write, cJSON **answer);
-/* Runs writes concurrently, with one result for each. With `slow_start`, starts with that many and doubles after each
- * round without an error; with `stop_on_error`, one after another. The rest after an error is `Skipped`. */
+/* Runs writes concurrently, with one result for each. With `slow_start`, the first round has that many writes, and each
+ * further one twice as many as the round before. With `stop_on_error`, writes run one after another. After an error,
+ * the remaining writes are `Skipped`. */
 void fb_run_writes(const fb_write *writes, size_t count, uint32_t slow_start, bool stop_on_error, fb_result *results);
 
 /* Helpers. */
@@ -411,7 +413,7 @@ cJSON *fb_memo_get(const char *key, uint32_t *version);
 const fb_error *fb_memo_put(const char *key, uint32_t expected, const cJSON *value, const char *object_uid, uint32_t ttl_ms);
 void fb_memo_remove(const char *key);
 
-/* Signs a JSON Web Token with a key of the host. Needs the import `signer`, as what follows. */
+/* Signs a JSON Web Token with a key of the host. Needs the import `signer`, as do the functions below. */
 const fb_error *fb_sign_jwt(const char *key, const cJSON *claims, char **token);
 /* Returns the claims of a token that this key signed. */
 const fb_error *fb_verify_jwt(const char *key, const char *token, cJSON **claims);
@@ -422,7 +424,7 @@ typedef struct {
     size_t length;
 } fb_bytes;
 
-/* What a certificate says: exactly one of `public_key` and `request`; lists end with NULL. */
+/* The content of a certificate. Set exactly one of `public_key` and `request`. Lists end with NULL. */
 typedef struct {
     fb_bytes public_key; /* A SubjectPublicKeyInfo. */
     fb_bytes request;    /* A PKCS#10 request. */

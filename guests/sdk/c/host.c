@@ -1,4 +1,4 @@
-/* Reads, writes and what else is built on the functions of the world. */
+/* Reads, writes and other functions that are built on the functions of the world. */
 #include <string.h>
 
 #include "internal.h"
@@ -144,7 +144,7 @@ void fb_log(fb_level level, const char *format, ...) {
 }
 
 char *fb_rfc3339(fb_time time) {
-    /* Days to a civil date, as Howard Hinnant's chrono algorithms do it, for days since 1970. */
+    /* Converts days since 1970 into a civil date, by Howard Hinnant's chrono algorithms. */
     uint32_t days = time.seconds / 86400 + 719468, second = time.seconds % 86400;
     uint32_t era = days / 146097, day_of_era = days % 146097;
     uint32_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;

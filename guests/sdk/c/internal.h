@@ -1,4 +1,5 @@
-/* What the SDK's files share. The functions of the world are in sandbox/ for the sandbox, and in testing/ for tests. */
+/* Declarations that the SDK's files share. The functions of the world are in sandbox/ for the sandbox, and in testing/
+ * for tests. */
 #ifndef FLYBALL_INTERNAL_H
 #define FLYBALL_INTERNAL_H
 
@@ -15,12 +16,12 @@ const char *fb_or_empty(const char *text);
 /* Parses a document; NULL if it is malformed. */
 cJSON *fb_parse_bytes(const char *bytes, size_t length);
 
-/* Of the world: loads the first or the next page of a list into `item`, and sets `cursor` and `state`. */
+/* A function of the world: loads the first or the next page of a list into `item`, and sets `cursor` and `state`. */
 enum { FB_LIST_NEW, FB_LIST_MORE, FB_LIST_LAST };
 void fb_load_page(fb_list *list);
-/* Of the world: the operation is `add`, `set` or `observe`. */
+/* A function of the world: changes a metric. The operation is `add`, `set` or `observe`. */
 void fb_metric(const char *operation, const char *name, double value, const char *const *labels, size_t count);
-/* Of the world: emits an event. */
+/* A function of the world: emits an event. */
 void fb_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options);
 /* Takes the keys that `route` has added. */
 size_t fb_take_routed(const fb_routed_key **keys);

@@ -11,7 +11,7 @@ typedef struct chunk {
     struct chunk *next;
     size_t used;
     size_t size;
-    /* Keeps what follows aligned. */
+    /* Keeps the allocated memory after it aligned. */
     size_t padding;
 } chunk;
 

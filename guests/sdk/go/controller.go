@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Controller is what a plugin exports.
+// Controller is the interface of the type that a plugin exports.
 type Controller interface {
-	// Describe returns what the controller watches and needs. Only the configuration and the log of the host are
+	// Describe returns the controller's watches and needs. Only the configuration and the log of the host are
 	// available.
 	Describe(host *Host) *Description
 
 	// Reconcile brings the cluster to the state that the key's object asks for. The host retries errors with backoff,
-	// except those of [Terminal].
+	// except errors marked by [Terminal].
 	Reconcile(host *Host, request Request) (Outcome, error)
 }
 
@@ -80,7 +80,7 @@ func RequeueAfter(delay time.Duration) Outcome {
 	return Outcome{RequeueAfter: max(delay, time.Millisecond)}
 }
 
-// DeltaType is how an object changed.
+// DeltaType is the type of a change of an object.
 type DeltaType string
 
 const (
@@ -91,11 +91,11 @@ const (
 
 // Delta is a change of an object, reduced to the fields that the watch declares.
 type Delta struct {
-	// Watch is the watch's kind; of a discovery watch, the object's own kind.
+	// Watch is the watch's kind; for a discovery watch, the object's own kind.
 	Watch string
 	Type  DeltaType
 	// Old is the object before the change as JSON; nil if it was added. If the object was added and deleted since the
-	// last call, it is its last version.
+	// last call, Old is its last version.
 	Old []byte
 	// New is the object after the change; nil if it was deleted.
 	New []byte

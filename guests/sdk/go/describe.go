@@ -47,7 +47,7 @@ type Ticker struct {
 	Config string `json:"config,omitempty"`
 }
 
-// Permission is verbs on a kind that a plugin asks for.
+// Permission asks for verbs on a kind.
 type Permission struct {
 	// Kind is a kind, or `*` for all.
 	Kind        string   `json:"kind"`
@@ -150,8 +150,8 @@ func (description *Description) Gauge(name, help string, labels ...string) *Desc
 	return description.metric(name, help, "gauge", labels)
 }
 
-// Sum declares a gauge that shows the sum of what each key has set last, with these labels. Setting 0 removes the key's
-// part.
+// Sum declares a gauge that shows the sum of the values that each key has set last, with these labels. Setting 0
+// removes the key's part.
 func (description *Description) Sum(name, help string, labels ...string) *Description {
 	return description.metric(name, help, "sum", labels)
 }

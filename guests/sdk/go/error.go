@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Effect is what a failed call may have changed.
+// Effect is the possible effect of a failed call.
 type Effect string
 
 const (
@@ -68,10 +68,10 @@ func IsNamespaceTerminating(err error) bool { return ReasonOf(err) == "Namespace
 // IsTooManyRequests says whether the server asks to slow down.
 func IsTooManyRequests(err error) bool { return ReasonOf(err) == "TooManyRequests" }
 
-// IsUnknownKind says whether the server serves no such kind. It says nothing about the object.
+// IsUnknownKind says whether the server does not serve the kind. It says nothing about the object.
 func IsUnknownKind(err error) bool { return ReasonOf(err) == "UnknownKind" }
 
-// IsTimeout says whether no complete answer came.
+// IsTimeout says whether no complete answer came in time.
 func IsTimeout(err error) bool {
 	reason := ReasonOf(err)
 	return reason == "Timeout" || reason == "ServerTimeout"
@@ -87,7 +87,7 @@ type terminal struct{ error }
 
 func (err terminal) Unwrap() error { return err.error }
 
-// Terminal marks an error that no retry can help. The host reports it, and does not retry until something changes.
+// Terminal marks an error that no retry can resolve. The host reports it, and does not retry until something changes.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ func Terminal(err error) error {
 	return terminal{err}
 }
 
-// Terminalf formats an error that no retry can help, as [fmt.Errorf] does.
+// Terminalf formats an error that no retry can resolve, as [fmt.Errorf] does.
 func Terminalf(format string, arguments ...any) error {
 	return terminal{fmt.Errorf(format, arguments...)}
 }

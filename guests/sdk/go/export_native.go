@@ -2,6 +2,6 @@
 
 package flyball
 
-// Export makes the controller the one of this plugin. Call it in an init function of the main package, because the host
-// does not run main. Natively it does nothing.
+// Export makes the controller this plugin's controller. Call it in an init function of the main package, because the
+// host does not run main. Natively it does nothing.
 func Export(Controller) {}

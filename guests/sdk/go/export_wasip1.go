@@ -11,13 +11,13 @@ import (
 	"flyball.dev/sdk/internal/wit/types"
 )
 
-// Export makes the controller the one of this plugin. Call it in an init function of the main package, because the host
-// does not run main. Natively it does nothing.
+// Export makes the controller this plugin's controller. Call it in an init function of the main package, because the
+// host does not run main. Natively it does nothing.
 func Export(controller Controller) {
 	host := NewHost(sandbox{})
 	slog.SetDefault(host.Log())
 	guest.Describe = func() []uint8 {
-		// The call has no place for an error, and the host shows the last one in the log.
+		// The call can't return an error, but the host shows the last line of the log.
 		defer func() {
 			if err := recovered(recover()); err != nil {
 				host.Log().Error("Describe failed: " + err.Error())
@@ -71,5 +71,5 @@ func deltas(bound []bindings.Delta) []Delta {
 	return all
 }
 
-// The time zone of a guest is UTC: there are no files of zones.
+// A guest has no files of time zones, so its time zone is UTC.
 func init() { time.Local = time.UTC }

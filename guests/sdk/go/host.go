@@ -45,7 +45,7 @@ func (host *Host) ConfigDuration(key string, otherwise time.Duration) (time.Dura
 // DeletionObserved says whether the deletion of this object was observed; false means unknown.
 func (host *Host) DeletionObserved(object Reference) bool { return host.world.DeletionObserved(object) }
 
-// Kinds returns what the API server serves, at most one second old. Needs the import `discovery`.
+// Kinds returns the kinds that the API server serves, at most one second old. Needs the import `discovery`.
 func (host *Host) Kinds() (Catalogue, error) { return host.world.Kinds() }
 
 // Emit emits an event. It never fails and never waits.
@@ -72,12 +72,12 @@ type Event struct {
 	Type    EventType
 	Reason  string
 	Message string
-	// Action is what was done, as one CamelCase word; may be empty.
+	// Action is the action, as one CamelCase word; may be empty.
 	Action string
 	// Related is a second object that the event concerns; may be nil.
 	Related     *Reference
 	Annotations map[string]string
-	// Once drops the event if the plugin has emitted the same one, about the same object, within the last hour.
+	// Once drops the event if the plugin has emitted the same event about the same object within the last hour.
 	Once bool
 }
 
@@ -104,7 +104,7 @@ type Queue struct {
 // Add adds a key at once.
 func (queue Queue) Add(key Key) error { return queue.world.QueueAdd(queue.name, key.String(), 0) }
 
-// AddAfter adds a key later. Of several pending times, the earliest holds.
+// AddAfter adds a key later. If several times are pending, the earliest one holds.
 func (queue Queue) AddAfter(key Key, delay time.Duration) error {
 	return queue.world.QueueAdd(queue.name, key.String(), delay)
 }
@@ -169,7 +169,8 @@ func (host *Host) VerifyJWT(key, token string, claims any) error {
 	return nil
 }
 
-// CertificateAuthority returns the certificates of a signer's authority in DER. The first one is of the key that signs.
+// CertificateAuthority returns the certificates of a signer's authority in DER. The first certificate belongs to the
+// key that signs.
 func (host *Host) CertificateAuthority(signer string) ([][]byte, error) {
 	return host.world.CertificateAuthority(signer)
 }

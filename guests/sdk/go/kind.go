@@ -14,12 +14,12 @@ import (
 type Kind[T any] struct {
 	// Name is the kind, as in `apps/v1/Deployment` or `v1/Pod`.
 	Name string
-	// Fields are the paths that are read; `.` is the whole object. Empty for all that the watch declares.
+	// Fields are the paths that are read; `.` is the whole object. Empty for all fields that the watch declares.
 	Fields []string
 }
 
-// KindOf returns a kind. Without fields, it reads those of the struct T: the path of each field that is not a struct
-// itself.
+// KindOf returns a kind. Without fields, it reads the fields of the struct T: the path of each field that isn't a
+// struct itself.
 func KindOf[T any](name string, fields ...string) Kind[T] {
 	splitKind(name)
 	if len(fields) == 0 {
@@ -34,7 +34,7 @@ func (kind Kind[T]) Get(host *Host, namespace, name string) (*T, error) {
 	return get[T](host, kind.Name, namespace, name, kind.Fields)
 }
 
-// GetByKey is Get with a key.
+// GetByKey does the same as Get, with a key.
 func (kind Kind[T]) GetByKey(host *Host, key Key) (*T, error) {
 	return kind.Get(host, key.Namespace, key.Name)
 }
@@ -121,8 +121,9 @@ func drop(page Page) {
 	}
 }
 
-// fieldsOf returns the paths of the fields of a struct, by their JSON tags. The metadata, what parses itself, what is
-// not a struct, and a struct within itself are one field each. `above` are the structs around this one.
+// fieldsOf returns the paths of the fields of a struct, by their JSON tags. A field has no fields below it if it is the
+// metadata, has its own JSON decoder, isn't a struct, or is a struct within itself. `above` are the structs around this
+// one.
 func fieldsOf(of reflect.Type, path string, above []reflect.Type) []string {
 	if of.Kind() == reflect.Pointer {
 		return fieldsOf(of.Elem(), path, above)
@@ -151,7 +152,7 @@ func fieldsOf(of reflect.Type, path string, above []reflect.Type) []string {
 			fields = append(fields, fieldsOf(field.Type, join(path, name), above)...)
 		}
 	}
-	// The API server writes both with each object; they are no fields of a watch.
+	// The API server writes both with each object, so a watch doesn't declare them.
 	return slices.DeleteFunc(fields, func(field string) bool { return field == "apiVersion" || field == "kind" })
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Meta is the metadata of an object. The name, the namespace, the UID and the resource version are always read, all
-// else if the watch declares it.
+// Meta is the metadata of an object. The name, the namespace, the UID and the resource version are always read, the
+// other fields only if the watch declares them.
 type Meta struct {
 	Name                       string            `json:"name,omitempty"`
 	GenerateName               string            `json:"generateName,omitempty"`

@@ -39,17 +39,17 @@ func InNamespace(namespace string) Where {
 	return func(query *Query) { query.Namespace = namespace }
 }
 
-// WithLabels selects objects whose labels match a selector such as `app=web,!canary`. See [LabelSelector] for one that
-// an object holds.
+// WithLabels selects objects whose labels match a selector such as `app=web,!canary`. See [LabelSelector] for a
+// selector that an object holds.
 func WithLabels(selector string) Where { return where("labels", selector) }
 
 // Indexed selects objects with this value in a declared index.
 func Indexed(index, value string) Where { return where("index/"+index, value) }
 
-// WithUID selects the object of this UID.
+// WithUID selects the object with this UID.
 func WithUID(uid string) Where { return where("uid", uid) }
 
-// OwnedBy selects objects with an owner of this UID.
+// OwnedBy selects objects that have an owner with this UID.
 func OwnedBy(uid string) Where { return where("owner", uid) }
 
 // ControlledBy selects objects whose controller has this UID.

@@ -14,10 +14,10 @@ type LiveRead struct {
 	// IsList says whether a list is read instead of an object.
 	IsList                bool
 	Kind, Namespace, Name string
-	// Parameters are those of a list: `labelSelector`, `fieldSelector`, `limit`, `continue`, `resourceVersion`,
-	// `resourceVersionMatch`.
+	// Parameters are the parameters of a list: `labelSelector`, `fieldSelector`, `limit`, `continue`,
+	// `resourceVersion`, `resourceVersionMatch`.
 	Parameters []ListParameter
-	// Fields are the paths that are returned of each object; empty for all.
+	// Fields are the paths of each object that are returned; empty for all.
 	Fields []string
 }
 

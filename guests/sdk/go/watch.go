@@ -20,7 +20,7 @@ type Watch struct {
 
 // Discovered selects the kinds of a discovery watch.
 type Discovered struct {
-	// Verbs are those that a kind must have, in addition to `list` and `watch`.
+	// Verbs are the verbs that a kind must support, in addition to `list` and `watch`.
 	Verbs    []string `json:"verbs,omitempty"`
 	Except   []string `json:"except,omitempty"`
 	PeriodMs uint32   `json:"periodMs"`
@@ -75,7 +75,7 @@ func (watch Watch) Enqueue(mappings ...Mapping) Watch {
 	return watch
 }
 
-// WhenGeneration maps only modifications of the generation. Of several conditions, one must hold.
+// WhenGeneration maps only modifications of the generation. If a watch has several such conditions, one must hold.
 func (watch Watch) WhenGeneration() Watch { return watch.when("generation") }
 
 // WhenLabels maps only modifications of the labels.
@@ -89,8 +89,8 @@ func (watch Watch) when(change any) Watch {
 	return watch
 }
 
-// Mapping is the keys that a change of a watched object enqueues. The host applies it to the old and to the new version
-// of the object. All conditions must hold.
+// Mapping selects the keys that a change of a watched object enqueues. The host applies it to the old and to the new
+// version of the object. All conditions must hold.
 type Mapping struct {
 	To         string      `json:"to"`
 	Kind       string      `json:"kind,omitempty"`
@@ -201,14 +201,14 @@ func (mapping Mapping) HavingAnyOf(paths ...string) Mapping {
 	return mapping
 }
 
-// Unless skips deltas whose newest version has a string at this path: such objects need no more reconciles. The other
-// conditions hold for a modification if one version meets them.
+// Unless skips deltas whose newest version has a string at this path: such objects don't need another reconcile. The
+// other conditions hold for a modification if either version meets them.
 func (mapping Mapping) Unless(path string) Mapping {
 	mapping.UnlessAny = append(slices.Clip(mapping.UnlessAny), Unless{Path: path})
 	return mapping
 }
 
-// UnlessHaving is as Unless, if the field is, or contains, this string.
+// UnlessHaving does the same as Unless if the field is, or contains, this string.
 func (mapping Mapping) UnlessHaving(path, value string) Mapping {
 	mapping.UnlessAny = append(slices.Clip(mapping.UnlessAny), Unless{path, value})
 	return mapping

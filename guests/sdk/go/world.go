@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// World is the untyped functions of the host: the imports of the WIT world, whose comments describe them. The sandbox
-// has one implementation, the package flyballtest another. Controllers use it through the [Host].
+// World has the untyped functions of the host: the imports of the WIT world, whose comments describe them. The sandbox
+// has one implementation, and the package flyballtest has another. Controllers use it through the [Host].
 type World interface {
 	ListerGet(kind, namespace, name string, fields []string) (object []byte, err error)
 	ListerList(query Query, projection Projection, limit int) (Page, error)
@@ -42,9 +42,9 @@ type World interface {
 	SignCertificate(signer string, template CertificateTemplate) (certificate []byte, err error)
 }
 
-// Result is what a live read or a write returned.
+// Result is the result of a live read or a write.
 type Result struct {
-	// JSON is the fields that were asked for; empty for none.
+	// JSON has the requested fields; empty if none were requested.
 	JSON []byte
 	Err  error
 }
@@ -59,7 +59,7 @@ type Page struct {
 	Drop func()
 }
 
-// Projection is what a query returns of each object: all declared fields if both lists are empty.
+// Projection selects the parts of each object that a query returns: all declared fields if both lists are empty.
 type Projection struct {
 	// Fields are the paths of an object reduced to them.
 	Fields []string
@@ -67,7 +67,7 @@ type Projection struct {
 	Columns []string
 }
 
-// Catalogue is what the API server serves.
+// Catalogue lists the kinds that the API server serves.
 type Catalogue struct {
 	Kinds []ServedKind
 	// Failures are the group versions whose discovery failed.
@@ -109,7 +109,7 @@ type MemoEntry struct {
 // LogField is a field of a line of the log.
 type LogField struct{ Name, Value string }
 
-// MetricOperation is how a metric changes.
+// MetricOperation is the change of a metric.
 type MetricOperation string
 
 const (
@@ -118,7 +118,7 @@ const (
 	MetricObserve MetricOperation = "observe"
 )
 
-// CertificateTemplate is what a certificate says. See the WIT record `certificate-template`.
+// CertificateTemplate is the content of a certificate. See the WIT record `certificate-template`.
 type CertificateTemplate struct {
 	// PublicKey is a SubjectPublicKeyInfo in DER; empty if Request is set.
 	PublicKey []byte

@@ -39,7 +39,7 @@ type Write struct {
 	LabelSelector, FieldSelector string
 	// Options are the API's own: `fieldManager`, `force`, `dryRun`, `preconditions`, …
 	Options Object
-	// Returns are the paths that are wanted of the server's answer; `.` for all.
+	// Returns are the paths of the server's answer to return; `.` for all.
 	Returns []string
 }
 
@@ -83,7 +83,7 @@ func Apply(kind, namespace, name string, object any, manager string, force bool)
 	return write
 }
 
-// Delete deletes exactly the object that was read with this metadata, and not another of its name.
+// Delete deletes exactly the object that was read with this metadata, and not another object with its name.
 func Delete(kind string, meta Meta) Write {
 	write := Write{Verb: VerbDelete, Kind: kind, Namespace: meta.Namespace, Name: meta.Name}
 	if meta.UID != "" {
@@ -104,7 +104,8 @@ func (write Write) On(subresource string) Write {
 	return write
 }
 
-// WithMetadata changes the metadata along with a status, by a JSON merge patch. The API server takes it for some kinds.
+// WithMetadata changes the metadata along with a status, by a JSON merge patch. The API server accepts such changes for
+// some kinds.
 func (write Write) WithMetadata(change any) Write {
 	write.Metadata = encode(change)
 	return write
@@ -126,13 +127,13 @@ func (write Write) Returning(paths ...string) Write {
 	return write
 }
 
-// Batch is writes that the host runs concurrently.
+// Batch has writes that the host runs concurrently.
 type Batch struct {
 	Writes []Write
 	// SlowStart is the number of writes that are run at first; it doubles after each round without an error. 0: all at
 	// once.
 	SlowStart int
-	// StopOnError runs the writes one after another, and none after one has failed.
+	// StopOnError runs the writes one after another, and stops at the first failure.
 	StopOnError bool
 }
 

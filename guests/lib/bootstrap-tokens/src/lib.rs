@@ -1,4 +1,4 @@
-//! The Secrets of bootstrap tokens: where they are, and when they expire.
+//! The Secrets of bootstrap tokens: their namespace, and their expiry.
 //!
 //! A node that joins a cluster has such a token. bootstrap-signer-controller signs with tokens, and
 //! token-cleaner-controller deletes expired ones.
@@ -21,7 +21,7 @@ pub enum Expiry {
     Never,
     /// After this time.
     In(Duration),
-    /// It has expired, or its expiry can't be parsed.
+    /// The token has expired, or its expiry can't be parsed.
     Over,
 }
 

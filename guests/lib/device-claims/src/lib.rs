@@ -37,7 +37,7 @@ pub struct Recorded {
 /// The claim of a [`ClaimRef`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
-    /// A claim that somebody created.
+    /// A claim that a user created.
     Given(&'a str),
     /// A claim that was created from a template.
     Generated(&'a str),

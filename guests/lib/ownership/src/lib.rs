@@ -29,7 +29,7 @@ pub struct Facts<'a, L> {
     pub name: &'a str,
     pub uid: &'a str,
     pub labels: &'a L,
-    /// Whether it can be adopted: it has no controller and is not being deleted.
+    /// Whether the object can be adopted: it has no controller and is not being deleted.
     pub is_free: bool,
 }
 
@@ -45,14 +45,14 @@ impl Adoptable for Meta {
     }
 }
 
-/// The objects of an owner, by what happens to them.
+/// The objects of an owner, by their next change.
 #[derive(Clone, Debug)]
 pub struct Ownership<T> {
-    /// Controlled by the owner and matching.
+    /// Objects that the owner controls and its selector matches.
     pub kept: Vec<T>,
     /// Orphans to adopt.
     pub adopted: Vec<T>,
-    /// Controlled by the owner, to be released.
+    /// Objects that the owner controls, to be released.
     pub released: Vec<T>,
 }
 
@@ -88,9 +88,8 @@ impl<T: Adoptable> Ownership<T> {
         }
     }
 
-    /// Adopts and releases, and returns what `owner` owns now. `noun` is the objects' name in error
-    /// messages. `recheck` checks with a live read whether the owner [`may_adopt`]; it is called at
-    /// most once.
+    /// Adopts and releases, and returns the objects that `owner` owns now. `noun` is the objects' name in error
+    /// messages. `recheck` checks with a live read whether the owner [`may_adopt`]; it is called at most once.
     ///
     /// # Errors
     /// The owner may not adopt, or a write failed. All other writes were carried out.
@@ -139,7 +138,7 @@ pub enum Change<T> {
     Release(T),
 }
 
-/// Returns what the owner owns now, given what it keeps and the results of the changes.
+/// Returns the objects that the owner owns now, given the kept objects and the results of the changes.
 ///
 /// # Errors
 /// Writes that failed, except for objects that no longer exist.
@@ -165,7 +164,7 @@ pub fn settle<T: Adoptable>(
             (Change::Release(_), Ok(_)) => {}
             (_, Err(error)) if error.is_not_found() => {}
             (Change::Adoption(one), Err(error)) => errors.push(failure("adopting", &one, error)),
-            // 422: it has no owner any more, or its name now belongs to another object.
+            // 422: the object has no owner any more, or its name now belongs to another object.
             (Change::Release(_), Err(error)) if error.status == 422 => {}
             (Change::Release(one), Err(error)) => errors.push(failure("releasing", &one, error)),
         }

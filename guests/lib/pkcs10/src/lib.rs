@@ -1,8 +1,8 @@
 //! Shared by the controllers of CertificateSigningRequests: the subject and the alternative names in the PKCS#10
 //! document of a request, as Go's `crypto/x509` reads them.
 //!
-//! The API server has parsed each request with Go before it is stored. So this parser accepts what Go accepts; the
-//! host, which checks the signature, reads the document on its own.
+//! The API server has parsed each request with Go before it is stored. So this parser accepts every document that Go
+//! accepts. The host, which checks the signature, reads the document on its own.
 //!
 //! Upstream: pkg/apis/certificates/v1/helpers.go: ParseCSR.
 
@@ -29,7 +29,7 @@ const ORGANIZATION: &str = "2.5.4.10";
 const ORGANIZATIONAL_UNIT: &str = "2.5.4.11";
 const POSTAL_CODE: &str = "2.5.4.17";
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requested {
     /// The document.
@@ -61,7 +61,7 @@ impl Requested {
     /// Reads `spec.request`: PEM in base64.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The request is malformed.
     pub fn parse(request: &str) -> Result<Self, String> {
         let text = base64::decode(request).ok_or("it is not base64")?;
         let block = pem::parse(text).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ impl Requested {
         Self::from_der(block.into_contents()).map_err(|error| error.to_string())
     }
 
-    /// Whether it names a DNS name, an e-mail address, an IP address or a URI.
+    /// Whether the request has a DNS name, an e-mail address, an IP address or a URI.
     pub fn has_alternative_names(&self) -> bool {
         [
             &self.dns_names,
@@ -239,7 +239,7 @@ fn text(value: AnyRef<'_>) -> Option<String> {
         Tag::PrintableString | Tag::NumericString | Tag::Ia5String | Tag::Utf8String => {
             String::from_utf8(bytes.to_vec()).ok()
         }
-        // Latin-1, as most encoders and Go take it.
+        // Most encoders write Latin-1, and Go reads it so.
         Tag::TeletexString => Some(bytes.iter().map(|&byte| char::from(byte)).collect()),
         Tag::BmpString => {
             let units = bytes.chunks_exact(2);

@@ -14,7 +14,7 @@ pub fn patch_and_delete<T>(
     patch: impl Fn(&T) -> Option<Write>,
     delete: impl Fn(&T) -> Write,
 ) -> Vec<(T, Result<Answer, ApiError>)> {
-    // By position, so that the pods are deleted in their order.
+    // The pods by position, so that they are deleted in their order.
     let mut ready = BTreeMap::new();
     let mut patches = host.tagged_batch();
     for (position, pod) in pods.into_iter().enumerate() {

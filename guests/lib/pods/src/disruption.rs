@@ -13,7 +13,8 @@ use crate::delete::patch_and_delete;
 /// The type of the condition.
 const CONDITION: &str = "DisruptionTarget";
 const POD: &str = "v1/Pod";
-/// The buckets, in seconds, of a histogram of how long after it was due a pod is deleted: kube-controller-manager's.
+/// The buckets, in seconds, of histograms of the delay between the time when a pod's deletion was due and its deletion,
+/// as in kube-controller-manager.
 pub const LATENESS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
 ];
@@ -38,7 +39,7 @@ pub struct Target<'a> {
 }
 
 impl Disruption {
-    /// Whether this is its condition.
+    /// Whether this is the condition of the disruption.
     pub fn is_in(&self, condition: Option<&Condition>) -> bool {
         let is_own = |condition: &Condition| {
             condition.is_true()

@@ -23,7 +23,7 @@ pub struct Flavor {
     /// The histogram of the ages of deleted pods, relative to the youngest pod; none if not
     /// reported. A metric belongs to one plugin, so only one of them can have it.
     pub age_ratio: Option<&'static str>,
-    /// Whether its status has `terminatingReplicas`, behind a feature gate.
+    /// Whether the kind's status has `terminatingReplicas`, behind a feature gate.
     pub counts_terminating: bool,
     /// Whether pods of all sets of the same owner are considered when pods are deleted.
     pub has_siblings: bool,

@@ -5,8 +5,8 @@
 //! [`status`]. [`flavor`] contains the differences between the kinds. Each controller has its own
 //! guest crate that exports it, because a component exports only one.
 //!
-//! There are no expectations. The host's cache shows a plugin all of its own acknowledged writes,
-//! so a pod that was just created is counted, and a pod that was just deleted is not.
+//! There are no expectations. The host's cache shows a plugin all of its own acknowledged writes, so a new pod is
+//! counted at once, and a deleted pod is not counted any more.
 //!
 //! Upstream: pkg/controller/replicaset/replica_set.go: syncReplicaSet, manageReplicas, slowStartBatch,
 //! getIndirectlyRelatedPods, getPodsToDelete.

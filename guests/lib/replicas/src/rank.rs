@@ -3,7 +3,7 @@
 //! The criteria; each one only breaks ties of the previous ones:
 //!
 //! 1. a pod without a node before one with a node;
-//! 2. a pending pod before one of unknown phase, and that before a running one;
+//! 2. a pending pod before one of unknown phase, and one of unknown phase before a running one;
 //! 3. a pod that isn't ready before one that is;
 //! 4. the lower [`DELETION_COST`] first;
 //! 5. the pod that shares its node with more pods of its owner's sets first (see [`RelatedPods`]);
@@ -70,7 +70,7 @@ pub fn least_useful<'p>(
     if surplus >= pods.len() {
         return pods.iter().collect();
     }
-    // Each pod is compared many times, so what is compared is computed only once.
+    // Each pod is compared many times, so its criteria are computed only once.
     let mut ranked: Vec<Ranked<'_>> = pods
         .iter()
         .map(|pod| Ranked::of(pod, related, now))
@@ -150,7 +150,7 @@ pub fn age_ratios(pods: &[Candidate], to_delete: &[&Candidate], now: Time) -> Ve
 
 /// Orders two pods by deletion: `Less` if `a` is deleted first.
 fn compare(a: Ranked<'_>, b: Ranked<'_>) -> Ordering {
-    // Both are ready or neither is: their use is equal.
+    // `by_use` is equal, so either both pods are ready or neither is.
     let by_readiness = || match a.is_ready {
         true => by_age(a, b, |pod| pod.ready),
         false => Ordering::Equal,
@@ -186,7 +186,7 @@ fn deletion_cost(pod: &Candidate) -> i32 {
     }
 }
 
-/// The maximum restart count of the containers, and that of the sidecars.
+/// The maximum restart counts of the containers and of the sidecars.
 fn restarts(pod: &Candidate) -> (i32, i32) {
     let sidecars = pod
         .init_containers
@@ -213,9 +213,9 @@ fn by_age<'p>(a: Ranked<'p>, b: Ranked<'p>, age: impl Fn(Ranked<'p>) -> Age) -> 
     }
 }
 
-/// Sorts with a comparison that may be intransitive, for which [`slice::sort_by`] may panic. This
-/// one is: among three pods of the same age class, two that became ready at the same time are
-/// compared by restarts, and each with the third by UID.
+/// Sorts with a comparison that may be intransitive, for which [`slice::sort_by`] may panic. The comparison of pods is
+/// intransitive: among three pods of the same age class, two that became ready at the same time are compared by
+/// restarts, and each of them with the third by UID.
 fn merge_sort<T: Copy>(items: &mut [T], compare: &impl Fn(T, T) -> Ordering) {
     if items.len() < 2 {
         return;

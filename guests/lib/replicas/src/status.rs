@@ -21,7 +21,7 @@ pub struct Known<'a> {
     pub active: &'a [Pod],
     /// Number of pods being deleted; none if the status does not say.
     pub terminating: Option<usize>,
-    /// Why pods could not be created or deleted.
+    /// The failure because of which pods could not be created or deleted.
     pub failure: Option<&'a Failure>,
     /// The time for which availability is computed.
     pub now: Time,

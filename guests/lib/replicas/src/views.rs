@@ -181,7 +181,7 @@ pub struct Container {
 }
 
 impl Status {
-    /// Whether it equals an older status, except for the generation.
+    /// Whether this status equals an older one, except for the generation.
     pub fn repeats(&self, older: &Status) -> bool {
         let counts = |status: &Status| Status {
             observed_generation: 0,
@@ -200,12 +200,12 @@ impl Set {
 }
 
 impl Pod {
-    /// Whether it has not ended and is not being deleted.
+    /// Whether the pod has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_none()
     }
 
-    /// Whether it is being deleted and has not ended.
+    /// Whether the pod is being deleted and has not ended.
     pub fn is_terminating(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_some()
     }
@@ -227,7 +227,7 @@ impl Candidate {
 }
 
 impl RelatedPod {
-    /// Whether it has not ended and is not being deleted.
+    /// Whether the pod has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_none()
     }

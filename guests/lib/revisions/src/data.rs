@@ -1,9 +1,9 @@
 //! The data of a revision: a strategic merge patch that replaces `spec.template`.
 //!
-//! Revisions are compared by their bytes, and names are derived from them. So the encoding is that
-//! of Go's `encoding/json` after a round trip through `map[string]interface{}`: keys are sorted, the
-//! characters that are special in HTML are escaped, and numbers are doubles. For DaemonSets,
-//! kube-controller-manager uses a decoder that keeps integers.
+//! Revisions are compared by their bytes, and names are derived from them. So the encoding is the same as by Go's
+//! `encoding/json` after a round trip through `map[string]interface{}`: keys are sorted, the characters that are
+//! special in HTML are escaped, and numbers are doubles. For DaemonSets, kube-controller-manager uses a decoder that
+//! keeps integers.
 //!
 //! Upstream: pkg/controller/daemon/update.go: getPatch.
 //! Upstream: pkg/controller/statefulset/stateful_set_utils.go: getPatch, ApplyRevision.

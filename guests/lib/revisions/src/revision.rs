@@ -40,7 +40,7 @@ pub struct ControllerRevision {
 /// A revision to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRevision {
-    /// Without the hash label.
+    /// The labels without the hash label.
     pub labels: StringMap,
     pub annotations: StringMap,
     pub data: Raw,
@@ -65,8 +65,8 @@ impl Adoptable for ControllerRevision {
 }
 
 impl NewRevision {
-    /// The write that creates it under `name`, with the label `hash_label`. It returns the metadata
-    /// that the API server sets.
+    /// The write that creates the revision under `name`, with the label `hash_label`. It returns the metadata that the
+    /// API server sets.
     pub fn creation(
         &self,
         namespace: &str,

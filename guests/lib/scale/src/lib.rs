@@ -1,7 +1,7 @@
 //! The subresource `scale` of controllers of any kind, which is read live by its path.
 //!
-//! It is updated by [`Write::update`](flyball_sdk::Write::update) of the kind with the metadata of the Scale, on the
-//! subresource `scale`.
+//! A Scale is updated by [`Write::update`](flyball_sdk::Write::update) of the kind with the metadata of the Scale, on
+//! the subresource `scale`.
 //!
 //! Upstream: staging/src/k8s.io/client-go/scale/client.go: Get, apiPathFor, pathAndVersionFor.
 
@@ -25,7 +25,7 @@ pub struct Scale {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ScaleSpec {
-    /// The number of replicas that is wanted.
+    /// The desired number of replicas.
     pub replicas: i32,
 }
 

@@ -13,7 +13,7 @@ pub enum Family {
 impl Family {
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The family with this name in the API; `None` if there is no such family.
+    /// Returns the family with this name in the API; `None` if the name is unknown.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|family| family.as_str() == name)
     }
@@ -34,8 +34,8 @@ impl Family {
     }
 }
 
-/// Parses an address; `None` if the text is none. The numbers of an IPv4 address may have leading zeros. An IPv4
-/// address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
+/// Parses an address; `None` if the text isn't an address. The numbers of an IPv4 address may have leading zeros. An
+/// IPv4 address in IPv6 notation (`::ffff:10.0.0.1`) is an IPv4 address.
 pub fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let address: Ipv6Addr = text.parse().ok()?;
@@ -48,10 +48,10 @@ pub fn parse(text: &str) -> Option<IpAddr> {
     flyball_sdk::ipv4(text).map(IpAddr::V4)
 }
 
-/// The family and the canonical form of an address; `None` if the text is none.
+/// Returns the family and the canonical form of an address; `None` if the text isn't an address.
 pub fn canonical(text: &str) -> Option<(Family, Cow<'_, str>)> {
     let address = parse(text)?;
-    // Most texts are canonical already: those of IPv4 without leading zeros are.
+    // Most texts are canonical already: IPv4 addresses without leading zeros are.
     let has_leading_zero = |number: &str| number.len() > 1 && number.starts_with('0');
     let is_canonical = !text.contains(':') && !text.split('.').any(has_leading_zero);
     let form = match is_canonical {

@@ -1,8 +1,8 @@
 //! Shared by endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller.
 //!
-//! - [`service`] and [`pod`] are the views of what both Endpoints and EndpointSlices are computed from, with the pods
-//!   that belong to a Service. [`ports`] finds their ports, [`ip`] parses their addresses.
-//! - [`trigger`] computes when the change happened that a write publishes.
+//! - [`service`] and [`pod`] are the views from which both Endpoints and EndpointSlices are computed; [`pod`] also
+//!   finds the pods of a Service. [`ports`] finds their ports, [`ip`] parses their addresses.
+//! - [`trigger`] computes the time of the change that a write publishes.
 //! - [`slice`] has EndpointSlices and [`write`] their writes; [`subsets`] has the content of Endpoints.
 //! - [`size`] has the gauges of all slices.
 //! - [`settings`] reads the configuration.

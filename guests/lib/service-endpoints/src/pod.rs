@@ -128,8 +128,8 @@ pub fn watch_terminating(delay: std::time::Duration) -> Watch {
         )
 }
 
-/// Visits the pods that a Service selects, in the order of their names. There may be thousands, so keep only what is
-/// needed of each.
+/// Visits the pods that a Service selects, in the order of their names. There may be thousands, so `visit` should keep
+/// little of each pod.
 ///
 /// # Errors
 /// A pod is malformed.
@@ -147,7 +147,8 @@ pub fn each_of_service(
         })
 }
 
-/// The reference to a pod in its endpoints. It has neither version, as in kube-controller-manager.
+/// The reference to a pod in its endpoints. As in kube-controller-manager, it has neither an API version nor a resource
+/// version.
 pub fn target_ref(service: &Service, name: String, uid: String) -> CoreObjectReference {
     CoreObjectReference {
         kind: "Pod".into(),
@@ -159,7 +160,7 @@ pub fn target_ref(service: &Service, name: String, uid: String) -> CoreObjectRef
 }
 
 impl Pod {
-    /// Whether it has an address that may be published: it has not ended.
+    /// Whether the pod has an address and has not ended, so that the address may be published.
     pub fn is_addressable(&self) -> bool {
         let has_ended = matches!(self.phase.as_str(), "Succeeded" | "Failed");
         !has_ended && (!self.ip.is_empty() || !self.ips.is_empty())
@@ -173,7 +174,7 @@ impl Pod {
         self.deleted.is_some()
     }
 
-    /// Its addresses of a family in canonical form, in its own order.
+    /// The pod's addresses of a family in canonical form, in the pod's order.
     pub fn addresses(&self, family: Family) -> impl Iterator<Item = String> {
         (self.ips.iter())
             .filter_map(|own| ip::canonical(&own.ip))

@@ -64,7 +64,7 @@ impl<'a> PortFinder<'a> {
     }
 }
 
-/// The number of a pod's port with this name and protocol: of a container, or of a sidecar.
+/// Returns the number of the port with this name and protocol of a pod's container or sidecar.
 fn named(pod: &PodPorts, name: &str, protocol: &str) -> Option<i32> {
     let is_sidecar = |container: &&Container| container.restart_policy == "Always";
     let sidecars = pod.init_containers.iter().filter(is_sidecar);

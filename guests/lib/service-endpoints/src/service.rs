@@ -33,7 +33,7 @@ pub struct Service {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     #[view(path = "spec.type")]
     pub service_type: String,
-    /// The labels of its pods. Without any, others maintain its endpoints.
+    /// The labels of the Service's pods. If it is empty, other clients maintain the endpoints.
     #[view(path = "spec.selector")]
     pub selector: StringMap,
     /// An address, `None`, or empty.
@@ -92,12 +92,12 @@ impl Service {
         pairs.join(",")
     }
 
-    /// Whether it is headless. An unset address is not `None`.
+    /// Whether the Service is headless: its address is `None`. An unset address doesn't count.
     pub fn is_headless(&self) -> bool {
         self.cluster_ip == HEADLESS
     }
 
-    /// Whether it has an address of its own.
+    /// Whether the Service has an address of its own.
     pub fn has_address(&self) -> bool {
         !self.cluster_ip.is_empty() && !self.is_headless()
     }
@@ -123,7 +123,7 @@ impl Service {
         }
     }
 
-    /// Whether its annotations ask for hints by zone. The older one takes precedence.
+    /// Whether the Service's annotations ask for hints by zone. The older annotation takes precedence.
     pub fn wants_zone_hints(&self) -> bool {
         let older = self.meta.annotation(TOPOLOGY_AWARE_HINTS);
         let mode = older.or_else(|| self.meta.annotation(TOPOLOGY_MODE));

@@ -15,7 +15,7 @@ pub fn batch_period(host: &Host) -> Duration {
 /// Checks the batch period.
 ///
 /// # Errors
-/// It is not a duration. The error is terminal.
+/// The value is not a duration. The error is terminal.
 pub fn check(host: &Host) -> Result<(), Error> {
     parse(host).map(drop)
 }
@@ -27,7 +27,7 @@ fn parse(host: &Host) -> Result<Duration, Error> {
 /// Reads a maximum number of endpoints.
 ///
 /// # Errors
-/// It is not a number from 1 to 1000. The error is terminal.
+/// The value is not a number from 1 to 1000. The error is terminal.
 pub fn maximum(host: &Host, key: &str) -> Result<usize, Error> {
     let text = host.config(key).unwrap_or_default();
     let number = text

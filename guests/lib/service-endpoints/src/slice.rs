@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label with the controller that maintains a slice.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// The label of what belongs to a Service without an address of its own.
+/// The label of Endpoints and EndpointSlices of a Service without an address of its own.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// An EndpointSlice. It is cached whole, because an update sends it whole. Each change of a pod compares all slices of
@@ -105,7 +105,7 @@ pub struct EndpointPort {
     pub app_protocol: Option<String>,
 }
 
-/// The ports of a slice, in an order that does not depend on that of the Service. Slices with equal ports hold one
+/// The ports of a slice, in an order that does not depend on the Service's order. Slices with equal ports hold one
 /// group of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey(Vec<EndpointPort>);
@@ -118,7 +118,7 @@ impl PortKey {
     }
 }
 
-/// What identifies an endpoint: if it differs, it is another endpoint.
+/// The identity of an endpoint. Endpoints with different identities are different ones, whatever else they share.
 #[derive(PartialEq, Eq, Hash)]
 struct Identity<'a> {
     addresses: Vec<&'a str>,
@@ -128,7 +128,7 @@ struct Identity<'a> {
 }
 
 impl Endpoint {
-    /// Whether it is known to be ready.
+    /// Whether the endpoint is known to be ready.
     pub fn is_ready(&self) -> bool {
         self.conditions.ready == Some(true)
     }
@@ -178,7 +178,7 @@ pub fn same_target(one: Option<&CoreObjectReference>, other: Option<&CoreObjectR
 pub struct Desired(Vec<Option<Endpoint>>);
 
 impl Desired {
-    /// Of endpoints with the same identity, the last one counts.
+    /// Creates the set of desired endpoints. If several have the same identity, the last one counts.
     pub fn of(endpoints: Vec<Endpoint>) -> Self {
         let mut last: HashMap<Identity, usize> = HashMap::with_capacity(endpoints.len());
         for (at, endpoint) in endpoints.iter().enumerate() {
@@ -202,7 +202,7 @@ impl Desired {
     }
 
     /// For each endpoint of each slice, in order, the position of the desired endpoint with the same identity. If
-    /// several have the same identity, only the first has one.
+    /// several endpoints of slices have the same identity, only the first one gets the position.
     pub fn positions(&self, slices: &[Slice]) -> Vec<Vec<Option<usize>>> {
         let present = self.0.iter().enumerate();
         let mut wanted: HashMap<Identity, usize> = present
@@ -281,7 +281,7 @@ pub fn generate_name(name: &str) -> String {
     }
 }
 
-/// The labels of a slice: those of its Service or Endpoints, with the name and the manager.
+/// Returns the labels of a slice: the labels of its Service or Endpoints, with the name and the manager.
 pub fn with_reserved(labels: &StringMap, name: &str, manager: &str) -> StringMap {
     let mut labels = labels.clone();
     labels.insert(SERVICE_NAME.into(), name.into());

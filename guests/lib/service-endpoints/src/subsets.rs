@@ -100,9 +100,9 @@ impl Subset {
     }
 }
 
-/// Packs subsets in canonical form: each port is in the subsets of those addresses that have it, addresses with the
-/// same ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not
-/// ready for a port is not ready.
+/// Packs subsets in canonical form: each port is in the subsets of the addresses that have it, addresses with the same
+/// ports and readiness are in one subset, and all lists are sorted. An address that is listed as ready and as not ready
+/// for a port is not ready.
 pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     let mut addresses = Vec::new();
     // `None` stands for a subset without ports.
@@ -152,7 +152,7 @@ pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     packed
 }
 
-/// Addresses of which some may be the same. The same address of different pods counts as several.
+/// Addresses, some of which may be equal. Equal addresses of different pods count as different ones.
 struct Distinct {
     addresses: Vec<Address>,
     /// The rank of each address among the distinct ones, in the order of address and UID.

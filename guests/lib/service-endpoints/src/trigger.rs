@@ -1,5 +1,5 @@
-//! The time of the change that a write publishes, for the annotation with which consumers measure how long it takes
-//! until a change reaches them.
+//! The time of the change that a write publishes. It is written into an annotation, with which consumers measure how
+//! long a change takes to reach them.
 //!
 //! It is the earliest time at which a pod of the Service became ready or unready since the last reconcile, or at which
 //! the Service was created. The times of the last reconcile are in the memo: 12 bytes for each pod.
@@ -19,12 +19,12 @@ pub const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     service: i64,
-    /// By the hash of a pod's name. In order, once all are known.
+    /// The times of pods, with the hashes of the pods' names. Sorted once all are known.
     pods: Vec<(u64, u32)>,
 }
 
 impl Times {
-    /// The time of a Service, to which those of its pods are added.
+    /// Starts with the time of a Service. The times of its pods are added later.
     pub fn of(service: &Service) -> Self {
         Self {
             service: (service.meta.creation_timestamp).map_or(0, |time| time.seconds),
@@ -40,8 +40,8 @@ impl Times {
         }
     }
 
-    /// Returns the time of the change; `None` if nothing changed that has a time. Remembers the times for the next
-    /// reconcile. A Service that is not remembered is new: the time is that of its creation.
+    /// Returns the time of the change; `None` if no change has a time. Remembers the times for the next reconcile. A
+    /// Service that is not remembered counts as new, and the time is its creation.
     pub fn last_change(mut self, host: &Host, service: &Service) -> Option<Time> {
         self.pods.sort_unstable();
         let key = format!("trigger/{}", service.meta.key());

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::slice::{Endpoint, EndpointPort, Slice, generate_name};
 
-/// What a slice should be.
+/// The desired content of a slice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Content {
     pub labels: StringMap,
@@ -39,7 +39,7 @@ pub struct Written {
     pub deleted: usize,
 }
 
-/// The list, unless it is empty: kube-controller-manager sends null in place of an empty list.
+/// Returns the list, or `None` if it is empty, because kube-controller-manager sends null instead of an empty list.
 fn some<T>(list: &[T]) -> Option<&[T]> {
     (!list.is_empty()).then_some(list)
 }
@@ -77,8 +77,8 @@ pub fn create(namespace: &str, name: &str, content: &Content) -> Write {
     Write::create(Slice::KIND, namespace, &object)
 }
 
-/// The write that makes another slice of an existing one. It keeps its name; `generate_name` is what that is said to
-/// begin with, if anything.
+/// The write that makes another slice of an existing one. The slice keeps its name. `generate_name` becomes the prefix
+/// of the name in its metadata; `None` removes the prefix.
 pub fn replace(slice: &Slice, generate_name: Option<&str>, content: &Content) -> Write {
     #[derive(Serialize)]
     struct Change<'a> {
@@ -145,11 +145,11 @@ pub fn change_of(from: &StringMap, to: &StringMap) -> Value {
     removed.chain(set).collect()
 }
 
-/// Runs the writes, and stops at the first error. A namespace that is being deleted accepts no slice: then nothing more
-/// is done.
+/// Runs the writes, and stops at the first error. If the namespace is being deleted, it accepts no slices, and the
+/// remaining writes are skipped.
 ///
 /// # Errors
-/// A write failed: what was attempted for `owner`, such as `Service a/web`, and the error.
+/// A write failed. The error names the attempted step for `owner`, such as `Service a/web`.
 pub fn run(host: &Host, owner: &str, writes: Writes) -> Result<Written, Error> {
     let mut written = Written::default();
     let Writes {

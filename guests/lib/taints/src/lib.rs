@@ -5,7 +5,7 @@
 use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
 
-/// The effect of a taint whose pods may stay, but to which no new ones are scheduled.
+/// The effect of a taint on nodes whose pods may stay, but to which no new pods are scheduled.
 pub const NO_SCHEDULE: &str = "NoSchedule";
 /// The effect of a taint that also evicts pods.
 pub const NO_EXECUTE: &str = "NoExecute";
@@ -45,19 +45,19 @@ pub struct Toleration {
 }
 
 impl Taint {
-    /// Whether it keeps new pods away.
+    /// Whether the taint keeps new pods away.
     pub fn repels(&self) -> bool {
         self.effect == NO_SCHEDULE || self.evicts()
     }
 
-    /// Whether it evicts pods that run.
+    /// Whether the taint evicts running pods.
     pub fn evicts(&self) -> bool {
         self.effect == NO_EXECUTE
     }
 }
 
 impl Toleration {
-    /// Whether it tolerates a taint. The operators `Lt` and `Gt` tolerate nothing unless `compares` is
+    /// Whether this toleration tolerates a taint. The operators `Lt` and `Gt` tolerate nothing unless `compares` is
     /// set.
     pub fn tolerates(&self, taint: &Taint, compares: bool) -> bool {
         let fits = |own: &str, other: &str| own.is_empty() || own == other;

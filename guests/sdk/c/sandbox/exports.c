@@ -1,12 +1,12 @@
-/* What the component exports, and what makes faults readable: a failed assertion and an error that the compiler's
- * checks find are logged with file and line before the instance ends. */
+/* The component's exports and its handlers of faults. A failed assertion and an error that the compiler's checks find
+ * are logged with file and line before the instance ends. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "controller.h"
 #include "../internal.h"
 
-/* The world owns results: they are released after the call by free. */
+/* The world owns results, and releases them after the call by free. */
 static controller_string_t give(const char *text) {
     controller_string_t given;
     controller_string_dup(&given, fb_or_empty(text));
@@ -90,7 +90,7 @@ _Noreturn void __assert_fail(const char *expression, const char *file, int line,
     abort();
 }
 
-/* What the compiler passes for a failed check: where it stands is the first field of each kind of data. */
+/* The data that the compiler passes for a failed check. The source location is the first field of each kind of data. */
 typedef struct {
     const char *file;
     uint32_t line;

@@ -1,4 +1,4 @@
-/* What a test sets up, does and checks: each function is a call to the process that holds the cluster. */
+/* The set-up, the actions and the checks of tests: each function is a call to the process that holds the cluster. */
 #include "fake.h"
 
 #include <string.h>
@@ -148,7 +148,7 @@ cJSON *fbt_object(const char *kind, const char *ns, const char *name) {
     return cJSON_IsNull(object) ? NULL : object;
 }
 
-/* Returns what was recorded as lines. */
+/* Returns records as lines. */
 static const char *recorded(const char *call, const char *(*line)(const cJSON *)) {
     cJSON *all, *one;
     const char *lines = "";

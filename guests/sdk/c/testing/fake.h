@@ -1,6 +1,6 @@
 /* Tests of controllers without a cluster or a sandbox: put objects, reconcile a key, and check the writes.
  *
- * The functions here are linked in place of the sandbox's. The controller runs in the test's process. The cluster is in
+ * The functions here are linked instead of the sandbox's. The controller runs in the test's process. The cluster is in
  * memory, in a process that the tests start: the program flyball, which the variable FLYBALL names or which is on the
  * PATH.
  *
@@ -12,15 +12,15 @@
 
 #include "../flyball.h"
 
-/* Empties the cluster, and restricts it to what the controller describes; to nothing if it is NULL. Ends the memory of
- * all that was read before. The clock is at 2026-01-01T00:00:00Z. */
+/* Empties the cluster, and restricts it to the controller's description; without restriction if the controller is NULL.
+ * Releases the memory of all objects that were read before. The clock is at 2026-01-01T00:00:00Z. */
 void fbt_start(const fb_controller *controller);
 /* Reconciles a key. */
 fb_outcome fbt_reconcile(const char *key);
 /* Routes one delta, and returns the keys as lines: `queue key delay`. */
 const char *fbt_route(fb_delta delta);
 
-/* Stores an object with `apiVersion` and `kind` verbatim. What a server sets and it lacks is filled in. */
+/* Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
 void fbt_put(const char *json);
 /* Changes an object like another client, by a merge patch of any of its fields. */
 void fbt_edit(const char *kind, const char *ns, const char *name, const char *patch);
@@ -51,7 +51,7 @@ void fbt_add_authority(const char *signer);
 
 /* Returns a copy of an object; NULL if there is none. */
 cJSON *fbt_object(const char *kind, const char *ns, const char *name);
-/* Each returns the lines since its last call, and an empty text if there are none. */
+/* Each of these functions returns the lines since its last call, and an empty text if there are none. */
 const char *fbt_written(void);    /* `create v1/ConfigMap a/b`, and `: … (409 Conflict)` after it if it failed. */
 const char *fbt_live_reads(void); /* `list v1/ConfigMap a`. */
 const char *fbt_events(void);     /* `Normal Greeted wrote ConfigMap b`. */
@@ -66,7 +66,7 @@ typedef struct {
 } fbt_test;
 
 #define FBT_TEST(function) {#function, function}
-/* Runs tests and prints how they went. Returns what `main` returns. */
+/* Runs tests and prints their results. Returns the exit code for `main`. */
 int fbt_run(const fbt_test *tests, size_t count);
 /* Fails the running test, and goes on. */
 void fbt_check(bool holds, const char *file, int line, const char *format, ...) FB_PRINTF(4, 5);

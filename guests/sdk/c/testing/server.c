@@ -22,7 +22,7 @@ static void start(void) {
     int input[2], output[2];
     if (pipe(input) != 0 || pipe(output) != 0)
         fail(program, "can't create a pipe");
-    /* A write to a process that has ended fails, and the missing reply tells it. */
+    /* A write to a process that has ended fails. The missing reply reports that. */
     signal(SIGPIPE, SIG_IGN);
     pid_t child = fork();
     if (child == 0) {

@@ -3,7 +3,7 @@
 
 #include "server.h"
 
-/* Starts the arguments of a call. The others are added to them. */
+/* Creates the arguments of a call with a first one. The caller adds the others. */
 static cJSON *arguments_of(const char *name, const char *value) {
     cJSON *arguments = cJSON_CreateObject();
     cJSON_AddStringToObject(arguments, name, fb_or_empty(value));

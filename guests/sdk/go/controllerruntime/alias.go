@@ -1,5 +1,5 @@
-// Package controllerruntime answers controller-runtime's API by Flyball's world, for reconcilers that are compiled into
-// a plugin. The README says what is copied from controller-runtime, what is replaced and what is absent.
+// Package controllerruntime implements controller-runtime's API on Flyball's world, for reconcilers that are compiled
+// into a plugin. The README lists the parts that are copied from controller-runtime, replaced or absent.
 package controllerruntime
 
 import (

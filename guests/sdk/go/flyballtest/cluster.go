@@ -41,12 +41,12 @@ func New(objects ...flyball.Object) *Cluster {
 	return cluster
 }
 
-// call makes a call on this cluster. The error is one that a controller gets.
+// call makes a call on this cluster. It returns the error that a controller would get.
 func (cluster *Cluster) call(name string, with, result any) error {
 	return start().call(cluster.number, name, with, result)
 }
 
-// do makes a call of the test, which ends with no such error.
+// do makes a call of the test, which never returns such an error.
 func (cluster *Cluster) do(name string, with, result any) {
 	if err := cluster.call(name, with, result); err != nil {
 		panic(err)
@@ -57,8 +57,8 @@ func keyOf(kind, namespace, name string) args {
 	return args{"kind": kind, "namespace": namespace, "name": name}
 }
 
-// Put stores an object as it is, in place of an older one. What a server sets and it lacks (UID, resource version,
-// creation time) is filled in.
+// Put stores an object as it is, and replaces an older one. Absent fields that a server sets (UID, resource version,
+// creation time) are filled in.
 func (cluster *Cluster) Put(object flyball.Object) { cluster.do("put", args{"object": object}, nil) }
 
 // PutAs puts an object of this kind, such as one of a type of k8s.io/api.
@@ -199,7 +199,7 @@ func (cluster *Cluster) PutRaw(path string, answer any) {
 	cluster.do("put-raw", args{"path": path, "answer": answer}, nil)
 }
 
-// Serve adds a kind to what discovery returns. The first version of a group is the preferred one.
+// Serve adds a kind to the result of discovery. The first version of a group is the preferred one.
 func (cluster *Cluster) Serve(kind flyball.ServedKind) {
 	subresources := [][2]any{}
 	for _, below := range kind.Subresources {

@@ -32,7 +32,7 @@ type Written struct {
 	// Verb is the API's: `create`, `update`, `patch`, `delete`, `deletecollection`.
 	Verb            string
 	Kind, Namespace string
-	// Name is also one that the server generated.
+	// Name may be a name that the server generated.
 	Name        string
 	Subresource string
 	// PatchType is empty for other writes.
@@ -49,7 +49,7 @@ type Written struct {
 // Conflict)`.
 func (written Written) String() string { return written.line }
 
-// Writes returns all writes since the last call of Writes or Written, those that failed too.
+// Writes returns all writes since the last call of Writes or Written, including failed ones.
 func (cluster *Cluster) Writes() []Written {
 	var found []struct {
 		Written

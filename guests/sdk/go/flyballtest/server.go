@@ -49,8 +49,8 @@ type reply struct {
 	Mistake string          `json:"mistake"`
 }
 
-// call makes a call, and stores its result unless that is nil. The error is one that a controller gets. A mistake of
-// the test panics.
+// call makes a call, and stores its result unless that is nil. It returns the error that a controller would get. A
+// mistake of the test panics.
 func (server *server) call(cluster int, name string, with, result any) error {
 	line, err := json.Marshal(map[string]any{"cluster": cluster, "call": name, "with": with})
 	if err != nil {

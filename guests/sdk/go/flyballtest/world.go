@@ -77,7 +77,7 @@ func (world world) DeletionObserved(object flyball.Reference) (isObserved bool) 
 	return isObserved
 }
 
-// results are those of live reads and of writes.
+// results returns the results of live reads or writes.
 func (world world) results(name string, with args) []flyball.Result {
 	var replies []reply
 	world.cluster.do(name, with, &replies)

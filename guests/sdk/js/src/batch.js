@@ -109,7 +109,7 @@ export function result({ tag, val }) {
 
 const target = (kind, { namespace, name }, subresource = "") => ({ kind, namespace: namespace ?? "", name, subresource });
 
-/** The fields that name an object's kind. The API server needs them of custom resources. */
+/** The fields that name an object's kind. The API server requires them for custom resources. */
 function typeOf(text) {
   const { apiVersion, kind } = parseKind(text);
   return { apiVersion, kind };

@@ -7,7 +7,7 @@ import type { AnyObject, Key } from "./objects.js";
  * and drops them at any time.
  */
 export interface Controller {
-  /** Describes what the controller watches and needs. Of the host, only the configuration and the log are available. */
+  /** Describes the controller's watches and needs. Only the configuration and the log of the host are available. */
   describe(host: Host): Description | DescriptionDocument;
   /**
    * Brings the cluster to the state that the key's object asks for. Returns nothing if the object is as it should be.
@@ -62,7 +62,7 @@ export function requeueAfter(ms: number): Outcome;
 /**
  * Parses a key that the mappings `reference`, `dependents` and `ownerReferences` enqueue.
  *
- * @throws TerminalError if it is no reference.
+ * @throws TerminalError if the text isn't a reference.
  */
 export function parseReference(text: string): ObjectReference;
 /** Returns the key of a reference. */

@@ -94,7 +94,7 @@ export class Description {
   featureGate(name: string, value: boolean): this;
   counter(name: string, help: string, ...labels: string[]): this;
   gauge(name: string, help: string, ...labels: string[]): this;
-  /** A gauge that shows the sum of what each key has set last. Setting 0 removes the key's part. */
+  /** A gauge that shows the sum of the values that each key has set last. Setting 0 removes the key's part. */
   sum(name: string, help: string, ...labels: string[]): this;
   /** `buckets` are upper bounds. */
   histogram(name: string, buckets: number[], help: string, ...labels: string[]): this;
@@ -120,7 +120,7 @@ export class Watch {
   enqueue(mapping: Mapping): this;
   /** Maps only modifications that match one of these predicates. */
   when(...changes: Change[]): this;
-  /** Maps only modifications at these paths, in addition to those of `when`. */
+  /** Maps only modifications at these paths, in addition to the modifications that `when` adds. */
   whenAt(...paths: string[]): this;
   toJSON(): WatchDocument;
 }
@@ -167,11 +167,11 @@ export class Mapping {
   deleting(): this;
   /** Applies only to objects whose field at `path` is, or contains, this string. */
   having(path: string, value: string): this;
-  /** Applies only to objects with a string at one of these paths at least. */
+  /** Applies only to objects that have a string at one or more of these paths. */
   havingAny(...paths: string[]): this;
   /**
-   * Skips deltas whose newest version has this string, or any string, at `path`: such objects need no more reconciles.
-   * The other conditions hold for a modification if one version meets them.
+   * Skips deltas whose newest version has this string, or any string, at `path`: such objects don't need another
+   * reconcile. The other conditions hold for a modification if either version meets them.
    */
   unless(path: string, value?: string): this;
   /** Enqueues only those selecting objects whose field at `path` has this value. */

@@ -1,4 +1,4 @@
-/** What a failed call may have changed: nothing; nothing, because the API server refused it; or unknown. */
+/** The possible effect of a failed call: none; none, because the API server refused the request; or unknown. */
 export type Effect = "none" | "refused" | "unknown";
 
 /** An error as the world has it. */
@@ -32,7 +32,7 @@ export class ReconcileError extends Error {
 /** A failure that no retry can resolve. The host reports it, and does not retry until something changes. */
 export class TerminalError extends ReconcileError {}
 
-/** Whether the object, or another thing that the call names, does not exist. */
+/** Whether the object, or something else that the call names, does not exist. */
 export function isNotFound(error: unknown): error is ApiError;
 /** Whether the API server has an object of this name. */
 export function isAlreadyExists(error: unknown): error is ApiError;
@@ -44,7 +44,7 @@ export function isInvalid(error: unknown): error is ApiError;
 export function isForbidden(error: unknown): error is ApiError;
 /** Whether the plugin's policy does not grant the call. */
 export function isDenied(error: unknown): error is ApiError;
-/** Whether the server serves no such kind. */
+/** Whether the server does not serve the kind. */
 export function isUnknownKind(error: unknown): error is ApiError;
 /** Whether the write was refused because its namespace is being deleted. A controller can ignore that. */
 export function isNamespaceTerminating(error: unknown): error is ApiError;

@@ -31,7 +31,7 @@ export class TerminalError extends ReconcileError {
 
 const hasReason = (error, ...reasons) => error instanceof ApiError && reasons.includes(error.reason);
 
-/** Whether the object, or another thing that the call names, does not exist. */
+/** Whether the object, or something else that the call names, does not exist. */
 export const isNotFound = (error) => error instanceof ApiError && error.status === 404 && error.reason !== "UnknownKind";
 /** Whether the API server has an object of this name. */
 export const isAlreadyExists = (error) => hasReason(error, "AlreadyExists");
@@ -43,7 +43,7 @@ export const isInvalid = (error) => hasReason(error, "Invalid");
 export const isForbidden = (error) => hasReason(error, "Forbidden");
 /** Whether the plugin's policy does not grant the call. */
 export const isDenied = (error) => hasReason(error, "Denied");
-/** Whether the server serves no such kind. */
+/** Whether the server does not serve the kind. */
 export const isUnknownKind = (error) => hasReason(error, "UnknownKind");
 /** Whether the write was refused because its namespace is being deleted. A controller can ignore that. */
 export const isNamespaceTerminating = (error) => hasReason(error, "NamespaceTerminating");

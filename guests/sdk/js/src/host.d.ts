@@ -7,7 +7,7 @@ import type { Selector } from "./labels.js";
 /** Names an object of any kind. */
 export interface ObjectReference {
   kind: string;
-  /** Empty if it is cluster-scoped. */
+  /** Empty if the object is cluster-scoped. */
   namespace: string;
   name: string;
   /** Empty if it is unknown. */
@@ -46,7 +46,7 @@ export interface ServedKind {
   subresources: { name: string; verbs: string[] }[];
 }
 
-/** What the API server serves. */
+/** The kinds that the API server serves. */
 export interface Catalogue {
   kinds: ServedKind[];
   /** Group versions whose discovery failed. */
@@ -56,7 +56,7 @@ export interface Catalogue {
 /**
  * The functions of the host for a controller. Calls that the API server or the host refuses throw an ApiError.
  *
- * A plugin reads the kinds that it watches, and of them the fields that it declared. It sees what it has written.
+ * A plugin reads only the kinds that it watches and the fields that it declares. It sees its own writes.
  */
 export class Host {
   constructor(world: World);
@@ -87,7 +87,7 @@ export class Host {
   count(kind: string, query?: Omit<Query, "fields" | "pageSize">): number;
   /** Whether the deletion of this object was observed; false means unknown. */
   deletionObserved(object: ObjectReference): boolean;
-  /** Returns what the API server serves, at most one second old. Needs the import `discovery`. */
+  /** Returns the kinds that the API server serves, at most one second old. Needs the import `discovery`. */
   discover(): Catalogue;
 
   /** A batch of writes that the host runs concurrently. */
@@ -100,7 +100,7 @@ export class Host {
   update<T = AnyObject>(kind: Kind<T> | string, object: KubernetesObject, change: MergePatch<T>, options?: WriteOptions & { subresource?: string }): T | undefined;
   /** Replaces the whole status of an object. Fails with `Conflict` if the object has changed since it was read. */
   updateStatus<T = AnyObject>(kind: Kind<T> | string, object: KubernetesObject, status: StatusOf<T>, options?: WriteOptions & { metadata?: MergePatch<ObjectMeta> }): T | undefined;
-  /** Patches an object, whatever its version. */
+  /** Patches an object in any version. */
   patch<T = AnyObject>(kind: Kind<T> | string, object: ObjectOrKey, patchType: "json" | "merge" | "strategic", patch: object, options?: WriteOptions & { subresource?: string }): T | undefined;
   /** Applies an object on the server side. Creates it if it does not exist. */
   apply<T = AnyObject>(kind: Kind<T> | string, object: NewObject<Partial<T>>, options: WriteOptions & { fieldManager: string; force?: boolean; subresource?: string }): T | undefined;

@@ -163,7 +163,7 @@ function lowerQuery(kind, { namespace = "", labels, index, uid, owner, controlle
 
 const UNITS = { h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6 };
 
-/** Returns the milliseconds of a duration such as `1m30s`; `undefined` if it is none. */
+/** Returns the milliseconds of a duration such as `1m30s`; `undefined` if the text isn't a duration. */
 function durationMs(text) {
   if (text === "0") return 0;
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)/gy)];

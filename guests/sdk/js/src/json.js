@@ -1,5 +1,5 @@
-// JSON and text in bytes. The sandbox's engine has no TextEncoder and no TextDecoder; of its native functions, those
-// for Base64 are the fastest ones between bytes and strings.
+// JSON and text in bytes. The sandbox's engine has no TextEncoder and no TextDecoder. Its functions for Base64 are its
+// fastest native conversions between bytes and strings.
 
 const NOT_ASCII = /[^\0-\x7f]/;
 

@@ -40,7 +40,7 @@ export interface KubernetesObject {
   metadata: ObjectMeta;
 }
 
-/** An object of which nothing is known but its metadata. */
+/** An object of unknown type, with typed metadata. */
 export interface AnyObject extends KubernetesObject {
   [field: string]: any;
 }
@@ -58,7 +58,7 @@ export interface KindParts {
   group: string;
   version: string;
   kind: string;
-  /** As in `apps/v1`. */
+  /** The group and the version, as in `apps/v1`. */
   apiVersion: string;
 }
 

@@ -1,4 +1,4 @@
-// Kinds, keys, and what controllers read and write in an object's metadata: finalizers and owner references.
+// Kinds, keys, and the parts of an object's metadata that controllers read and write: finalizers and owner references.
 
 /** Returns the parts of a kind such as `apps/v1/Deployment`. */
 export function parseKind(kind) {

@@ -37,7 +37,9 @@ export class Metrics {
   observe(name: string, labels: string[], value: number): void;
 }
 
-/** The plugin's memo. The host may empty it between any two calls, so it must hold only what can be computed again. */
+/**
+ * The plugin's memo. The host may empty it between any two calls, so it must hold only data that can be computed again.
+ */
 export class Memo {
   constructor(memo: any);
   get<T = any>(key: string): T | undefined;
@@ -56,7 +58,7 @@ export type KeyUsage =
   | "digitalSignature" | "contentCommitment" | "keyEncipherment" | "dataEncipherment" | "keyAgreement" | "certSign" | "crlSign"
   | "encipherOnly" | "decipherOnly";
 
-/** What a certificate says. The host adds the serial number and the issuer. */
+/** The content of a certificate. The host adds the serial number and the issuer. */
 export type CertificateTemplate = ({ publicKey: Uint8Array } | { request: Uint8Array }) & {
   /** The subject's relative names. The type of an attribute is its object identifier, such as `2.5.4.3`. */
   subject?: { oid: string; value: string }[][];
@@ -78,14 +80,14 @@ export class Signer {
   signJwt(key: string, claims: object): string;
   /** Verifies a token's signature, and returns its claims. Does not check the claims. */
   verifyJwt<T = any>(key: string, token: string): T;
-  /** Returns the certificates of a signer's authority in DER. The first one is of the key that signs. */
+  /** Returns the certificates of a signer's authority in DER. The first certificate belongs to the key that signs. */
   certificateAuthority(signer: string): Uint8Array[];
   /** Returns a certificate in DER. */
   signCertificate(signer: string, template: CertificateTemplate): Uint8Array;
 }
 
 export interface EventOptions {
-  /** What was done, as one CamelCase word. */
+  /** The action, as one CamelCase word. */
   action?: string;
   /** A second object that the event refers to. */
   related?: ObjectReference;

@@ -8,12 +8,12 @@ import type { Level } from "./services.js";
 export interface Written {
   verb: "create" | "update" | "patch" | "delete" | "deletecollection";
   kind: string;
-  /** Empty if it is cluster-scoped. */
+  /** Empty if the object is cluster-scoped. */
   namespace: string;
   /** The name, including one that the server generated. */
   name: string;
   subresource: string;
-  /** Only of a patch. */
+  /** The type, if the write is a patch. */
   patchType?: "json" | "merge" | "strategic" | "apply";
   /** The object, the change or the patch. */
   body: any;
@@ -66,7 +66,7 @@ export class Cluster {
   remove(kind: string, key: Key | string): void;
   /**
    * Fails the `nth` call from now (1: the next one) with this verb and kind, such as `v1/Pod` or
-   * `apps/v1/ReplicaSet/status`. The verb is that of a write, `get` or `list` of live reads, `count`, `raw` with a
+   * `apps/v1/ReplicaSet/status`. The verb is the verb of a write, `get` or `list` for live reads, `count`, `raw` with a
    * path, or `discover` with an empty kind.
    */
   fail(verb: string, kind: string, error: ApiError, nth?: number): void;
@@ -117,7 +117,7 @@ export class Cluster {
   events(): string[];
   /** Returns the keys enqueued since the last call. */
   enqueued(): { queue: string; key: string; afterMs: number }[];
-  /** Returns the lines that `host.log` has got since the last call. */
+  /** Returns the lines written to `host.log` since the last call. */
   logged(): { level: Level; message: string; fields: Record<string, string> }[];
   /** Returns the metric operations since the last call. */
   metrics(): { operation: "add" | "set" | "observe"; name: string; labels: string[]; value: number }[];

@@ -21,7 +21,7 @@ export class Cluster {
     return call(this.#number, name, args);
   }
 
-  // What a test sets up.
+  // Functions to set up a test.
 
   put(object) {
     this.#call("put", { object });

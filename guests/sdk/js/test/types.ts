@@ -1,4 +1,4 @@
-// What the type declarations must accept and refuse. `npm run types` checks it; nothing runs it.
+// Code that the type declarations must accept or refuse. `npm run types` checks it; nothing runs it.
 
 import {
   type Controller, type Condition, type KubernetesObject, Mapping, TerminalError, controllerReference, describe, isConflict, keyOf,

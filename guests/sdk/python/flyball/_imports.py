@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: One result of a batch.
 Result = Union[bytes, ApiError]
-#: A page: a JSON array, and what returns the next page of at most this many objects.
+#: A page: a JSON array, and a function that returns the next page with at most the given number of objects.
 Page = tuple[bytes, Optional[Callable[[int], "Page"]]]
 
 

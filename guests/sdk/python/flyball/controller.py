@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
     #: Empty if the object is cluster-scoped.
     namespace: str
-    #: The object's name; or the whole key if it names no object.
+    #: The object's name; or the whole key if it does not name an object.
     name: str
 
     @classmethod
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 class Reference(NamedTuple):
     """Names an object of any kind."""
 
-    #: As in `apps/v1/Deployment`.
+    #: The kind, as in `apps/v1/Deployment`.
     kind: str
     #: Empty if the object is cluster-scoped.
     namespace: str

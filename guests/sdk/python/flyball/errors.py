@@ -21,7 +21,8 @@ class ApiError(Exception):
         self.reason = reason
         #: A sentence for people.
         self.message = message
-        #: What the call may have changed: `none` and `refused` mean nothing, `unknown` means anything.
+        #: The possible effect of the call: with `none` and `refused` nothing has changed, with `unknown` the call may
+        #: have taken effect.
         self.effect = effect
         #: Seconds that the server asks to wait before the next try.
         self.retry_after = retry_after

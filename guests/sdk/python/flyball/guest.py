@@ -27,7 +27,7 @@ from .host import Host
 
 log = logging.getLogger("flyball")
 
-#: The most frames of a traceback that are logged; of longer ones, the innermost and the outermost.
+#: The most frames of a traceback that are logged. A longer traceback keeps its innermost and outermost frames.
 MOST_FRAMES = 24
 
 

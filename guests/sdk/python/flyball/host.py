@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class ServedKind:
     """A kind that the API server serves, in one version."""
 
-    #: As in `apps/v1/Deployment`.
+    #: The kind, as in `apps/v1/Deployment`.
     kind: str
-    #: Its name in paths: `deployments`.
+    #: The kind's name in paths: `deployments`.
     plural: str
     namespaced: bool
     #: Whether this is the version that the server prefers.

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 
 /// Typed calls about a kind, in all namespaces or in one.
 pub struct Api<K> {
-    /// As in `apps/v1/Deployment`.
+    /// The kind, as in `apps/v1/Deployment`.
     kind: String,
     /// Empty for all namespaces, and for cluster-scoped kinds.
     namespace: String,
@@ -69,7 +69,7 @@ impl<K: Resource> Api<K> {
         }
     }
 
-    /// All namespaces, or a cluster-scoped kind.
+    /// Returns an API for all namespaces, or for a cluster-scoped kind.
     pub fn all(_client: Client) -> Self
     where
         K::DynamicType: Default,
@@ -77,7 +77,7 @@ impl<K: Resource> Api<K> {
         Self::of(&K::DynamicType::default(), "")
     }
 
-    /// One namespace.
+    /// Returns an API for one namespace.
     pub fn namespaced(_client: Client, namespace: &str) -> Self
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -86,12 +86,12 @@ impl<K: Resource> Api<K> {
         Self::of(&K::DynamicType::default(), namespace)
     }
 
-    /// As [`all`](Self::all), for a type that learns its kind at run time.
+    /// Does the same as [`all`](Self::all), for a type that learns its kind at run time.
     pub fn all_with(_client: Client, dyntype: &K::DynamicType) -> Self {
         Self::of(dyntype, "")
     }
 
-    /// As [`namespaced`](Self::namespaced), for a type that learns its kind at run time.
+    /// Does the same as [`namespaced`](Self::namespaced), for a type that learns its kind at run time.
     pub fn namespaced_with(_client: Client, namespace: &str, dyntype: &K::DynamicType) -> Self
     where
         K: Resource<Scope = DynamicResourceScope>,
@@ -141,7 +141,7 @@ impl<K: Clone + DeserializeOwned> Api<K> {
     /// Reads an object.
     ///
     /// # Errors
-    /// There is no such object, or the read failed.
+    /// The object does not exist, or the read failed.
     pub async fn get(&self, name: &str) -> Result<K> {
         let missing = || {
             let message = format!("{} {name:?} not found", self.kind);

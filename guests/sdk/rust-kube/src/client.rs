@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 
-/// Stands for the host. It holds nothing, and works within a reconcile alone.
+/// Stands for the host. It holds nothing, and works only within a reconcile.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
     _private: (),
@@ -12,7 +12,7 @@ impl Client {
     /// Returns the client. There is no configuration to read.
     ///
     /// # Errors
-    /// None; kube's own can fail.
+    /// Never fails. The `Result` matches the signature of kube's function.
     pub async fn try_default() -> Result<Self> {
         Ok(Self::default())
     }

@@ -9,7 +9,7 @@ use flyball_sdk::imports::Imports;
 
 use crate::error::{Error, Result};
 
-/// What a call can reach.
+/// The host and the description during a call.
 #[derive(Clone)]
 struct Current {
     imports: Rc<dyn Imports>,
@@ -43,7 +43,7 @@ pub(crate) fn scope<T>(
 
 /// Calls `function` with the host, and with the description of the plugin; `None` outside of a call.
 pub(crate) fn try_with<T>(function: impl FnOnce(&Host<'_>, &Description) -> T) -> Option<T> {
-    // Cloned, so that nothing is borrowed during the call.
+    // The current call is cloned, so that nothing is borrowed while `function` runs.
     let current = CURRENT.with_borrow(Clone::clone)?;
     Some(function(
         &Host::new(&*current.imports),
@@ -51,10 +51,10 @@ pub(crate) fn try_with<T>(function: impl FnOnce(&Host<'_>, &Description) -> T) -
     ))
 }
 
-/// As [`try_with`].
+/// Does the same as [`try_with`], and fails outside of a call.
 ///
 /// # Errors
-/// Those of `function`, or it is called outside of a call.
+/// `function` failed, or there is no current call.
 pub(crate) fn with<T>(function: impl FnOnce(&Host<'_>, &Description) -> Result<T>) -> Result<T> {
     let message = "can't reach the API server: a client works only within a call of a reconciler";
     try_with(function).unwrap_or_else(|| Err(Error::local(500, "InternalError", message)))

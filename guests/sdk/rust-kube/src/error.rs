@@ -14,7 +14,7 @@ pub enum Error {
     /// The API server or the host refused the call. The reasons of the host are listed in `wit/types.wit`.
     #[error("ApiError: {0} ({0:?})")]
     Api(#[source] Box<Status>),
-    /// What was read is not an object of the type, or what was to be written is not valid JSON.
+    /// A value that was read is not an object of the type, or a value to write is not valid JSON.
     #[error("Error deserializing response: {0}")]
     SerdeError(#[source] serde_json::Error),
 }

@@ -7,10 +7,10 @@
 //! kube = { package = "flyball-kube", version = "0.1.0" }
 //! ```
 //!
-//! The paths are those of kube: `kube::Api`, `kube::runtime::Controller`, `kube::runtime::finalizer`. Resources,
-//! parameters of calls and errors of the API are kube's own types, from `kube-core`. What is new is the function that
-//! replaces `main`: it returns a [`Plugin`], which [`export!`] exports. `docs/kube-rs.md` has the whole recipe, and
-//! what is different.
+//! The paths are the same as in kube: `kube::Api`, `kube::runtime::Controller`, `kube::runtime::finalizer`. Resources,
+//! parameters of calls and errors of the API are kube's own types, from `kube-core`. The function that replaces `main`
+//! is new: it returns a [`Plugin`], which [`export!`] exports. `docs/kube-rs.md` has the whole recipe and the
+//! differences.
 //!
 //! ```
 //! # extern crate flyball_kube as kube;

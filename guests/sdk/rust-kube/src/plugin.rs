@@ -1,4 +1,4 @@
-//! What replaces `main`: the controllers of a plugin, and what they may do.
+//! The replacement for `main`: the controllers of a plugin, and their permissions.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::api::kind_of;
 use crate::runtime::controller::{Related, Runner};
 use crate::{current, logging};
 
-/// The reconciles that run at once, each in an instance of its own, where a controller does not say how many.
+/// The number of reconciles that run at once, each in an instance of its own, unless a controller sets it.
 const CONCURRENCY: u16 = 10;
 
 /// A plugin of one or more controllers. A function returns it, which [`export!`](crate::export) exports.
@@ -25,7 +25,7 @@ pub struct Plugin {
     description: OnceCell<Rc<Description>>,
 }
 
-/// What the plugin is.
+/// The builder of a plugin.
 impl Plugin {
     /// A plugin with a name, of lower-case letters, digits and dashes, and a version.
     pub fn new(name: &str, version: &str) -> Self {
@@ -37,7 +37,7 @@ impl Plugin {
         }
     }
 
-    /// Adds a controller: what [`Controller::run`](crate::runtime::Controller::run) returns.
+    /// Adds a controller, which [`Controller::run`](crate::runtime::Controller::run) returns.
     pub fn controller(mut self, controller: Runner) -> Self {
         self.controllers.push(controller);
         self
@@ -64,23 +64,23 @@ impl Plugin {
 
     /// Keeps these fields of a kind in the host's cache, `.` for all, and reads them from there.
     ///
-    /// Without it, whole objects are cached of the kinds that controllers are for and that they
-    /// [watch](crate::runtime::Controller::watches), and the others are read from the API server. The type must
-    /// deserialize without the fields that are left out, as those of `k8s-openapi` do.
+    /// By default, the cache holds whole objects of the kinds that controllers reconcile and
+    /// [watch](crate::runtime::Controller::watches), and objects of other kinds are read from the API server. The type
+    /// must deserialize without the fields that are left out, as types of `k8s-openapi` do.
     pub fn fields<K: Resource<DynamicType: Default>>(mut self, paths: &[&str]) -> Self {
         let paths = paths.iter().map(|&path| path.to_owned()).collect();
         self.fields.insert(kind_of::<K>(&Default::default()), paths);
         self
     }
 
-    /// Changes the description, for what kube does not have: configuration, metrics, indexes.
+    /// Changes the description, for features that kube does not have: configuration, metrics, indexes.
     pub fn describe(mut self, change: impl FnOnce(Description) -> Description) -> Self {
         self.base = change(self.base);
         self
     }
 }
 
-/// What [`export!`](crate::export) exports.
+/// The functions that [`export!`](crate::export) exports.
 impl Plugin {
     /// The plugin's description.
     pub fn description(&self) -> &Description {
@@ -94,7 +94,7 @@ impl Plugin {
     /// Reconciles a key of one of the controllers.
     ///
     /// # Errors
-    /// The reconciler failed. What its error policy says is done.
+    /// The reconciler failed. Its error policy has been applied.
     pub fn reconcile(&self, host: &Host<'_>, request: &Request) -> Result<Outcome, Error> {
         let named = |controller: &&Runner| controller.queue == request.queue;
         let controller = self.controllers.iter().find(named).ok_or_else(|| {

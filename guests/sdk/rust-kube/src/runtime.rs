@@ -1,4 +1,4 @@
-//! Controllers and what reconcilers need, as kube's module `runtime` has them.
+//! Controllers and the functions that reconcilers need, as in kube's module `runtime`.
 
 pub mod controller;
 pub mod events;

@@ -305,8 +305,8 @@ fn a_mapping_function_enqueues_the_objects_that_it_returns() {
     );
 }
 
-/// Runs calls in a reconcile of the Site `team/home`. The plugin may do anything with ConfigMaps, and caches those that
-/// `fields` names.
+/// Runs calls in a reconcile of the Site `team/home`. The plugin has all permissions on ConfigMaps, and caches the
+/// fields in `fields`.
 fn in_reconcile<F: Future<Output = ()> + 'static>(
     cluster: &Cluster,
     fields: &[&str],
@@ -404,7 +404,7 @@ fn an_object_is_created_replaced_and_deleted() {
             .await
             .unwrap_err();
         assert!(matches!(error, crate::Error::Api(status) if status.is_conflict()));
-        // Without a version, it replaces any.
+        // Without a version, the write replaces any version.
         let replaced = maps
             .replace("one", &PostParams::default(), &new)
             .await

@@ -77,7 +77,7 @@ impl Object {
         self
     }
 
-    /// Has been ready for this many seconds.
+    /// The pod has been ready for this many seconds.
     fn ready(self, seconds: u32) -> Self {
         self.with(
             "/status/conditions",
@@ -93,7 +93,7 @@ impl Object {
         self.with("/spec/nodeName", node)
     }
 
-    /// Being deleted.
+    /// The object is being deleted.
     fn deleting(self) -> Self {
         self.with("/metadata/deletionTimestamp", ago(1))
             .with("/metadata/finalizers", json!(["example.com/stay"]))

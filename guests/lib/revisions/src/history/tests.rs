@@ -89,7 +89,7 @@ fn orphans_are_adopted_after_a_recheck() {
         adopted["metadata"]["ownerReferences"],
         json!([owner().controller_reference(KIND)])
     );
-    // What is returned can be updated without another read.
+    // The returned revisions can be updated without another read.
     assert_eq!(
         revisions[1].meta.owner_references,
         [owner().controller_reference(KIND)]

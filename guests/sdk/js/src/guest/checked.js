@@ -1,5 +1,5 @@
-// The world's functions, with checks of what would trap, because a trap has no message: an argument of another type,
-// and a call while the modules are loaded.
+// The world's functions, with checks for calls that would trap, because a trap has no message: an argument of another
+// type, and a call while the modules are loaded.
 
 const TEXT = { name: "a text", holds: (value) => typeof value === "string" };
 const WHOLE = { name: "a whole number of at most 32 bits", holds: (value) => Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff };
@@ -23,7 +23,7 @@ const CERTIFICATE = recordOf({
 });
 const MEASURED = { name: TEXT, labels: TEXTS, value: NUMBER };
 
-/** The arguments of each function, in their order. Those of a resource are its class's. */
+/** The arguments of each function, in their order. The functions of a resource are listed under its class. */
 const ARGUMENTS = {
   clock: { now: {} },
   config: { get: { key: TEXT } },

@@ -1,4 +1,5 @@
-// What JavaScript has and QuickJS lacks or takes from the system: the clock, randomness, encodings of text, and copies.
+// Parts of JavaScript that QuickJS lacks or takes from the system: the clock, randomness, encodings of text, and
+// copies.
 
 import { bytesOf, textOf } from "../json.js";
 
@@ -15,7 +16,7 @@ export function installClock(now) {
   globalThis.performance = { now: () => now() - (start ??= now()) };
 }
 
-/** Makes `Math.random` use the host's random bytes. The engine's own seed would be that of the build. */
+/** Makes `Math.random` use the host's random bytes. The engine's own seed would be fixed by the build. */
 export function installRandom(host) {
   let bytes = new Uint8Array();
   let used = 0;
@@ -57,7 +58,7 @@ export function installClone() {
   globalThis.structuredClone ??= (value) => clone(value, new Map());
 }
 
-/** `copies` has the copies of the objects that were met. */
+/** `copies` has the copies of the objects that were visited. */
 export function clone(value, copies) {
   if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`a ${typeof value} can't be cloned`);
   if (value === null || typeof value !== "object") return value;

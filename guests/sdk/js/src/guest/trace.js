@@ -5,7 +5,7 @@ const FRAME = /\/?\b([\w.-]+\.js):(\d+)(?::(\d+))?/g;
 
 let lines;
 
-/** Returns an error's name and message, its stack, and those of its causes. */
+/** Returns the name, the message and the stack of an error and of its causes. */
 export function traceOf(error) {
   if (!(error instanceof Error)) return String(error);
   // QuickJS leaves name and message out of the stack.

@@ -1,8 +1,8 @@
 // Passes lines between `server.js` and the process.
 
 /**
- * Runs in a worker, which gets it as text: tests may be bundled into one file, where a worker would not find another
- * one. It can't refer to anything outside of it.
+ * The function that a worker runs. The worker gets it as text, because tests may be bundled into one file, so that a
+ * worker could not load another one. The function can't refer to anything outside of itself.
  */
 export function work({ program, port, answered }, spawn) {
   const child = spawn(program, ["test-server"], { stdio: ["pipe", "pipe", "inherit"] });
@@ -24,7 +24,7 @@ export function work({ program, port, answered }, spawn) {
     fail(`tests need the program flyball: put it on the PATH, or set the variable FLYBALL to its path: ${message}`);
   });
   child.on("close", () => fail("flyball test-server has ended"));
-  // A write to a process that has ended: the events above tell it.
+  // A write to a process that has ended fails. The events above report that.
   child.stdin.on("error", () => {});
   child.stdout.setEncoding("utf8").on("data", (text) => {
     output += text;

@@ -17,12 +17,12 @@ class Written:
     verb: str
     kind: str
     namespace: str
-    #: The name, also one that the server generated.
+    #: The name, including one that the server generated.
     name: str
     subresource: str
-    #: `json`, `merge`, `strategic` or `apply`; None if it is no patch.
+    #: `json`, `merge`, `strategic` or `apply`; None if the write isn't a patch.
     patch_type: str | None
-    #: The object, the change or the patch; of a status, an object with `status`.
+    #: The object, the change or the patch; for a status, an object with `status`.
     body: Any
     options: dict[str, Any]
     error: ApiError | None
@@ -49,7 +49,7 @@ class Event:
     type: str
     reason: str
     message: str
-    #: Its action, related object, annotations, and the resource version of the object that it is about.
+    #: The event's action, related object, annotations, and the resource version of the object that it is about.
     options: dict[str, Any]
     line: str
 

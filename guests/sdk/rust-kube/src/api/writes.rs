@@ -13,7 +13,7 @@ use super::{Api, DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostP
 use crate::current;
 use crate::error::{Error, Result};
 
-/// Writes. Each returns when the API server has answered; of several that are joined, one runs after another.
+/// Writes. Each write returns when the API server has answered. Joined writes run one after another.
 impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
     /// Creates an object.
     ///
@@ -85,7 +85,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
             .await?;
         let meta = self.meta(name, &base);
         let mut change = merge::diff(&value(&base)?, &new);
-        // What the server sets is not a change.
+        // Fields that the server sets are not a change.
         for field in [
             "resourceVersion",
             "uid",
@@ -219,7 +219,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
         })
     }
 
-    /// Reads the object at this version, from the cache if it has it there.
+    /// Reads the object at this version, from the cache if the cache has this version.
     async fn at_version(&self, name: &str, version: Option<&str>) -> Result<K> {
         let is_wanted = |found: &K| {
             version.is_none_or(|version| found.meta().resource_version.as_deref() == Some(version))
@@ -236,7 +236,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
         })
     }
 
-    /// What a write needs to know of an object.
+    /// The metadata of an object that a write needs.
     fn meta(&self, name: &str, object: &K) -> Meta {
         let meta = object.meta();
         Meta {

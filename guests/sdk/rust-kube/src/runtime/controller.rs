@@ -1,4 +1,4 @@
-//! Controllers: what is watched, and the reconciler.
+//! Controllers: their watches and their reconcilers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::watcher;
 use crate::api::Api;
 use crate::executor;
 
-/// What happens after a reconcile.
+/// The action after a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     requeue_after: Option<Duration>,
@@ -60,7 +60,7 @@ impl Config {
         self
     }
 
-    /// How many objects are reconciled at once: 10 if it is not set. The operator's policy has the last word.
+    /// Sets how many objects are reconciled at once; 10 by default. The operator's policy takes precedence.
     #[must_use]
     pub fn concurrency(mut self, concurrency: u16) -> Self {
         self.concurrency = concurrency;
@@ -146,7 +146,7 @@ where
         }
     }
 
-    /// Settings of the controller.
+    /// Sets the settings of the controller.
     pub fn with_config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -183,12 +183,12 @@ where
         self
     }
 
-    /// Reads of the controller's own objects from the cache.
+    /// Returns a store that reads the controller's own objects from the cache.
     pub fn store(&self) -> Store<K> {
         Store::new(self.api.clone())
     }
 
-    /// Has no effect: the host ends a plugin's calls before it stops.
+    /// This function has no effect, because the host ends a plugin's calls before it stops.
     pub fn shutdown_on_signal(self) -> Self {
         self
     }

@@ -15,7 +15,7 @@ pub struct Event {
     pub reason: String,
     /// A sentence for people.
     pub note: Option<String>,
-    /// What was done, in CamelCase.
+    /// The action, in CamelCase.
     pub action: String,
     /// A second object that the event refers to.
     pub secondary: Option<ObjectReference>,
@@ -28,7 +28,7 @@ pub enum EventType {
     Warning,
 }
 
-/// Who reports events. The host reports them under the plugin's name instead.
+/// The name under which events are reported. It has no effect: the host reports events under the plugin's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reporter {
     pub controller: String,
@@ -66,7 +66,7 @@ impl Recorder {
     /// Publishes an event about an object.
     ///
     /// # Errors
-    /// It is called outside of a reconcile. What the API server answers is not waited for.
+    /// The function is called outside of a reconcile. It doesn't wait for the API server's answer.
     pub async fn publish(&self, event: &Event, reference: &ObjectReference) -> Result<()> {
         let about = SdkReference::from(reference);
         let note = event.note.as_deref().unwrap_or_default();

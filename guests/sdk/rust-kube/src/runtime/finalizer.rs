@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::controller::Action;
 use crate::api::Api;
 
-/// What a reconciler is asked to do.
+/// The task of a reconciler.
 pub enum Event<K> {
     /// Bring the cluster to the state that the object asks for.
     Apply(Arc<K>),
-    /// Delete what the object has caused. It is being deleted, and must not be applied again.
+    /// Delete the objects that were created for this object. It is being deleted, and must not be applied again.
     Cleanup(Arc<K>),
 }
 
@@ -94,7 +94,7 @@ fn removal(position: usize, finalizer: &str) -> Value {
     ])
 }
 
-/// Appends the finalizer. Fails if the finalizers are others: the API server does not remove duplicates.
+/// Appends the finalizer. Fails if the finalizers have changed, because the API server does not remove duplicates.
 fn addition(present: &[String], finalizer: &str) -> Value {
     if present.is_empty() {
         return json!([

@@ -18,7 +18,7 @@ pub struct ObjectRef<K: Resource> {
     /// The kind, for types that learn it at run time.
     pub dyntype: K::DynamicType,
     pub name: String,
-    /// `None` if it is cluster-scoped.
+    /// `None` if the object is cluster-scoped.
     pub namespace: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl<K: Resource> ObjectRef<K> {
         Self::new_with(name, K::DynamicType::default())
     }
 
-    /// As [`new`](Self::new), for a type that learns its kind at run time.
+    /// Does the same as [`new`](Self::new), for a type that learns its kind at run time.
     #[must_use]
     pub fn new_with(name: &str, dyntype: K::DynamicType) -> Self {
         Self {
@@ -95,14 +95,14 @@ impl<K: Resource + Clone + DeserializeOwned> Store<K> {
         Self(api)
     }
 
-    /// Returns an object; `None` if there is none that fits the type.
+    /// Returns an object; `None` if it does not exist or does not fit the type.
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
         let api = self.0.within(key.namespace.as_deref().unwrap_or_default());
         let found = current::with(|host, _| api.cached(host, &key.name));
         found.ok().flatten().map(Arc::new)
     }
 
-    /// Returns all objects; none if one does not fit the type.
+    /// Returns all objects; an empty list if one of them does not fit the type.
     pub fn state(&self) -> Vec<Arc<K>> {
         let listed = executor::run(self.0.list(&ListParams::default()));
         let objects = listed.and_then(Result::ok).map(|list| list.items);

@@ -31,13 +31,13 @@ impl Config {
         self
     }
 
-    /// Has no effect: the host resumes from any version that the API server still has.
+    /// This function has no effect: the host resumes from any version that the API server still has.
     #[must_use]
     pub fn any_semantic(self) -> Self {
         self
     }
 
-    /// Has no effect: the host streams lists where the API server can.
+    /// This function has no effect: the host streams lists where the API server supports it.
     #[must_use]
     pub fn streaming_lists(self) -> Self {
         self

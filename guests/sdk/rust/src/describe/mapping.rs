@@ -164,7 +164,7 @@ impl Mapping {
         self
     }
 
-    /// Applies only to objects with a string at at least one of these paths.
+    /// Applies only to objects that have a string at one or more of these paths.
     #[must_use]
     pub fn having_any(mut self, paths: &[&str]) -> Self {
         // The loop adds one path at a time, because `extend` would be compiled for each caller.

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn a_failed_status_update_is_repeated_once_on_the_latest_version() {
     let cluster = cluster([web(1), pod("a")]);
-    // Another client has scaled it, which is not in the cache: the status is for the generation in
-    // the cache.
+    // Another client has scaled the set, which the cache does not show yet. The status is for the generation in the
+    // cache.
     cluster.put_live(web(4).with("/metadata/generation", 3).0);
     cluster.fail(
         "update",

@@ -20,7 +20,7 @@ type SchemaVisitor interface {
 	VisitReference(Reference)
 }
 
-// Path is where a schema is.
+// Path is the place of a schema.
 type Path struct{}
 
 func (*Path) String() string { return "" }

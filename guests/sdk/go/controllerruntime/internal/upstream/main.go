@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// source is a published module, and which of its files are copied where.
+// source is a published module, with the files that are copied and their destination.
 type source struct {
 	module, sum string
 	files       []string
@@ -22,12 +22,12 @@ type source struct {
 	into string
 	// under is the folder that has the module's folders.
 	under string
-	// replaced texts, and what stands for them in the copies.
+	// replaced maps texts to the texts that replace them in the copies.
 	replaced map[string]string
 }
 
-// What the guest's world answers (clients, caches, managers, sources, queues) is this module's own, and so is whatever
-// imports a client for HTTP.
+// sources are the modules that are copied. Parts that the host implements (clients, caches, managers, sources, queues)
+// are written in this module instead, as are parts that would import a client for HTTP.
 var sources = []source{
 	{
 		module: "sigs.k8s.io/controller-runtime@v0.22.1",

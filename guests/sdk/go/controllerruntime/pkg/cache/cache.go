@@ -1,4 +1,5 @@
-// Package cache has the cache that a manager gives to sources. It is the host's: a plugin declares what it reads.
+// Package cache has the cache that a manager gives to sources. The host holds the cache, and a plugin declares the
+// kinds and fields that it reads.
 package cache
 
 import (

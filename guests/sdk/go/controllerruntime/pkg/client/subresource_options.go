@@ -2,7 +2,8 @@ package client
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// What the copied files name, of the files with controller-runtime's own clients.
+// The copied files need these types. In controller-runtime, they are in the files with its clients, which are not
+// copied.
 
 type applyConfiguration interface {
 	GetName() *string
@@ -14,7 +15,7 @@ type applyConfiguration interface {
 // SubResourceGetOptions is the options of a get of a subresource.
 type SubResourceGetOptions struct{ Raw *metav1.GetOptions }
 
-// ApplyToSubResourceGet sets the options that these have.
+// ApplyToSubResourceGet copies the options that are set.
 func (options *SubResourceGetOptions) ApplyToSubResourceGet(to *SubResourceGetOptions) {
 	if options.Raw != nil {
 		to.Raw = options.Raw
@@ -28,7 +29,7 @@ type SubResourceUpdateOptions struct {
 	SubResourceBody Object
 }
 
-// ApplyToSubResourceUpdate sets the options that these have.
+// ApplyToSubResourceUpdate copies the options that are set.
 func (options *SubResourceUpdateOptions) ApplyToSubResourceUpdate(to *SubResourceUpdateOptions) {
 	options.ApplyToUpdate(&to.UpdateOptions)
 	if options.SubResourceBody != nil {
@@ -47,7 +48,7 @@ func (options *SubResourceUpdateOptions) ApplyOptions(of []SubResourceUpdateOpti
 // SubResourceCreateOptions is the options of a creation of a subresource.
 type SubResourceCreateOptions struct{ CreateOptions }
 
-// ApplyToSubResourceCreate sets the options that these have.
+// ApplyToSubResourceCreate copies the options that are set.
 func (options *SubResourceCreateOptions) ApplyToSubResourceCreate(to *SubResourceCreateOptions) {
 	options.ApplyToCreate(&to.CreateOptions)
 }
@@ -67,7 +68,7 @@ type SubResourcePatchOptions struct {
 	SubResourceBody Object
 }
 
-// ApplyToSubResourcePatch sets the options that these have.
+// ApplyToSubResourcePatch copies the options that are set.
 func (options *SubResourcePatchOptions) ApplyToSubResourcePatch(to *SubResourcePatchOptions) {
 	options.ApplyToPatch(&to.PatchOptions)
 	if options.SubResourceBody != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 )
 
-// Manager gives controllers what they need of the host. The package flyball makes it.
+// Manager gives controllers access to the host. The package plugin creates it.
 //
 // A plugin has no configuration of a client, no HTTP, no webhooks and no health checks: controller-runtime's functions
 // for them are absent, so that their use does not compile.
@@ -38,7 +38,7 @@ type Manager interface {
 	Start(ctx context.Context) error
 }
 
-// Runnable is what a manager runs.
+// Runnable is run by a manager.
 type Runnable interface {
 	Start(context.Context) error
 }

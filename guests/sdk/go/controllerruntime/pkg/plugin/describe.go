@@ -42,7 +42,7 @@ func (plugin *Plugin) describe(host *flyball.Host) (*flyball.Description, error)
 	return description, nil
 }
 
-// queues declares a queue of the name of each controller.
+// queues declares a queue with the name of each controller.
 func (plugin *Plugin) queues(description *flyball.Description) {
 	var queues []flyball.QueueSettings
 	concurrency := 0
@@ -104,7 +104,7 @@ func (plugin *Plugin) fields(kind string) []string {
 	return []string{"metadata"}
 }
 
-// mapping returns the host's mapping that does what the handler of a watch does, if there is one.
+// mapping returns the host's mapping that is equivalent to the handler of a watch, if there is one.
 func (plugin *Plugin) mapping(watch watch) (flyball.Mapping, bool) {
 	owner, isDeclared := handler.Declared(watch.Handler())
 	switch {
@@ -113,7 +113,7 @@ func (plugin *Plugin) mapping(watch watch) (flyball.Mapping, bool) {
 	case owner == nil:
 		return flyball.Itself(), true
 	}
-	// The host finds owners that it caches: those that another watch of the plugin is of.
+	// The host finds only owners that it caches, which are of a kind that another watch of the plugin has.
 	for _, of := range plugin.manager.watches {
 		kind, err := plugin.manager.kindOf(of.Object())
 		if err != nil || kind.GroupKind() != owner.GroupKind {

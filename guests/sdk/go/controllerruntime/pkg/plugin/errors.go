@@ -12,7 +12,7 @@ import (
 	"flyball.dev/sdk"
 )
 
-// reasons are the API's reasons that stand for reasons of the host.
+// reasons maps reasons of the host to reasons of the API.
 var reasons = map[string]metav1.StatusReason{
 	"Denied":                metav1.StatusReasonForbidden,
 	"NamespaceTerminating":  metav1.StatusReasonForbidden,
@@ -23,7 +23,8 @@ var reasons = map[string]metav1.StatusReason{
 	"RequestEntityTooLarge": metav1.StatusReasonRequestEntityTooLarge,
 }
 
-// statusError returns an error of the world as one of the API, about an object of a kind. Its code stays the world's.
+// statusError converts an error of the world into an error of the API, about an object of a kind. The code stays the
+// same.
 func statusError(err error, of kind, name string) error {
 	var found *flyball.APIError
 	switch {
@@ -34,7 +35,7 @@ func statusError(err error, of kind, name string) error {
 	}
 	details := &metav1.StatusDetails{
 		Name: name, Group: of.Group, Kind: of.Kind,
-		// Rounded up, as the API's header is in seconds.
+		// The time is rounded up, because the API's header is in seconds.
 		RetryAfterSeconds: int32((found.RetryAfter.Milliseconds() + 999) / 1000),
 	}
 	if found.Reason == "NamespaceTerminating" {

@@ -83,7 +83,7 @@ func (mapper mapper) scope(kind schema.GroupKind) meta.RESTScope {
 	return meta.RESTScopeNamespace
 }
 
-// RESTMapping also maps kinds that the scheme does not have, such as those of unstructured objects.
+// RESTMapping also maps kinds that the scheme does not have, such as kinds of unstructured objects.
 func (mapper mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	found, err := mapper.DefaultRESTMapper.RESTMapping(kind, versions...)
 	if err == nil || len(versions) == 0 || versions[0] == "" {

@@ -61,7 +61,7 @@ func (all *collector) Add(runnable manager.Runnable) error {
 	return nil
 }
 
-// collectWatches collects what the controllers watch. Builders add the sources after the controller.
+// collectWatches collects the watches of the controllers. Builders add the sources after the controller.
 func (all *collector) collectWatches() error {
 	all.watches = nil
 	for _, controller := range all.controllers {

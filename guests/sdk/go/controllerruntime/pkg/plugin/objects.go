@@ -11,7 +11,7 @@ import (
 	"flyball.dev/sdk"
 )
 
-// clear empties what a pointer points to, so that fields that JSON does not have are empty.
+// clear empties the value of a pointer, so that fields that the JSON lacks are empty after decoding.
 func clear(object any) {
 	value := reflect.ValueOf(object).Elem()
 	value.Set(reflect.Zero(value.Type()))

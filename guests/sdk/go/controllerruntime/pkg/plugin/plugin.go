@@ -11,9 +11,9 @@
 //
 //	func main() {}
 //
-// In the flow: SetUp builds the controllers on a manager that only collects them (manager.go), Describe declares what
-// they watch (describe.go), and the host's calls reach their reconcilers and handlers (reconcile.go, route.go). Their
-// client is answered by the host (reads.go, writes.go, subresource.go).
+// In the flow: SetUp builds the controllers on a manager that only collects them (manager.go), Describe declares their
+// watches (describe.go), and the host's calls reach their reconcilers and handlers (reconcile.go, route.go). The host
+// answers the calls of their client (reads.go, writes.go, subresource.go).
 package plugin
 
 import (
@@ -29,24 +29,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Options is what a plugin consists of.
+// Options are the parts of a plugin.
 type Options struct {
 	Name, Version string
 	// Scheme adds the types of the objects that are read and written.
 	Scheme []func(*runtime.Scheme) error
 	// SetUp adds the controllers, as a main function does between creating its manager and starting it.
 	SetUp func(manager.Manager) error
-	// Role is the YAML of roles that the plugin asks for: what controller-gen writes into config/rbac/role.yaml.
+	// Role is the YAML of roles that the plugin asks for, as controller-gen writes it into config/rbac/role.yaml.
 	Role []byte
 	// Permissions are further permissions to ask for.
 	Permissions []flyball.Permission
-	// Reads are empty objects of kinds that are read from the cache and not watched by a controller. Without it, they
-	// are read from the API server at each read.
+	// Reads are empty objects of kinds that are read from the cache and not watched by a controller. A kind that is
+	// neither listed nor watched is read from the API server at each read.
 	Reads []client.Object
 	// Fields are the paths that are read of a kind such as `v1/Pod`; all fields if it has no entry.
 	Fields map[string][]string
-	// Indexes are paths by which the host finds objects that a field indexer finds. Without it, a list by that field
-	// reads all objects of its namespace.
+	// Indexes are paths by which the host finds objects that a field indexer finds. Without such a path, a list by that
+	// field reads all objects of its namespace.
 	Indexes []flyball.Index
 	// ClusterScoped are empty objects of custom kinds that have no namespace.
 	ClusterScoped []client.Object
@@ -55,12 +55,12 @@ type Options struct {
 // Plugin is a [flyball.Controller] that runs the controllers.
 type Plugin struct {
 	options Options
-	// host is the one of the current call.
+	// host is the host of the current call.
 	host    *flyball.Host
 	logger  logr.Logger
 	scheme  *runtime.Scheme
 	manager *collector
-	// requeued counts how often a request asked to be called again at once. An instance that starts with none only asks
+	// requeued counts how often a request asked to be called again at once. A new instance has no counts, and only asks
 	// sooner.
 	requeued map[flyball.Request]int
 }

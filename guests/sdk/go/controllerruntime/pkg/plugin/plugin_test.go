@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// everything is a role that allows what the tests write.
+// everything is a role that allows all writes of the tests.
 const everything = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

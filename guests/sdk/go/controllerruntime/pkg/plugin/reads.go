@@ -97,7 +97,8 @@ func decode(text []byte, object runtime.Object, of kind) error {
 	clear(object)
 	var err error
 	if untyped, isUntyped := object.(runtime.Unstructured); isUntyped {
-		// Its own parser needs a kind, and lists have it but once. This one makes integers of numbers.
+		// The parser of unstructured objects needs a kind in each object, and a list has it only once. This parser
+		// decodes whole numbers as integers.
 		var content map[string]any
 		err = utiljson.Unmarshal(text, &content)
 		untyped.SetUnstructuredContent(content)

@@ -52,8 +52,8 @@ func (plugin *Plugin) Reconcile(host *flyball.Host, request flyball.Request) (fl
 	return flyball.Done, nil
 }
 
-// backoff returns the delay of a request that asked so many times in a row to be called again at once. The host counts
-// failures only, and this is none.
+// backoff returns the delay of a request that has asked this many times in a row to be called again at once. The host
+// counts only failures, and such a request is not a failure.
 func backoff(times int) time.Duration {
 	return min(5*time.Millisecond<<min(times, 18), 1000*time.Second)
 }

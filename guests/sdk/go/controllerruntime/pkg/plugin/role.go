@@ -16,11 +16,11 @@ import (
 	"flyball.dev/sdk"
 )
 
-// verbs are those that a plugin asks for. What it watches, it declares.
+// verbs are the verbs that a plugin may ask for. `watch` isn't one of them, because a plugin declares its watches.
 var verbs = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
 
-// permissions returns what the roles allow on kinds of the scheme. Others can't be read or written with the plugin's
-// types.
+// permissions returns the permissions of the roles on kinds of the scheme. Others can't be read or written with the
+// plugin's types.
 func (plugin *Plugin) permissions() ([]flyball.Permission, error) {
 	var permissions []flyball.Permission
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(plugin.options.Role), 4096)
@@ -45,7 +45,7 @@ func (plugin *Plugin) permissionsOf(rule rbacv1.PolicyRule) (permissions []flyba
 		return nil
 	}
 	for _, group := range rule.APIGroups {
-		// controller-gen writes the core group as in its marker.
+		// controller-gen writes the core group as it stands in the marker.
 		if group == "core" {
 			group = ""
 		}

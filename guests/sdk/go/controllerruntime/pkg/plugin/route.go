@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Route passes changes to the predicates and handlers that no mapping of the host replaces.
+// Route passes changes to the predicates and handlers that the host's mappings don't replace.
 func (plugin *Plugin) Route(host *flyball.Host, deltas []flyball.Delta) ([]flyball.RoutedKey, error) {
 	if err := plugin.enter(host); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (to *hostClient) Status() client.SubResourceWriter { return subresource{to,
 
 func (to *hostClient) SubResource(name string) client.SubResourceClient { return subresource{to, name} }
 
-// Get reads by a raw GET: the world's reads are of objects.
+// Get reads by a raw GET, because the world's other reads are only of objects.
 func (to subresource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
 	of, err := to.kindOf(object)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patchTypes are the world's names.
+// patchTypes maps the API's patch types to the world's.
 var patchTypes = map[types.PatchType]flyball.PatchType{
 	types.JSONPatchType:           flyball.JSONPatch,
 	types.MergePatchType:          flyball.MergePatch,
@@ -48,12 +48,12 @@ func (to *hostClient) run(write flyball.Write, of kind, answer runtime.Object) e
 	if err := decode(result.JSON, answer, of); err != nil {
 		return err
 	}
-	// Objects keep what they said of their kind: most say nothing.
+	// Objects keep their kind as it was before. Most have none.
 	answer.GetObjectKind().SetGroupVersionKind(before)
 	return nil
 }
 
-// returns are the paths that are wanted of an answer.
+// returns gives the paths to return in an answer.
 func (to *hostClient) returns(of kind) []string {
 	if fields, isNarrowed := to.plugin.options.Fields[of.text]; isNarrowed {
 		return fields
@@ -93,11 +93,11 @@ func (to *hostClient) Update(_ context.Context, object client.Object, given ...c
 	return to.run(write, of, object)
 }
 
-// base returns the object that an update changes: of the version that the object has, if it has one.
+// base returns the object that an update changes, in the version that the object has, if it has one.
 func (to *hostClient) base(object client.Object, of kind) (client.Object, error) {
 	key := client.ObjectKey{Namespace: to.namespaceOf(of, object.GetNamespace()), Name: object.GetName()}
 	wanted := object.GetResourceVersion()
-	// The cache may be older than what was read from the server.
+	// The cache may be older than an object that was read from the server.
 	for _, reader := range []*hostClient{to, to.live} {
 		text, err := reader.get(of, key)
 		if err != nil {
@@ -138,7 +138,7 @@ func (to *hostClient) mayGet(of kind) bool {
 func change(from, to client.Object) ([]byte, error) {
 	to = to.DeepCopyObject().(client.Object)
 	to.GetObjectKind().SetGroupVersionKind(from.GetObjectKind().GroupVersionKind())
-	// An object that was not read has none of these, and no update changes them.
+	// An object that was not read lacks these fields, and no update changes them.
 	to.SetResourceVersion(from.GetResourceVersion())
 	to.SetManagedFields(from.GetManagedFields())
 	if to.GetUID() == "" {

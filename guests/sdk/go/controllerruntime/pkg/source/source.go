@@ -1,4 +1,4 @@
-// Package source describes what a controller watches.
+// Package source describes the objects that a controller watches.
 package source
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Source is where a controller's events come from. Only [Kind] makes one that a plugin can have.
+// Source is the source of a controller's events. A plugin can have only sources that [Kind] returns.
 type Source = TypedSource[reconcile.Request]
 
 // TypedSource is a [Source] of a controller whose requests are of another type.
@@ -41,8 +41,8 @@ type Watched[request comparable] interface {
 	Handler() any
 	// IsFiltered says whether there are predicates.
 	IsFiltered() bool
-	// Handle passes a change to the handler, unless a predicate filters it. old is nil for an object that was added,
-	// new for one that was deleted.
+	// Handle passes a change to the handler, unless a predicate filters it. old is nil for an added object, and new is
+	// nil for a deleted one.
 	Handle(ctx context.Context, old, new client.Object, isInitial bool, queue workqueue.TypedRateLimitingInterface[request])
 }
 

@@ -28,8 +28,8 @@ func IsGVKNamespaced(kind schema.GroupVersionKind, mapper meta.RESTMapper) (bool
 	return mapping.Scope.Name() != meta.RESTScopeNameRoot, nil
 }
 
-// GVKForObject returns the kind of an object: as the object says if it has no type of its own, and else the only one
-// that the scheme has for its type.
+// GVKForObject returns the kind of an object: the object's own statement if it has no Go type of its own, or else the
+// only kind that the scheme has for its type.
 func GVKForObject(object runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	switch object.(type) {
 	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:

@@ -1,5 +1,5 @@
-// Package priorityqueue has the types of controller-runtime's queue with priorities. The host's queues have their own
-// priorities: a plugin's queue is none of these.
+// Package priorityqueue has the types of controller-runtime's queue with priorities. A plugin's queues are the host's,
+// which have their own priorities, and don't implement these types.
 package priorityqueue
 
 import (

@@ -1,4 +1,4 @@
-// Package controller holds what a controller was built from, for the plugin.
+// Package controller holds the options and sources of controllers, for the plugin.
 package controller
 
 import (
@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Options is what a controller is built from. What concerns queues, leaders and caches is the host's.
+// Options are the options of a controller. The options about queues, leaders and caches have no effect, because the
+// host has these.
 type Options[request comparable] struct {
 	Do                      reconcile.TypedReconciler[request]
 	RateLimiter             workqueue.TypedRateLimiter[request]
