@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(format!("{:?}", read(&[]).unwrap()), "{}");
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../manager/testdata/keys/p256.pem"
+            "/../signer/testdata/keys/p256.pem"
         );
         let signer = read(&[&format!("--service-account-private-key-file={file}")]).unwrap();
         assert_eq!(format!("{signer:?}"), r#"{"service-account"}"#);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn flags_add_authorities_which_name_their_flags_if_they_are_unusable() {
-        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../manager/testdata");
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../signer/testdata");
         let own = format!(
             "--certificate-authority=example.com/a={data}/authorities/rsa.crt:{data}/keys/rsa.pem"
         );
@@ -95,7 +95,7 @@ mod tests {
         ));
         let public = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../manager/testdata/keys/rsa-public.pem"
+            "/../signer/testdata/keys/rsa-public.pem"
         );
         assert!(error(public).ends_with("rsa-public.pem: it holds no RSA or EC private key"));
     }
