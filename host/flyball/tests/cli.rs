@@ -107,6 +107,11 @@ fn a_start_ends_where_that_of_kube_controller_manager_would() {
         tempfile::NamedTempFile::new().expect("a file"),
     );
     let path = file.path().display().to_string();
+    // Without a port, nobody needs the files.
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let port = format!("--secure-port={port}");
     for flag in ["client-ca-file", "requestheader-client-ca-file"] {
         for bundle in ["/no/such", &empty.path().display().to_string()] {
             let flag = format!("--{flag}={bundle}");
@@ -116,7 +121,7 @@ fn a_start_ends_where_that_of_kube_controller_manager_would() {
                 "--kubeconfig",
                 &path,
                 "--bind-address=127.0.0.1",
-                "--secure-port=0",
+                &port,
                 &flag,
             ]);
             assert!(said.contains(&format!("flyball: {flag}: ")), "{said}");
