@@ -91,8 +91,8 @@ impl Controller for BootstrapSigner {
     }
 }
 
-/// Returns the merge patch of the data that brings the signatures up to date: each missing or different one, and null
-/// for those of other tokens.
+/// Returns the merge patch of the data that brings the signatures up to date: each missing or different signature, and
+/// null for signatures of other tokens.
 fn changes(data: &StringMap, signatures: &StringMap) -> BTreeMap<String, Value> {
     let wrong = signatures
         .iter()

@@ -3,7 +3,7 @@
 //! [`recognize`] finds the requests of kubelets. Such a request is approved if its user may create the subresource
 //! `selfnodeclient` or `nodeclient` of CertificateSigningRequests. The controller creates a SubjectAccessReview to find
 //! out. Nodes that join a cluster share the user of a bootstrap token, so a permission is reused for [`REUSE`]. The API
-//! server itself learns of changed roles by a watch, so a permission that is withdrawn never ends at once.
+//! server itself learns of changed roles by a watch, so even there a withdrawn permission does not end at once.
 //!
 //! Upstream: pkg/controller/certificates/approver/sarapprove.go: NewCSRApprovingController, handle, authorize,
 //! appendApprovalCondition.

@@ -13,7 +13,7 @@ use x509_cert::der::{Decode, Reader, SliceReader};
 
 /// How long a request is kept after it was signed, denied or failed.
 const DECIDED: Duration = Duration::from_secs(60 * 60);
-/// How long a request is kept that nobody decides about, or nobody signs.
+/// How long a request is kept while it is neither approved nor denied, or is approved and not signed.
 const PENDING: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A CertificateSigningRequest.

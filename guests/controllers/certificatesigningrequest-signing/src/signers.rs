@@ -1,4 +1,4 @@
-//! The signers, and what each of them requires of a request.
+//! The signers, and the rules of each for requests.
 //!
 //! Upstream: pkg/controller/certificates/signer/signer.go: getCSRVerificationFuncForSignerName, isKubeletServing,
 //! isKubeletClient, isKubeAPIServerClient, isLegacyUnknown, validAPIServerClientUsages.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-/// Certificates begin to be valid so long ago, for clocks that are behind.
+/// The time between the notBefore of a certificate and its signing, for clocks that are behind.
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
 /// No request is given less, unless the operator's longest time is less.
 const SHORTEST: Duration = Duration::from_secs(10 * 60);

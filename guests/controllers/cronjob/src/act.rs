@@ -72,8 +72,8 @@ fn record_deletion(
     result.is_ok()
 }
 
-/// Creates the Job of a scheduled time and adds it to the status. If it exists and belongs to the CronJob, then it was
-/// created before, but the status was not written. If it belongs to somebody else, nothing happens at that time.
+/// Creates the Job of a scheduled time and adds it to the status. If the Job exists and belongs to the CronJob, it was
+/// created before, but the status was not written. If it belongs to another owner, no Job is created for that time.
 ///
 /// # Errors
 /// The Job can't be created.

@@ -8,8 +8,8 @@ use flyball_sdk::meta::CoreObjectReference;
 use crate::note::Note;
 use crate::views::{Job, Status};
 
-/// Returns the running Jobs that the status does not list. The controller has created them and could not write that, or
-/// has read an old status; or somebody else has created them.
+/// Returns the running Jobs that the status does not list. Either the controller has created them and could not write
+/// the status, or it has read an old status, or another client has created them.
 pub fn unlisted<'a>(status: &'a Status, jobs: &'a [Job]) -> impl Iterator<Item = &'a Job> {
     { jobs.iter() }.filter(|job| !job.is_finished() && !status.is_active(&job.meta.uid))
 }

@@ -56,8 +56,8 @@ pub fn due(schedule: &Schedule, earliest: Time, now: Time) -> Result<Due, Imposs
     Ok(Due { latest, missed })
 }
 
-/// Returns how long to wait at `now` until the next time of the schedule, and `delta` more, in case that clocks differ.
-/// `due` is the result of [`due`]. Returns `None` if there is no next time.
+/// Returns how long to wait at `now` until the next time of the schedule. `delta` is added in case clocks differ. `due`
+/// is the result of [`due`]. Returns `None` if there is no next time.
 pub fn until_next(
     schedule: &Schedule,
     earliest: Time,

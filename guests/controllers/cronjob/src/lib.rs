@@ -3,9 +3,9 @@
 //! `reconcile` names the steps, and the decision of each step is a pure function:
 //!
 //! 1. [`history`] chooses the finished Jobs to delete.
-//! 2. [`active`] compares the active Jobs of the status with those that exist.
+//! 2. [`active`] compares the active Jobs of the status with the existing Jobs.
 //! 3. [`plan`] decides whether a Job is due, with [`parse`], [`schedule`], [`zone`] and [`due`].
-//! 4. [`act`] writes: it deletes Jobs, and creates the one that is due, with [`template`].
+//! 4. [`act`] writes: it deletes Jobs, and creates the Job that is due, with [`template`].
 //!
 //! [`route`] delays the reconcile of a CronJob whose schedule has changed.
 //!

@@ -1,8 +1,8 @@
 //! The parser of schedules: `minute hour day month weekday`, or a descriptor such as `@hourly`, after an
 //! optional zone such as `TZ=Europe/Berlin` or `CRON_TZ=Europe/Berlin`.
 //!
-//! It accepts what `cron.ParseStandard` of `github.com/robfig/cron` v3.0.1 accepts, which the API server
-//! validates schedules with, and has its error messages, which are part of events.
+//! It accepts the same schedules as `cron.ParseStandard` of `github.com/robfig/cron` v3.0.1, with which the API server
+//! validates them, and has the same error messages, which are part of events.
 
 use std::num::IntErrorKind;
 

@@ -195,7 +195,7 @@ fn requirement(expression: &Expression) -> Option<Requirement> {
     })
 }
 
-/// Returns what an expression requires of a node's field; `None` if it is malformed.
+/// Returns the requirement of an expression on a node's field; `None` if the expression is malformed.
 fn field_equality(expression: &Expression) -> Option<FieldEquality> {
     let is_equal = match expression.operator.as_str() {
         "In" => true,

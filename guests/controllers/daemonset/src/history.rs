@@ -96,8 +96,7 @@ pub fn clean_up(
     delete(host, surplus(old, count, is_live))
 }
 
-/// Labels a revision that has no hash with its name. So no hash has to be computed that another
-/// revision could have.
+/// Labels a revision that has no hash with its name, which no other revision has. A computed hash could collide.
 fn label(host: &Host, revision: &mut ControllerRevision) -> Result<(), Error> {
     if hash_of(revision).is_some() {
         return Ok(());

@@ -11,8 +11,7 @@
 //!    writes them, with [`template`].
 //! 5. [`status`] counts the nodes.
 //!
-//! Changed nodes have a queue of their own ([`nodes`]), from which only the DaemonSets that they concern
-//! are enqueued.
+//! Changed nodes have a queue of their own ([`nodes`]), which enqueues only the DaemonSets that the nodes concern.
 //!
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
 //! server acknowledged. The only state between two calls is the memo's backoff of failed pods.

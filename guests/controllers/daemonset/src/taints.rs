@@ -20,13 +20,13 @@ const TOLERATED: [(&str, &str); 6] = [
 const TOLERATED_IN_HOST_NETWORK: (&str, &str) =
     ("node.kubernetes.io/network-unavailable", NO_SCHEDULE);
 
-/// Returns the taints that daemon pods tolerate whatever their template says.
+/// Returns the taints that daemon pods tolerate in addition to their template's tolerations.
 fn tolerated(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     let more = host_network.then_some(TOLERATED_IN_HOST_NETWORK);
     TOLERATED.into_iter().chain(more)
 }
 
-/// Returns the tolerations that daemon pods have whatever their template says.
+/// Returns the tolerations that daemon pods have in addition to their template's.
 pub fn default_tolerations(host_network: bool) -> impl Iterator<Item = Toleration> {
     tolerated(host_network).map(|(key, effect)| Toleration {
         key: key.into(),

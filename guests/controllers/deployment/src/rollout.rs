@@ -287,7 +287,7 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Writes the status and the revision if they differ from what the API server has.
+    /// Writes the status and the revision if they differ from the API server's.
     ///
     /// # Errors
     /// A write failed.

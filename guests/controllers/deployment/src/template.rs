@@ -1,8 +1,7 @@
 //! Semantic comparison of pod templates, and the hash that names a ReplicaSet.
 //!
-//! A Deployment finds its ReplicaSet by the template, never by the hash. So ReplicaSets that
-//! another controller named are found as well, and the hash only has to be the same for equal
-//! templates.
+//! A Deployment finds its ReplicaSet by the template, never by the hash. So it also finds ReplicaSets that another
+//! controller named, and the hash only has to be the same for equal templates.
 //!
 //! Upstream: pkg/controller/deployment/util/deployment_util.go: EqualIgnoreHash.
 //! Upstream: pkg/controller/controller_utils.go: ComputeHash.

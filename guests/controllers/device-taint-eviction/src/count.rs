@@ -1,6 +1,6 @@
 //! Counts the pods that were evicted because of a rule, in the memo.
 //!
-//! Pods are evicted concurrently, and of two calls that change the same entry of the memo one loses its change. So the
+//! Pods are evicted concurrently. If two calls change the same entry of the memo, one of them loses its change. So the
 //! entry holds which pods were counted, and each pod has a key of its own that is reconciled until the entry has it.
 //!
 //! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: addConditionAndDeletePod,

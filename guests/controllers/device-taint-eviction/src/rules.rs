@@ -15,7 +15,7 @@ use crate::{ALL_POOLS, NAME, POOLS, count, groups, pods};
 
 /// The type of the condition.
 const IN_PROGRESS: &str = "EvictionInProgress";
-/// The effect of a rule that only shows what it would do.
+/// The effect of a rule that evicts nothing. Its status shows the pods that it would evict.
 const NO_EFFECT: &str = "None";
 /// The shortest time between two updates of a status.
 const PERIOD: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ pub const BY_CREATED_CLAIM: &str = "created-claim";
 pub const BY_POOL: &str = "pool";
 pub const SLICES_BY_POOL: &str = "slices-of-pool";
 
-/// A pod, without what only its eviction needs.
+/// A pod, without the fields that only its eviction needs.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {

@@ -59,8 +59,8 @@ fn budgets() -> Watch {
         .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified]))
 }
 
-/// A changed label affects the budgets that selected the pod before, and those that select it now. A changed phase
-/// affects no number, but it retries a budget whose status could not be computed when the pod was created.
+/// A changed label affects the budgets that selected the pod before, and the budgets that select it now. A changed
+/// phase affects no number, but it retries a budget whose status could not be computed when the pod was created.
 fn pods() -> Watch {
     watch::<Pod>()
         .and_view::<LabelledPod>()

@@ -12,8 +12,8 @@ use crate::views::{Budget, LabelledPod, Rival};
 
 /// Emits an event about each pod of a budget that another budget selects as well, once for each version of the pod.
 ///
-/// As in kube-controller-manager, a change of the pod causes the event, and not one of the budget. So the first
-/// reconcile after a change of the budget only records the pods' versions.
+/// As in kube-controller-manager, a change of the pod causes the event, and a change of the budget does not. So the
+/// first reconcile after a change of the budget only records the pods' versions.
 ///
 /// # Errors
 /// A list failed, or the selector is invalid.

@@ -8,7 +8,7 @@ use flyball_sdk::prelude::*;
 pub const DELETION_TIMEOUT: &str = "deletion-timeout";
 /// The age of a stale condition.
 pub const STALE_POD_TIMEOUT: &str = "stale-pod-timeout";
-/// The lifetime of what discovery returned.
+/// The lifetime of a result of discovery.
 pub const DISCOVERY_PERIOD: &str = "discovery-period";
 
 /// The configuration keys with their defaults and descriptions.

@@ -76,8 +76,8 @@ impl Desired<'_> {
         }
     }
 
-    /// Whether Endpoints are up to date. The time of the last change does not count, nor does the label of headless
-    /// Services: it follows with the next change. Nor does the order, which versions of Kubernetes hash differently
+    /// Whether Endpoints are up to date. The time of the last change does not count. Neither does the label of headless
+    /// Services, which is written with the next change, nor the order, which versions of Kubernetes hash differently
     /// (kubernetes/kubernetes#129652).
     fn matches(&self, current: &Endpoints) -> bool {
         let truncated = current.meta.annotation(OVER_CAPACITY);

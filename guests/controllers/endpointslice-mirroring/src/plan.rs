@@ -19,14 +19,14 @@ use flyball_service_endpoints::write::{self, Content, Writes};
 use crate::MANAGER;
 use crate::desired::{Desired, Group, GroupKey};
 
-/// The annotation with what `kubectl apply` wrote. It is not mirrored.
+/// The annotation with the last configuration of `kubectl apply`. It is not mirrored.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The changes of the slices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub create: Vec<(Family, Group)>,
-    /// Slices with what they become.
+    /// Slices with their new content.
     pub update: Vec<(Slice, Family, Group)>,
     /// Slices that are reused for another group.
     pub recycle: Vec<(Slice, Family, Group)>,

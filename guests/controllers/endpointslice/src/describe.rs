@@ -92,7 +92,7 @@ pub fn describe(batch_period: Duration) -> Description {
     metrics(description)
 }
 
-/// A node concerns hints if it comes, goes, becomes ready or unready, or gets another zone.
+/// A node affects hints if it is created or deleted, becomes ready or unready, or gets another zone.
 fn nodes() -> Watch {
     watch::<NodeZone>()
         .and_view::<NodeCapacity>()

@@ -8,8 +8,8 @@
 //!    traffic distribution ([`traffic`]).
 //! 4. [`act`] writes the slices.
 //!
-//! Changed nodes have a queue of their own ([`overload`]), from which only the Services are enqueued whose hints no
-//! longer suit the nodes.
+//! Changed nodes have a queue of their own ([`overload`]), which enqueues only the Services whose hints no longer suit
+//! the nodes.
 //!
 //! The gauges of kube-controller-manager's controller, which are sums over all Services, are left out: a reconcile
 //! knows only its own Service.

@@ -23,7 +23,7 @@ pub fn by_ports(slices: Vec<Slice>) -> BTreeMap<PortKey, Vec<Slice>> {
     groups
 }
 
-/// Adds to the plan what a group and the slices with its ports need.
+/// Adds the changes of a group and of the slices with its ports to the plan.
 pub fn pack(plan: &mut Plan, service: &Service, slices: Vec<Slice>, group: Group, maximum: usize) {
     let mut desired = Desired::of(group.endpoints);
     let positions = desired.positions(&slices);

@@ -55,7 +55,7 @@ pub struct Grouped {
     pub ignored: BTreeSet<String>,
 }
 
-/// A result for a resource in percent of what pods request.
+/// A result for a resource in percent of the pods' requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Utilization {
     pub replicas: i32,
@@ -64,7 +64,7 @@ pub struct Utilization {
     pub average: i64,
 }
 
-/// Computes the replicas for a target in percent of what each pod requests.
+/// Computes the replicas for a target in percent of each pod's request.
 ///
 /// # Errors
 /// No pod with a value requests anything.

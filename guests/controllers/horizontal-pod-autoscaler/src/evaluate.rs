@@ -72,10 +72,10 @@ pub fn tolerances(autoscaler: &Autoscaler, settings: &Settings) -> Tolerances {
 }
 
 impl Inputs<'_> {
-    /// Computes what a metric asks for.
+    /// Computes the replicas that a metric asks for.
     ///
     /// # Errors
-    /// Its value can't be read, or yields no number.
+    /// The value of the metric can't be read, or yields no number.
     pub fn evaluate(&self, spec: &MetricSpec) -> Result<Proposal, Invalid> {
         let resource = spec.resource.clone().unwrap_or_default();
         let container = spec.container_resource.clone().unwrap_or_default();

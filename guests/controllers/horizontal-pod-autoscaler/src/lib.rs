@@ -2,12 +2,12 @@
 //!
 //! Each autoscaler is reconciled once in a period. `reconcile` names the steps:
 //!
-//! 1. [`target`] reads the Scale of the workload, of whatever kind it is.
+//! 1. [`target`] reads the Scale of the workload, which may be of any kind.
 //! 2. [`selectors`] lists its pods. No two autoscalers may scale the same pods: [`rivals`] finds the ones that do.
 //! 3. [`evaluate`] computes the replicas that each metric asks for: [`sources`] reads its values, [`pods`] tells which
 //!    pods count, and [`calculator`] computes. The greatest number wins.
-//! 4. [`limits`] narrows the number by what [`memory`] holds and by the autoscaler's rules.
-//! 5. [`target`] updates the Scale, and [`status`] tells what was done and why.
+//! 4. [`limits`] narrows the number by the autoscaler's rules and the recent changes in [`memory`].
+//! 5. [`target`] updates the Scale, and [`status`] reports the change and its reason.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileKey, reconcileAutoscaler, updateStatusIfNeeded,
 //! updateStatus.

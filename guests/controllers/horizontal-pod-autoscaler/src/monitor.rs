@@ -158,7 +158,7 @@ pub fn count(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Shows what an autoscaler wants.
+/// Sets the metric of the replicas that an autoscaler wants.
 pub fn wants(host: &Host, autoscaler: &Autoscaler, replicas: i32) {
     let meta = &autoscaler.meta;
     host.metrics()

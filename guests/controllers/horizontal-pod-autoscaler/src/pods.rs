@@ -1,4 +1,4 @@
-//! Selects the pods that count for a metric, and sums what they request.
+//! Selects the pods that count for a metric, and sums their requests.
 //!
 //! Upstream: pkg/controller/podautoscaler/replica_calculator.go: groupPods, getReadyPodsCount, calculateRequests,
 //! calculatePodLevelRequests, calculatePodRequestsFromContainers.
@@ -13,7 +13,7 @@ use crate::calculator::{Grouped, PodMetric, PodMetrics};
 use crate::settings::Readiness;
 use crate::views::{Container, Pod, Resources};
 
-/// Groups pods by what their values are good for. `resource` is empty for metrics other than resources.
+/// Groups pods by how their values count. `resource` is empty for metrics other than resources.
 pub fn group(
     pods: &[Pod],
     metrics: &PodMetrics,

@@ -108,7 +108,7 @@ pub(crate) fn propose(run: &mut Run<'_>, scale: &Scale) -> Result<Proposed, Fail
     })
 }
 
-/// Computes what the metrics ask for. Metrics that yield nothing don't keep the others from scaling up.
+/// Computes the replicas that the metrics ask for. Metrics that yield nothing don't prevent the others from scaling up.
 fn by_metrics(run: &mut Run<'_>, scale: &Scale) -> Result<Total, Failed> {
     let failed = |error: String| Failed {
         statuses: Vec::new(),

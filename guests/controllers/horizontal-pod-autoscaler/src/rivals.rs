@@ -1,6 +1,6 @@
-//! Finds the autoscalers that scale the same pods. The selectors of all are in the host's memo, each below a label that
-//! the pods have which it selects: so that few selectors are compared with the pods of an autoscaler, however many
-//! autoscalers there are.
+//! Finds the autoscalers that scale the same pods. The memo holds the selectors of all autoscalers, each under a label
+//! that the selected pods must have. So only few selectors are compared with the pods of an autoscaler, even if there
+//! are many autoscalers.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: hpasControllingPodsUnderSelector.
 //! Upstream: pkg/controller/util/selectors/bimultimap.go: ReverseSelect, PutSelector, DeleteSelector.

@@ -24,7 +24,7 @@ pub struct Refused {
 /// Parses the selector of a Scale, and lists the pods. The selector is kept for the checks of other autoscalers.
 ///
 /// # Errors
-/// There is no selector, it is malformed, or other autoscalers select some of the pods; or the pods can't be listed.
+/// The selector is missing or malformed, other autoscalers select some of the pods, or the pods can't be listed.
 pub fn pods(
     host: &Host,
     autoscaler: &Autoscaler,

@@ -165,8 +165,8 @@ pub fn of_pods(
     Ok(items.into_iter().map(metric).collect())
 }
 
-/// Reads a metric of an object, in thousandths. The object `Namespace` is the autoscaler's own namespace, whatever its
-/// name is.
+/// Reads a metric of an object, in thousandths. An object of the kind `Namespace` is always the autoscaler's own
+/// namespace; its name is ignored.
 ///
 /// # Errors
 /// The request failed, or there is not exactly one value.

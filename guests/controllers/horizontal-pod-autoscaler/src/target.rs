@@ -73,7 +73,7 @@ fn read_one(
     found.map_err(|error| failure::of_read(&error, &resource.plural, name))
 }
 
-/// Sets the replicas of a target. If somebody else has changed it since it was read, it is read again.
+/// Sets the replicas of a target. If another client has changed the Scale since it was read, it is read again.
 ///
 /// # Errors
 /// The server refused the update.

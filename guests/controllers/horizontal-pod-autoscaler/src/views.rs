@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const ABLE_TO_SCALE: &str = "AbleToScale";
 /// The condition that tells whether the metrics yield a number of replicas.
 pub const SCALING_ACTIVE: &str = "ScalingActive";
-/// The condition that tells whether a limit keeps the number of replicas from what the metrics yield.
+/// The condition that tells whether a limit changes the number of replicas that the metrics yield.
 pub const SCALING_LIMITED: &str = "ScalingLimited";
 /// The condition that tells whether the controller itself has scaled the target to zero.
 pub const SCALED_TO_ZERO: &str = "ScaledToZero";
@@ -127,7 +127,7 @@ pub struct Target {
     pub value: Option<Quantity>,
     /// For each pod.
     pub average_value: Option<Quantity>,
-    /// In percent of what pods request.
+    /// The target in percent of the pods' requests.
     pub average_utilization: Option<i32>,
 }
 

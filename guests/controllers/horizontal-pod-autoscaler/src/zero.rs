@@ -1,5 +1,6 @@
-//! Targets without replicas (KEP-2021). Somebody who scales a target to zero stops its autoscaling. With the feature
-//! gate `HPAScaleToZero`, the controller itself may do so, and remembers in a condition that it goes on.
+//! Targets without replicas (KEP-2021). A user stops the autoscaling of a target by scaling it to zero. With the
+//! feature gate `HPAScaleToZero`, the controller itself may scale to zero; a condition then records that the
+//! autoscaling continues.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: shouldComputeMetricsForZeroReplicas,
 //! getScaledToZeroConditionStatus.
@@ -8,7 +9,7 @@ use crate::status;
 use crate::views::{Autoscaler, SCALED_TO_ZERO};
 use crate::{Run, settings::Settings};
 
-/// Whether an autoscaler of a target without replicas goes on.
+/// Whether the autoscaling of a target without replicas continues.
 pub fn goes_on(autoscaler: &Autoscaler, settings: &Settings) -> bool {
     let spec = &autoscaler.spec;
     has_scaled(autoscaler, settings)

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::template;
 use crate::views::{Job, Pod};
 
-/// Carries out a step. The result says what succeeded, whatever else failed.
+/// Carries out a step. The result contains the successes, even if other writes failed.
 pub fn carry_out(host: &Host, observed: &Observed, step: Step) -> Progress {
     let job = observed.job;
     match step {

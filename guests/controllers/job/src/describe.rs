@@ -19,9 +19,9 @@ pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJob
 
 /// Returns the description.
 ///
-/// The permissions are the subset of the ClusterRole that the controller uses. `update` on
-/// `finalizers` is for the OwnerReferencesPermissionEnforcement admission plugin, which guards
-/// `blockOwnerDeletion`. Only with the feature gate of gangs does the API server serve what they need.
+/// The permissions are the subset of the ClusterRole that the controller uses. `update` on `finalizers` is for the
+/// OwnerReferencesPermissionEnforcement admission plugin, which guards `blockOwnerDeletion`. The API server serves the
+/// kinds for gangs only with their feature gate.
 pub fn describe(settings: &Settings, has_gangs: bool) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())

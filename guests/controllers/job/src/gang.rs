@@ -62,8 +62,8 @@ struct PodGroup {
     meta: Meta,
 }
 
-/// Adds what gangs need to the controller's description. The API server serves these kinds only behind a feature gate
-/// of its own.
+/// Adds the watches and permissions for gangs to the controller's description. The API server serves these kinds only
+/// behind a feature gate of its own.
 pub fn describe(description: Description) -> Description {
     description
         .watch(watch::<Workload>())

@@ -145,8 +145,8 @@ fn prepare(host: &Host, job: &Job) -> Result<Prepared, Error> {
     })
 }
 
-/// Creates or deletes pods as the job requires and writes its status. Returns the metrics' label
-/// for what was done to pods, and the outcome.
+/// Creates or deletes pods as the job requires and writes its status. Returns the label of the metrics for the changes
+/// of pods, and the outcome.
 fn sync(host: &Host, mut job: Job, prepared: &Prepared) -> (&'static str, Result<Outcome, Error>) {
     let Prepared {
         settings,

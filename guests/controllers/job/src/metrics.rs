@@ -87,7 +87,7 @@ pub fn declare(description: Description) -> Description {
         })
 }
 
-/// Adds what changed between two written statuses.
+/// Adds the difference between two written statuses to the counters.
 pub fn count_pods(host: &Host, job: &Job, before: &Status, after: &Status) {
     let total = |text: &str| Intervals::parse(text, job.indexes()).total();
     let mut succeeded = i64::from(after.succeeded) - i64::from(before.succeeded);

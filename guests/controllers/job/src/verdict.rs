@@ -1,8 +1,7 @@
 //! Decides whether a Job has succeeded or failed.
 //!
-//! A verdict is written twice. First as `SuccessCriteriaMet` or `FailureTarget`: from then on it is
-//! final, whatever happens to the remaining pods. Then as `Complete` or `Failed`, when all pods
-//! have ended and are counted.
+//! A verdict is written twice. It is first written as `SuccessCriteriaMet` or `FailureTarget`, and is then final,
+//! regardless of the remaining pods. When all pods have ended and are counted, it is written as `Complete` or `Failed`.
 //!
 //! Upstream: pkg/controller/job/job_controller.go: syncJob, newFailureCondition, newSuccessCondition,
 //! delayTerminalCondition, newFailedConditionForFailureTarget, pastBackoffLimitOnFailure, pastActiveDeadline,

@@ -8,7 +8,7 @@
 //! token. After another period it deletes the Secret. Until then a user can restore the token by
 //! removing the label.
 //!
-//! [`token`] decides what to do with a Secret, [`pods`] lists the Secrets that pods reference.
+//! [`token`] chooses the next step for a Secret, and [`pods`] lists the Secrets that pods reference.
 //!
 //! Upstream: pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go: NewLegacySATokenCleaner,
 //! evaluateSATokens, latestPossibleTrackedSinceTime, hasSecretReference.

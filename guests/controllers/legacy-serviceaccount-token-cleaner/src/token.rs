@@ -1,4 +1,4 @@
-//! Decides what to do with a token Secret. Its labels contain dates such as `2026-01-31`.
+//! Chooses the next step for a token Secret. Its labels contain dates such as `2026-01-31`.
 //!
 //! Upstream: pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go: evaluateSATokens.
 

@@ -75,8 +75,8 @@ fn failures(failures: &[String]) -> Option<String> {
     ))
 }
 
-/// Reports what remains. kube-controller-manager 1.36 does not report pods while they delay the
-/// rest, and claims instead that all content was removed; here they are reported like all else.
+/// Reports the remaining content. While pods delay the deletion of the rest, kube-controller-manager 1.36 does not
+/// report them, and claims that all content was removed. This controller reports pods like other objects.
 fn remaining(content: &Content) -> Option<String> {
     let counted = content
         .remaining

@@ -1,4 +1,4 @@
-//! Deletes the content of a namespace, pods first, and counts what remains.
+//! Deletes the content of a namespace, pods first, and counts the remaining objects.
 //!
 //! Pods may need other objects until they have ended (network policies, quotas), so nothing else is
 //! deleted while a pod remains (KEP-5080).
@@ -28,7 +28,7 @@ pub struct Content {
     pub finalizers: BTreeMap<String, usize>,
     /// Errors of listing or deleting objects, at most one per kind.
     pub failures: Vec<String>,
-    /// Seconds after which the remaining objects may be gone; 0 if there is nothing to wait for.
+    /// Seconds after which the remaining objects may be deleted; 0 if there is nothing to wait for.
     pub wait_seconds: u64,
 }
 
@@ -72,8 +72,8 @@ fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     })
 }
 
-/// Deletes all objects of these kinds and counts what remains. `seconds` is how long their
-/// termination may take; 0 if they should be gone at once.
+/// Deletes all objects of these kinds and counts the remaining ones. `seconds` is how long their termination may take;
+/// 0 if they should be deleted at once.
 fn delete_all(
     host: &Host,
     namespace: &str,
@@ -143,8 +143,7 @@ fn delete_exactly(namespace: &str, kind: &Deletable, meta: &Meta) -> Write {
     }
 }
 
-/// Counts what remains of a kind. Objects that remain without a finalizer or a grace period are a
-/// failure.
+/// Counts the remaining objects of a kind. Objects that remain without a finalizer or a grace period are a failure.
 fn count(
     host: &Host,
     namespace: &str,

@@ -1,10 +1,9 @@
 //! namespace-controller: deletes the content of namespaces that are being deleted, and then removes
 //! their finalizer.
 //!
-//! A deleted namespace exists until this controller removes the finalizer `kubernetes`. [`kinds`]
-//! discovers the kinds that it may contain. [`content`] deletes their objects, pods first, and
-//! counts what remains. [`conditions`] reports it in the namespace's status. [`update`] writes to
-//! the namespace.
+//! A deleted namespace exists until this controller removes the finalizer `kubernetes`. [`kinds`] discovers the kinds
+//! that it may contain. [`content`] deletes their objects, pods first, and counts the remaining ones. [`conditions`]
+//! reports it in the namespace's status. [`update`] writes to the namespace.
 //!
 //! Each reconcile reads the namespace, the kinds and the content live. An object that a cache has
 //! not seen yet would otherwise outlive its namespace.

@@ -6,7 +6,7 @@
 //!
 //! 1. A node without ranges gets a [`reservation`] of free blocks.
 //! 2. When it is reconciled again, its ranges are written.
-//! 3. When it has ranges, its reservation ends. Ranges that somebody else wrote are checked.
+//! 3. When it has ranges, its reservation ends. Ranges that another client wrote are checked.
 //!
 //! A further key counts the used blocks ([`usage`]).
 //!

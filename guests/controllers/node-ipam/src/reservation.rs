@@ -27,7 +27,7 @@ pub const TRIES: &str = "node_ipam_controller_cidrset_allocation_tries_per_reque
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
     uid: String,
-    /// One of each set.
+    /// One block of each set.
     blocks: Vec<u64>,
 }
 

@@ -12,7 +12,7 @@ pub struct Node {
     pub pod_cidrs: Vec<String>,
 }
 
-/// One of all nodes, which are listed as rows.
+/// A node in the list of all nodes, which are listed as rows.
 #[derive(View, Clone, Debug, Default, PartialEq)]
 #[view(kind = "v1/Node")]
 pub struct Row {

@@ -13,7 +13,7 @@ use crate::zone::Zone;
 /// The state of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// Not known yet.
+    /// The state is not known yet.
     Initial,
     Normal,
     /// Many nodes are not ready.

@@ -1,5 +1,5 @@
-//! The monitor's state between two passes, in the memo. If the memo is emptied, all nodes are heard of anew, as
-//! after a restart.
+//! The monitor's state between two passes, in the memo. If the memo is emptied, all nodes count as heard of at that
+//! time, as after a restart.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: tryUpdateNodeHealth.
 

@@ -196,7 +196,7 @@ fn reference(name: &str, uid: &str) -> ObjectReference {
     }
 }
 
-/// A node, and what a pass knows of it.
+/// A node, with the observations of a pass.
 struct Observed<'a> {
     node: &'a Health,
     zone: Zone,

@@ -55,8 +55,8 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// One patch for all. `no_execute` has the taints after a change of the `NoExecute` taints; none if they are right.
-/// `None` if nothing is wrong.
+/// Returns one patch for all changes of a node, or `None` if nothing changes. `no_execute` has the taints after a
+/// change of the `NoExecute` taints; `None` if these don't change.
 fn patch(node: &Node, no_execute: Option<&[Value]>, now: Time) -> Option<Value> {
     let labels = missing_labels(node);
     let taints = no_execute.unwrap_or(&node.taints);

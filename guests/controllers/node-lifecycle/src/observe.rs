@@ -59,7 +59,7 @@ impl Observation {
     }
 }
 
-/// Compares nodes with what the pass before remembered of them.
+/// Compares nodes with the observations of the previous pass.
 pub struct Observer<'a> {
     before: HashMap<&'a str, &'a Observation>,
     /// The digests of the times when the leases were renewed, by the nodes' names.

@@ -9,7 +9,7 @@ use flyball_taints::Taint;
 pub const BY_NODE: &str = "node";
 /// The namespace of the leases that kubelets renew.
 pub const LEASES: &str = "kube-node-lease";
-/// The status of a condition that nobody reports.
+/// The status of a condition that the kubelet does not report.
 pub const UNKNOWN: &str = "Unknown";
 
 /// The fields of a node that each pass of the monitor reads, as a row.
@@ -30,7 +30,7 @@ pub struct Health {
     pub zone: Option<String>,
     #[view(path = "metadata.labels['node.kubernetes.io/exclude-disruption']")]
     pub exclusion: Option<String>,
-    /// The status of the condition `Ready`; `None` if nobody has reported it yet.
+    /// The status of the condition `Ready`; `None` if the kubelet has not reported it yet.
     #[view(path = "status.conditions[type=Ready].status")]
     pub ready: Option<String>,
     #[view(path = "status.conditions[type=Ready].lastHeartbeatTime")]

@@ -1,5 +1,5 @@
-//! The `NoExecute` taints that a node should have: from the monitor and the limiters, which decide, to the queue of
-//! nodes, which is the only one that writes taints. So no two calls write the taints of a node at the same time.
+//! The `NoExecute` taints that a node should have. The monitor and the limiters decide about them, and the queue of
+//! nodes alone writes taints. So no two calls write the taints of a node at the same time.
 //!
 //! Decisions are in the memo, which is committed when a call returns, but a key that the call enqueues is taken at
 //! once. So a decision's node is woken by the next call for the same key ([`Handout`]).

@@ -23,7 +23,7 @@ struct PodRequest {
 }
 
 impl PodRequest {
-    /// Whether the request is to be deleted. One without a creation time is.
+    /// Whether the request is to be deleted. A request without a creation time is.
     fn is_old(&self, now: Time) -> bool {
         let created = self.meta.creation_timestamp;
         !self.meta.is_deleting() && created.is_none_or(|created| now >= created + AGE)

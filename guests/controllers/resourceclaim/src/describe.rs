@@ -115,7 +115,8 @@ fn metrics(described: Description) -> Description {
         )
 }
 
-/// Adds what the claims of PodGroups need. The API server serves PodGroups only behind a feature gate of its own.
+/// Adds the watches and permissions for the claims of PodGroups. The API server serves PodGroups only behind a feature
+/// gate of its own.
 fn pod_groups(described: Description) -> Description {
     let described = described
         .watch(watch::<PodGroup>().enqueue(Mapping::route()))

@@ -2,7 +2,7 @@
 //!
 //! - A pod that names a ResourceClaimTemplate gets a claim of its own, and the name of the claim in its status.
 //! - A claim lists its consumers in `status.reservedFor`. The scheduler reserves claims for the pods that it assigns to
-//!   nodes; this controller does so for pods that somebody else assigned.
+//!   nodes; this controller does so for pods that another client assigned.
 //! - Consumers that are done are removed from the list. A claim without consumers is deallocated, and deleted if it was
 //!   created for a pod that is done.
 //!

@@ -24,7 +24,7 @@ const ALIASES: [(&str, &str); 4] = [
     ("secrets", "v1/Secret"),
 ];
 
-/// Counts what the objects of one kind use.
+/// Counts the usage by the objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evaluator {
     Pods,

@@ -1,8 +1,8 @@
-//! resourcequota-controller: measures what the objects of a namespace use of its quotas.
+//! resourcequota-controller: measures the usage of a namespace's quotas by its objects.
 //!
-//! Admission enforces a quota by its status, and adds to the status what it admits. This controller
-//! copies the limits into the status, and measures the actual usage: for a new quota, for new
-//! limits, after changes that free something ([`wake`]), and now and then for all quotas.
+//! Admission enforces a quota by its status, and adds the usage by admitted objects to the status. This controller
+//! copies the limits into the status, and measures the actual usage: for a new quota, for new limits, after changes
+//! that free something ([`wake`]), and now and then for all quotas.
 //!
 //! [`measure`] asks the [`evaluator`]s of the limits: [`pods`], [`services`], [`volume_claims`],
 //! [`resource_claims`], and counters of any kind that [`kinds`] discovers. [`scope`] narrows what

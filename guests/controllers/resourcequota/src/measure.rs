@@ -1,4 +1,4 @@
-//! Measures what the objects of a namespace use of a quota.
+//! Measures the usage of a quota by the objects of its namespace.
 //!
 //! Upstream: pkg/controller/resourcequota/resource_quota_controller.go: syncResourceQuota.
 //! Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go: CalculateUsage.
@@ -21,7 +21,7 @@ use crate::{pods, scope, services, volume_claims};
 #[derive(Debug, Default)]
 pub struct Measured {
     pub used: ResourceList,
-    /// The errors because of which some of the usage is not known.
+    /// The errors that prevented parts of the measurement.
     pub failures: Vec<Error>,
 }
 
@@ -225,7 +225,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Returns what the pod uses that a claim was created for; nothing if there is none.
+    /// Returns the usage by the pod that a claim was created for; an empty list if there is no such pod.
     fn usage_of_its_pod(
         &self,
         claim: &ResourceClaim,

@@ -62,7 +62,7 @@ fn is_extended(name: &str) -> bool {
     is_extended || name.starts_with(DEVICE_CLASS)
 }
 
-/// Returns what a pod uses. `count/pods` counts pods that have ended, too.
+/// Returns the usage by a pod. `count/pods` counts pods that have ended, too.
 pub fn usage(pod: &Pod, now: Time, pod_level: bool) -> ResourceList {
     let mut used = ResourceList::from([("count/pods".into(), one())]);
     if !is_charged(pod, now) {

@@ -62,7 +62,7 @@ pub fn tracks(name: &str, classes: &DeviceClasses) -> bool {
             .is_some_and(|resource| !resource.is_empty() && classes.have(resource))
 }
 
-/// Returns what a claim uses by itself.
+/// Returns the usage by a claim itself.
 pub fn usage(claim: &ResourceClaim) -> ResourceList {
     let mut used = ResourceList::from([(COUNT.into(), one())]);
     for request in &claim.requests {
@@ -102,8 +102,8 @@ fn count(devices: &Devices) -> i64 {
     }
 }
 
-/// Adds the extended resources that the claim's devices stand for, less what the pod that it was
-/// created for already counts.
+/// Adds the extended resources that the claim's devices stand for, minus the amount that the claim's pod already
+/// counts.
 pub fn add_extended(used: &mut ResourceList, classes: &DeviceClasses, of_pod: &ResourceList) {
     let mut extended = ResourceList::new();
     for (name, devices) in &*used {

@@ -21,8 +21,7 @@ pub fn tracks(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Returns what a Service uses. Its node ports are counted by what it asks for, because they may not
-/// be allocated yet.
+/// Returns the usage by a Service. Its node ports are counted by its spec, because they may not be allocated yet.
 pub fn usage(service: &Service) -> ResourceList {
     let count = |count: usize| Quantity::of_units(i64::try_from(count).unwrap_or(i64::MAX));
     let all = service.ports.len();

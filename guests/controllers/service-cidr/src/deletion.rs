@@ -30,7 +30,7 @@ pub struct IpAddress {
 /// When a ServiceCIDR may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Not while addresses need it.
+    /// Addresses still need the ServiceCIDR.
     Blocked,
     /// After this time.
     In(Duration),

@@ -1,7 +1,7 @@
 //! service-cidr-controller: keeps ServiceCIDRs while IP addresses of Services need them (KEP-1880).
 //!
-//! Each ServiceCIDR gets a finalizer and the condition `Ready`. One that is being deleted keeps the finalizer while an
-//! IPAddress is in none of the other ServiceCIDRs: see [`deletion`].
+//! Each ServiceCIDR gets a finalizer and the condition `Ready`. A ServiceCIDR that is being deleted keeps the finalizer
+//! as long as it contains an IPAddress that no other ServiceCIDR contains: see [`deletion`].
 //!
 //! Upstream: pkg/controller/servicecidrs/servicecidrs_controller.go: NewController, sync,
 //! addServiceCIDRFinalizerIfNeeded, removeServiceCIDRFinalizerIfNeeded, updateConditionIfNeeded,

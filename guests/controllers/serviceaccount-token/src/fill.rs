@@ -65,9 +65,8 @@ pub struct Missing {
     pub token: bool,
 }
 
-/// Returns what a Secret is missing, or `None` if it is complete. An existing token or namespace is
-/// kept, whatever its value. The CA bundle is replaced if it differs from `bundle`, unless `bundle`
-/// is empty.
+/// Returns the missing data of a Secret, or `None` if it is complete. An existing token or namespace is kept in any
+/// case. The CA bundle is replaced if it differs from `bundle`, unless `bundle` is empty.
 pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
     let mut data = Map::new();
     let encoded = base64::encode(bundle.as_bytes());

@@ -183,7 +183,7 @@ impl Actor<'_> {
         });
         for (task, result) in self.host.tagged_batch().extend(creations).run() {
             if let Err(error) = result {
-                // A pod that somebody else created is not worth an event.
+                // No event is emitted if another client has created the pod.
                 let verb = (!error.is_already_exists()).then_some(Verb::Create);
                 task.fail(error.message, verb);
             }

@@ -26,7 +26,7 @@ pub fn with_defaults(template: &Raw) -> Raw {
     template.into()
 }
 
-/// Removes what the API server would not write: nulls and empty lists.
+/// Removes values that the API server would not write: nulls and empty lists.
 fn remove_empty(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,9 +1,9 @@
 //! statefulset-controller: runs pods with stable names and storage.
 //!
-//! `reconcile` claims the set's revisions and pods, brings the pods to the wanted state, and updates
-//! the status. Each decision is a pure function: which revision is wanted ([`history`]), which pods
-//! are wanted ([`members`]), what each needs ([`plan`]), who owns its claims ([`retention`]), and
-//! which pods an update replaces ([`update`]). The writes go through [`act`].
+//! `reconcile` claims the set's revisions and pods, brings the pods to the wanted state, and updates the status. Each
+//! decision is a pure function: which revision is wanted ([`history`]), which pods are wanted ([`members`]), the next
+//! step for each pod ([`plan`]), the owners of its claims ([`retention`]), and which pods an update replaces
+//! ([`update`]). The writes go through [`act`].
 //!
 //! A rollout has no state besides the cluster's: every reconcile takes the steps that are possible
 //! now and ends. A change of a pod triggers the next one.

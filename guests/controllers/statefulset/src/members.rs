@@ -1,4 +1,4 @@
-//! A StatefulSet's pods by what they are for: replicas, which it wants, and condemned pods.
+//! A StatefulSet's pods by their role: replicas, which it wants, and condemned pods.
 //!
 //! Upstream: pkg/controller/statefulset/stateful_set_control.go: updateStatefulSet.
 //! Upstream: pkg/controller/statefulset/stateful_set_utils.go: podInOrdinalRange, getStartOrdinal, getEndOrdinal,
@@ -14,7 +14,7 @@ use crate::views::{Pod, StatefulSet};
 /// The pods of a set.
 #[derive(Debug)]
 pub struct Members<'a> {
-    /// One for each ordinal that the set wants, in order.
+    /// One replica for each ordinal that the set wants, in order.
     pub replicas: Vec<Replica<'a>>,
     /// The pods with other ordinals, highest first.
     pub condemned: Vec<Replica<'a>>,

@@ -71,7 +71,7 @@ impl Situation<'_> {
             return self.missing(replica);
         };
         if has_ended(&pod.phase) {
-            // The next pod is created after this one is gone.
+            // The next pod is created after this one is deleted.
             let is_alive = !pod.is_terminating();
             return Step::blocking(if is_alive {
                 Need::Deletion

@@ -1,4 +1,5 @@
-//! storageversion-garbage-collector-controller: removes API servers that are gone from StorageVersions.
+//! storageversion-garbage-collector-controller: removes the entries of API servers without a Lease from
+//! StorageVersions.
 //!
 //! A StorageVersion (KEP-2339) has an entry for each API server, which holds a Lease while it runs. Entries without a
 //! Lease are removed, and a StorageVersion without entries is deleted.

@@ -1,7 +1,8 @@
 //! The pending evictions of a node, in the memo.
 //!
-//! An entry of a node holds its timers. Another entry, one for each point in time, says that it has not passed: the
-//! host drops it after its time to live, by a clock that nobody sets. So a step of the wall clock evicts no pod early.
+//! An entry for each node holds its timers. A further entry for each point in time shows that the time has not passed:
+//! the host drops the entry after its time to live, by a clock that nobody can set. So a step of the wall clock evicts
+//! no pod early.
 //!
 //! If the memo is emptied, the waiting times begin again, as after a restart of kube-controller-manager.
 //!

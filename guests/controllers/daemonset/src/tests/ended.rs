@@ -87,7 +87,7 @@ fn pods_that_fail_again_are_kept_twice_as_long_each_time() {
     for wait in [1, 2, 4, 8] {
         fail_again(&world);
         assert_eq!(deletions(&world), (seconds(wait), 0));
-        // The whole backoff is waited for again, however much of it has passed.
+        // The controller waits for the whole backoff again, although a part of it has passed.
         world
             .cluster
             .advance(Duration::from_millis(wait * 1000 - 1));

@@ -247,7 +247,7 @@ fn occupant(image: &str) -> Value {
     let world = World::of(set(), 0);
     world.sync();
     let mut occupant = revision(&format!("ds-{}", world.hash()), image, 1);
-    // Neither controlled nor selected, so that it is not found before the name is taken.
+    // The occupant is neither controlled nor selected, so that only the name conflict reveals it.
     occupant["metadata"]["labels"]["app"] = "other".into();
     orphaned(occupant)
 }

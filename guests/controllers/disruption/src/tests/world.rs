@@ -153,7 +153,7 @@ impl World {
             .collect()
     }
 
-    /// Sets what the status of the budget was before.
+    /// Sets the previous status of the budget.
     pub(super) fn set_status(&self, status: Value) {
         self.cluster.edit(BUDGET, "team", "budget", |budget| {
             budget["status"] = status;

@@ -1,4 +1,4 @@
-//! The objects of the tests, and what the controller makes of them.
+//! The objects of the tests, and the results of the controller.
 
 use flyball_sdk::Error;
 use flyball_sdk::prelude::*;

@@ -69,7 +69,7 @@ fn each_family_and_each_set_of_ports_has_a_slice() {
             "IPv6 80: 2001:db8::1"
         ]
     );
-    // The IPv6 address goes.
+    // The IPv6 address is removed.
     edit(&cluster, |endpoints| {
         endpoints["subsets"] = json!([
             subset(&["192.0.2.1", "192.0.2.2"], 80),

@@ -225,7 +225,7 @@ fn two_autoscalers_may_not_scale_the_same_pods() {
         world.condition("ScalingActive"),
         format!("False {}", expected.replacen(' ', ": ", 1))
     );
-    // An autoscaler that is gone has no pods.
+    // A deleted autoscaler has no pods.
     world
         .cluster
         .remove(crate::views::Autoscaler::KIND, "team", "rival");

@@ -95,7 +95,7 @@ impl World {
         );
     }
 
-    /// Sets what each pod uses.
+    /// Sets the CPU usage of each pod.
     pub(super) fn uses(&self, cpu: &str) {
         self.uses_each([("a", cpu), ("b", cpu), ("c", cpu)]);
     }

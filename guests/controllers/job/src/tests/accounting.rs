@@ -1,4 +1,4 @@
-//! Counting pods that have ended, each exactly once, whatever write fails.
+//! Counting pods that have ended, each exactly once, no matter which write fails.
 
 use flyball_sdk::prelude::*;
 

@@ -43,7 +43,7 @@ pub(super) fn reconcile(cluster: &Cluster, name: &str) -> Result<Outcome, Error>
     cluster.reconcile::<NodeIpam>(name)
 }
 
-/// Reconciles a node until it has what it gets, and returns its ranges.
+/// Reconciles a node until nothing changes any more, and returns its ranges.
 pub(super) fn settle(cluster: &Cluster, name: &str) -> Vec<String> {
     for _ in 0..9 {
         if reconcile(cluster, name).expect("it succeeds") == Outcome::Done {

@@ -44,7 +44,8 @@ fn objects_of_any_kind_are_counted_by_their_resource() {
 fn limits_that_name_no_resource_that_can_be_counted_have_no_use() {
     let objects = [object("apps/v1/Deployment", "a"), object("v1/Event", "a")];
     let names = [
-        // Events expire; these are not the resource's full name; nobody serves this one.
+        // Events are not counted, because they expire. The next two names are not full names of the resource. Gadgets
+        // are not served.
         "count/events",
         "count/deployments",
         "deployments.apps",

@@ -248,7 +248,7 @@ fn a_pod_that_is_wanted_again_loses_its_claim_again() {
     world.edit("/spec/replicas", 1);
     world.step();
     assert_eq!(world.owners("data-web-1"), ["web-1"]);
-    // The pod is being deleted, so nothing happens until it is gone.
+    // The pod is being deleted, so nothing happens until the deletion is complete.
     world.edit("/spec/replicas", 2);
     assert_eq!(world.step(), [""; 0]);
 }

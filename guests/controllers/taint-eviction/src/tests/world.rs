@@ -1,4 +1,4 @@
-//! Builders for the tests' objects, and what the controller did with them.
+//! Builders for the tests' objects, and the records of the controller's actions.
 
 use std::time::Duration;
 
