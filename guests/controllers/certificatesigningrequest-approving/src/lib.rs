@@ -25,7 +25,7 @@ use views::Csr;
 const REVIEW: &str = "authorization.k8s.io/v1/SubjectAccessReview";
 /// The backoff after the first failure.
 const BASE_DELAY_MS: u32 = 200;
-/// How long a permission is reused after a review. A missing one is never remembered.
+/// How long a permission is reused after a review. A denial is never remembered.
 pub const REUSE: Duration = Duration::from_secs(1);
 
 /// The controller. Keys name CertificateSigningRequests.

@@ -22,7 +22,7 @@ const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recognized {
-    /// The subresource of CertificateSigningRequests that its user must be permitted to create.
+    /// The subresource of CertificateSigningRequests that the request's user must be permitted to create.
     pub subresource: &'static str,
     /// The message of the approval.
     pub message: &'static str,
@@ -39,7 +39,7 @@ pub const NODE_CLIENT: Recognized = Recognized {
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
 };
 
-/// Returns the kinds that a request is of, in the order in which they are tried.
+/// Returns the kinds of certificates that a request matches, in the order in which they are tried.
 pub fn all(csr: &Csr, requested: &Requested) -> Vec<Recognized> {
     if csr.signer != SIGNER || !is_kubelet_client(csr, requested) {
         return Vec::new();

@@ -55,12 +55,12 @@ pub fn reason(csr: &Csr, now: Time) -> Option<&'static str> {
     })
 }
 
-/// Whether more time than this has passed. No time is never old.
+/// Whether more time than this has passed. A missing time never counts as old.
 fn is_older(time: Option<Time>, age: Duration, now: Time) -> bool {
     time.is_some_and(|time| now.since(time) > age)
 }
 
-/// Whether the first certificate has expired. A certificate that can't be parsed has not.
+/// Whether the first certificate has expired. A certificate that can't be parsed does not count as expired.
 fn is_expired(certificate: &str, now: Time) -> bool {
     not_after(certificate).is_some_and(|end| now > end)
 }

@@ -1,4 +1,4 @@
-//! certificatesigningrequest-cleaner-controller: deletes CertificateSigningRequests that nobody needs any more.
+//! certificatesigningrequest-cleaner-controller: deletes CertificateSigningRequests that are no longer needed.
 //!
 //! Once an hour [`Cleaner`] checks all requests. [`age::reason`] decides which are deleted.
 //!

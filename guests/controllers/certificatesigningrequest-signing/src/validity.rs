@@ -9,9 +9,9 @@ use flyball_sdk::prelude::*;
 
 /// The time between the notBefore of a certificate and its signing, for clocks that are behind.
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
-/// No request is given less, unless the operator's longest time is less.
+/// The shortest validity, unless the operator's longest time is less.
 const SHORTEST: Duration = Duration::from_secs(10 * 60);
-/// Certificates that are valid for less don't end earlier for having begun earlier.
+/// A certificate that is valid for at least this time ends earlier by [`BACKDATE`]. A shorter-lived one keeps its end.
 const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
 
 /// Returns how long a certificate is valid: the requested duration, but at least 10 minutes and at most `longest`,
@@ -28,7 +28,7 @@ pub fn duration(expiration_seconds: Option<i64>, longest: Duration) -> Duration 
     }
 }
 
-/// When a certificate begins and ends to be valid. The host ends it no later than the authority's.
+/// Returns the notBefore and the notAfter of a certificate. The host shortens the validity to the authority's.
 pub fn of(now: Time, duration: Duration) -> (Time, Time) {
     let end = now + duration;
     let end = if duration < SHORT {

@@ -1,7 +1,7 @@
 //! clusterrole-aggregation-controller: combines the rules of ClusterRoles.
 //!
 //! A ClusterRole with an `aggregationRule` has the rules of the roles that its selectors match, in the order of the
-//! selectors and of the roles' names, each rule once. Any change of any role may change that.
+//! selectors and of the roles' names, each rule once. Any change of any role may change these rules.
 //!
 //! Upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go: NewClusterRoleAggregation,
 //! syncClusterRole, applyClusterRoles, toApplyPolicyRules, ruleExists, enqueue.

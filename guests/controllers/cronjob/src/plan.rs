@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-/// Decides what to do at `now`, with `status` as the current status.
+/// Decides the next step at `now`, with `status` as the current status.
 pub fn plan(cron_job: &CronJob, status: &Status, settings: &Settings, now: Time) -> Plan {
     let zone = cron_job.time_zone.as_deref();
     if let Some(name) = zone
@@ -110,7 +110,7 @@ pub fn plan(cron_job: &CronJob, status: &Status, settings: &Settings, now: Time)
 /// Parses a schedule. Its own zone takes precedence over `spec.timeZone`, which it has if it is valid.
 ///
 /// # Errors
-/// It is malformed.
+/// The schedule is malformed.
 pub fn read(text: &str, zone: Option<&str>, local: &Zone) -> Result<Schedule, ParseError> {
     match zone {
         Some(zone) if !names_zone(text) && Zone::load(zone, local).is_ok() => {

@@ -1,4 +1,4 @@
-//! Schedules, and when they are due next.
+//! Schedules and their next times.
 //!
 //! Kube-controller-manager computes that with `github.com/robfig/cron` v3.0.1. Its results at changes
 //! of the clocks follow from how it searches, so [`Fields::next`] searches in the same order.

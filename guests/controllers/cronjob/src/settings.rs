@@ -15,7 +15,7 @@ pub struct Settings {
     pub time_zone: Zone,
     /// How long after a scheduled time a CronJob is reconciled.
     pub schedule_delta: Duration,
-    /// More missed times than this are reported.
+    /// The number of missed times above which they are reported.
     pub max_missed: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Time zones, with the semantics of Go's `time` package, which schedules depend on: which names it
-//! knows, and which point in time it chooses where clocks are set forward or back.
+//! Time zones with the semantics of Go's `time` package, on which schedules depend: the known names, and the point in
+//! time that is chosen where clocks are set forward or back.
 //!
 //! The time zone database is part of the guest. `spec.timeZone` (KEP-3140) accepts its names.
 
@@ -95,9 +95,9 @@ impl Zone {
         }
     }
 
-    /// The point in time at which the clocks show this date and time, as Go's `time.Date` finds it. Months and days may
-    /// be beyond their ranges. If the clocks skip or repeat the time, the offset is the one of `time`, read as if it
-    /// were UTC, less the offset at that point.
+    /// Returns the point in time at which the clocks show this date and time, as Go's `time.Date` computes it. Months
+    /// and days may be beyond their ranges. If the clocks skip or repeat the time, the offset is the one of `time`,
+    /// read as if it were UTC, less the offset at that point.
     pub fn date(&self, [year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3]) -> Moment {
         let year = year + (month - 1).div_euclid(12);
         let month = (month - 1).rem_euclid(12) + 1;

@@ -17,7 +17,7 @@ use crate::views::DaemonSet;
 /// failed pod of each node is deleted at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoffs {
-    /// The generation that they belong to. A new one starts without backoff.
+    /// The DaemonSet's generation. A new generation starts without backoff.
     generation: i64,
     nodes: BTreeMap<String, Backoff>,
 }
@@ -60,7 +60,7 @@ impl Backoffs {
     /// as long.
     ///
     /// # Errors
-    /// It has to wait. The error is the whole backoff, after which the DaemonSet is reconciled again.
+    /// The pod has to wait. The error is the whole backoff, after which the DaemonSet is reconciled again.
     pub fn pass(&mut self, node: &str, settings: &Settings, now: Time) -> Result<(), Duration> {
         let as_millis = |duration: Duration| duration.as_millis() as u64;
         let now = millis(now);

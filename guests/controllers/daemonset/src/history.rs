@@ -1,5 +1,4 @@
-//! The revisions of a DaemonSet: finds or creates the one of the current template, and deletes old
-//! ones.
+//! Finds or creates the revision of a DaemonSet's current template, and deletes old revisions.
 //!
 //! Upstream: pkg/controller/daemon/update.go: constructHistory, cleanupHistory, maxRevision, dedupCurHistories,
 //! snapshot, Match, getPatch.

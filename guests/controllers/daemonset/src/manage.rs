@@ -129,8 +129,7 @@ impl<'a> OfNode<'_, 'a> {
     }
 }
 
-/// Returns the pods that can never be scheduled, because their node does not exist. Nobody else deletes
-/// them.
+/// Returns the pods that can never be scheduled, because their node does not exist. No other controller deletes them.
 fn stranded<'a>(observed: &Observed<'a>, by_node: &ByNode<'a>) -> impl Iterator<Item = &'a Pod> {
     by_node
         .iter()

@@ -32,8 +32,8 @@ pub fn reconcile(host: &Host, name: &str) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Whether a DaemonSet has to be reconciled, given whether it has a pod on the node and whether it has
-/// pods where they should not be. In the latter case this pod may be one of them, or may have been one.
+/// Whether a DaemonSet has to be reconciled, given whether it has a pod on the node and whether it has pods where they
+/// should not be. In the latter case this pod may be, or may have been, such a pod.
 fn concerns(fit: Fit, has_pod: bool, has_misscheduled: bool) -> bool {
     match has_pod {
         false => fit.should_run(),

@@ -12,9 +12,9 @@ use crate::views::Pod;
 /// The limits of an update, in nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// On how many a second pod may run.
+    /// The number of nodes on which a second pod may run.
     pub surge: usize,
-    /// On how many no pod may be available.
+    /// The number of nodes on which no pod may be available.
     pub unavailable: usize,
 }
 

@@ -44,7 +44,7 @@ pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
     })
 }
 
-/// Whether an existing ReplicaSet with the name is the one that would have been created.
+/// Whether an existing ReplicaSet with the name is the same as the one to create.
 pub fn is_own(deployment: &Deployment, set: &ReplicaSet) -> bool {
     set.meta.is_controlled_by(&deployment.meta.uid)
         && Template::of(&set.template) == Template::of(&deployment.template)

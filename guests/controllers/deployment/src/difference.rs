@@ -35,7 +35,7 @@ struct Place<'a> {
 /// An object or a list that is not closed.
 struct Open<'a> {
     is_object: bool,
-    /// Its name in the object that has it, or empty.
+    /// The value's name in the object that has it, or empty.
     name: &'a str,
     /// The name of the current field; empty in a list, and before the first field.
     field: &'a str,

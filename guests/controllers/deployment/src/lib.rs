@@ -208,8 +208,8 @@ fn roll(rollout: &mut Rollout) -> Result<(), Error> {
     match scale_down_old(rollout) {
         Ok(true) => return Ok(()),
         Ok(false) => {}
-        // The rollout can't proceed, but its status is updated, so that the progress deadline is reported. Nothing else
-        // retries: as in kube-controller-manager, the next change or the deadline does.
+        // The rollout can't proceed, but its status is updated, so that the progress deadline is reported. As in
+        // kube-controller-manager, the error causes no retry; the next change or the deadline does.
         Err(error) => warning!(
             rollout.host,
             "an old ReplicaSet was not scaled down: {error}"

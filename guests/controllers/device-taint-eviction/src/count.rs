@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-/// How long after a pod was counted that is checked.
+/// The time between counting a pod and checking that the entry has it.
 const CHECK: Duration = Duration::from_secs(1);
 /// The entries of a rule: the last character of the pods' UIDs selects one.
 const PARTS: &str = "0123456789abcdef";

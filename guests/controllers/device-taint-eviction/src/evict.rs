@@ -1,4 +1,4 @@
-//! Evicts one pod, and remembers for how long that is pending.
+//! Evicts one pod, and remembers whether its eviction is pending.
 //!
 //! Upstream: pkg/controller/devicetainteviction/device_taint_eviction.go: maybeDeletePod, addConditionAndDeletePod,
 //! evictPod, cancelEvict, handlePod, emitPodDeletionEvent, emitCancelPodDeletionEvent.
@@ -31,7 +31,7 @@ const DISRUPTION: Disruption = Disruption {
 /// The state of a pod's eviction. The memo keeps it while the pod exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
-    /// Its eviction is pending.
+    /// The pod's eviction is pending.
     Pending,
     /// The pod was deleted. It is left alone until its kubelet has ended it.
     Evicted,

@@ -49,7 +49,8 @@ pub fn is_consumer(pod: &Pod, claim: &Claim, groups: bool) -> bool {
         && references(pod).any(|reference| uses(pod, reference, claim, groups))
 }
 
-/// When a pod is evicted: with the first of its claims, for the causes of all. Never before it is on a node.
+/// When a pod is evicted: with the first of its claims, for the causes of all. A pod is never evicted before it is on a
+/// node.
 pub fn eviction(pod: &Pod, claims: &[Claim], devices: &Devices, groups: bool) -> Option<Eviction> {
     let used = claims
         .iter()

@@ -85,7 +85,7 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
             "type": condition.condition_type,
             "status": condition.status,
             "reason": condition.reason,
-            // Even if it is empty: the field is required.
+            // The message is written even if it is empty, because the field is required.
             "message": condition.message,
             "observedGeneration": condition.observed_generation,
             "lastTransitionTime": host.now(),
@@ -105,7 +105,7 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
 pub struct Numbers {
     pub pods: usize,
     pub namespaces: usize,
-    /// Devices in slices. Only for the effect `None`.
+    /// Devices in slices; counted only for the effect `None`.
     pub published: usize,
     /// Devices in allocations.
     pub allocated: usize,

@@ -64,7 +64,7 @@ pub fn healthy(
 
 /// Emits an event about each pod whose deletion is overdue.
 pub fn warn(host: &Host, budget: &Budget, expired: &[&Pod]) {
-    // kube-controller-manager names the namespace in the place of the budget's name.
+    // kube-controller-manager writes the namespace instead of the budget's name.
     let namespace = &budget.meta.namespace;
     let message =
         format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");

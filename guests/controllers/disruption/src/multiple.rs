@@ -67,7 +67,7 @@ pub fn contested<'a>(
     pods.iter().filter_map(with_first).collect()
 }
 
-/// Records the version of a pod. Returns whether it was not recorded before.
+/// Records the version of a pod. Returns whether the version is new.
 fn is_new_version(host: &Host, pod: &LabelledPod) -> bool {
     let (memo, key) = (host.memo(), format!("contested/{}", pod.uid));
     if memo.get::<String>(&key).as_ref() == Some(&pod.resource_version) {

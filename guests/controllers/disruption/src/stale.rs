@@ -40,7 +40,8 @@ pub fn reconcile(host: &Host, key: &Key, timeout: Duration) -> Result<Outcome, E
 /// Returns the time until the condition of a pod is stale; `None` if it can't become stale.
 pub fn time_left(pod: &DisruptedPod, timeout: Duration, now: Time) -> Option<Duration> {
     let condition = pod.condition.as_ref()?;
-    // The kubelet may take any time to terminate a pod, and an ended pod keeps the reason of its end.
+    // The condition of these pods never becomes stale: the kubelet may take any time to terminate a pod, and an ended
+    // pod keeps the reason of its end.
     let is_pending = condition.is_true()
         && condition.reason != "TerminationByKubelet"
         && !has_ended(&pod.phase)

@@ -15,9 +15,9 @@ use crate::views::{Budget, DISRUPTION_ALLOWED, SYNC_FAILED, Status};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub expected: i32,
-    /// How many must be healthy.
+    /// The number of pods that must be healthy.
     pub desired: i32,
-    /// How many are healthy.
+    /// The number of healthy pods.
     pub healthy: i32,
 }
 

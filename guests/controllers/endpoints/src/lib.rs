@@ -51,7 +51,7 @@ impl Controller for EndpointsController {
         match host.get_by_key::<Service>(&request.key)? {
             None => delete(host, &request.key)?,
             Some(service) if service.has_endpoints() => sync(host, &service)?,
-            // Others maintain its Endpoints.
+            // Other clients maintain the Endpoints of this Service.
             Some(_) => {}
         }
         Ok(Outcome::Done)
@@ -95,7 +95,7 @@ fn sync(host: &Host, service: &Service) -> Result<(), Error> {
     };
     match host.write(write) {
         Ok(_) => Ok(()),
-        // Creations will go on failing, until the namespace is deleted.
+        // Further creations would fail too, until the namespace is deleted.
         Err(error) if current.is_none() && is_namespace_terminating(&error) => Ok(()),
         Err(error) => {
             warn(host, service, current.as_ref(), &error);

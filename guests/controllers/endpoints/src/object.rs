@@ -1,4 +1,4 @@
-//! The Endpoints that a Service should have, and the write that makes them so.
+//! The Endpoints that a Service should have, and the write that creates or updates them.
 //!
 //! Upstream: pkg/controller/endpoint/endpoints_controller.go: syncService, endpointSubsetsEqualIgnoreResourceVersion,
 //! labelsCorrectForEndpoints, capacityAnnotationSetCorrectly.

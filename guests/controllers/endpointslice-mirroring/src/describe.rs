@@ -23,14 +23,14 @@ pub const MAXIMUM: &str = "max-endpoints-per-subset";
 
 /// Counts writes by their operation.
 pub const CHANGES: &str = "endpoint_slice_mirroring_controller_changes";
-/// Observes the seconds that each reconcile takes.
+/// The histogram of the duration of reconciles, in seconds.
 pub const DURATION: &str = "endpoint_slice_mirroring_controller_endpoints_sync_duration";
-/// Observes numbers for each reconcile.
+/// The histograms of the numbers of changes in each reconcile.
 pub const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per_sync";
 pub const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
 pub const REMOVED: &str = "endpoint_slice_mirroring_controller_endpoints_removed_per_sync";
 pub const SKIPPED: &str = "endpoint_slice_mirroring_controller_addresses_skipped_per_sync";
-/// Sum up all mirrored Endpoints.
+/// The gauges that sum up all mirrored Endpoints.
 pub const GAUGES: Gauges = Gauges {
     endpoints: "endpoint_slice_mirroring_controller_endpoints_desired",
     least: "endpoint_slice_mirroring_controller_desired_endpoint_slices",

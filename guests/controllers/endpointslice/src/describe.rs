@@ -32,12 +32,12 @@ pub const BY_HINTS: &str = "topology-aware-hints";
 pub const SYNCS: &str = "endpoint_slice_controller_syncs";
 /// Counts writes by their operation.
 pub const CHANGES: &str = "endpoint_slice_controller_changes";
-/// Observes numbers for each reconcile.
+/// The histograms of the numbers of changes in each reconcile.
 pub const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
 pub const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
 pub const CHANGED: &str = "endpoint_slice_controller_endpointslices_changed_per_sync";
 
-/// Sum up all Services.
+/// The gauges that sum up all Services.
 pub const GAUGES: Gauges = Gauges {
     endpoints: "endpoint_slice_controller_endpoints_desired",
     least: "endpoint_slice_controller_desired_endpoint_slices",

@@ -92,7 +92,8 @@ impl Controller for EphemeralVolumes {
             .watch(watch::<Claim>().enqueue(Mapping::route().on([DeltaType::Deleted])))
             .queue("ephemeral_volume")
             .permission(Claim::KIND, ["create"])
-            // For the admission plugin OwnerReferencesPermissionEnforcement, because the pods' deletion is blocked.
+            // The admission plugin OwnerReferencesPermissionEnforcement requires this permission, because the claims
+            // block the deletion of their pods.
             .permission_on(Pod::KIND, "finalizers", ["update"])
             .metric(
                 MetricType::Counter,
@@ -132,8 +133,8 @@ impl Controller for EphemeralVolumes {
         Ok(Outcome::Done)
     }
 
-    /// Enqueues the pods for which a deleted claim may have been created. A claim that was in the way of a pod's own
-    /// claim does not name the pod as its owner, so its name decides.
+    /// Enqueues the pods for which a deleted claim may have been created. A claim that took the name of a pod's own
+    /// claim does not name the pod as its owner, so the pod is found by the claim's name.
     fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         let mut routed = Vec::new();
         for delta in deltas {

@@ -21,7 +21,7 @@ const UNWATCHED: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 
 /// The time between two portions of an owner's dependents.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long it is remembered which dependents of an absent owner were enqueued.
+/// How long the position of the next portion of an absent owner's dependents is remembered.
 const PROGRESS_FOR: Duration = Duration::from_secs(60);
 
 /// Processes the object that a key refers to.
@@ -185,8 +185,8 @@ fn check_absent_owner(
     Ok(Outcome::RequeueAfter(PAUSE))
 }
 
-/// The scope of an owner that is not cached, as its dependents see it. If a cluster-scoped object refers to a
-/// namespaced owner, [`owners::look_up`] notices.
+/// Returns the scope of an owner that is not cached, according to its dependents' references. If a cluster-scoped
+/// object refers to a namespaced owner, [`owners::look_up`] notices.
 fn supposed_scope(named: &Reference) -> Scope {
     match named.namespace.as_str() {
         "" => Scope::Cluster,

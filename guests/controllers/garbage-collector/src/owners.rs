@@ -19,11 +19,11 @@ const SCOPE_FOR: Duration = Duration::from_secs(30);
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// It exists and does not wait for its dependents.
+    /// The owner exists and does not wait for its dependents.
     Solid,
-    /// It does not exist.
+    /// The owner does not exist.
     Dangling,
-    /// It is being deleted and waits for its dependents.
+    /// The owner is being deleted and waits for its dependents.
     Waiting,
     /// The owner is namespaced and its dependent is cluster-scoped, which is invalid.
     Misplaced,

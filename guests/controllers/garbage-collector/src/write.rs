@@ -193,7 +193,8 @@ fn has_changed(error: &ApiError) -> bool {
     error.status == 422 || error.is_conflict()
 }
 
-/// Whether the patch was refused for another reason than a change: its steps are the same for the current object.
+/// Whether the patch was refused for another reason than a change of the object: the patch for the current object would
+/// be the same.
 fn is_refusal(error: &ApiError, before: &Steps, now: &Steps) -> bool {
     error.status == 422 && before == now
 }

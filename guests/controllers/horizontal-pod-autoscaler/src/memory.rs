@@ -1,7 +1,7 @@
 //! State of an autoscaler between reconciles: recommendations and changes of the replicas. It is kept in the host's
 //! memo, which survives a reload. Like kube-controller-manager, a new leader begins without it.
 //!
-//! The lists don't grow with time: a new entry takes the place of one that no window or period reaches any more.
+//! The lists don't grow with time: a new entry replaces one that no window or period reaches any more.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: recordInitialRecommendation, storeScaleEvent,
 //! getReplicasChangePerPeriod, markScaleEventsOutdated, getLongestPolicyPeriod, maybeInitScaleDownStabilizationWindow.

@@ -135,7 +135,7 @@ pub fn reconciled(host: &Host, action: Action, fault: Fault, took: Duration) {
         .observe(RECONCILIATION_DURATION, &labels, seconds);
 }
 
-/// Counts the computation for a metric. After an error, it leads to nothing.
+/// Counts the computation for a metric. After an error, the action is `none`.
 pub fn computed(host: &Host, action: Action, fault: Fault, took: Duration, source: &str) {
     let action = match fault {
         Fault::None => action,

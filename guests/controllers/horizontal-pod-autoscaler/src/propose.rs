@@ -1,4 +1,4 @@
-//! Decides how many replicas the target is to have, and why.
+//! Decides how many replicas the target should have, and the reason.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileAutoscaler, computeReplicasForMetrics,
 //! getUnableComputeReplicaCountCondition.
@@ -17,7 +17,7 @@ pub struct Proposed {
     pub replicas: i32,
     /// Whether the target is to be updated.
     pub rescale: bool,
-    /// Why, for the event.
+    /// The reason, for the event.
     pub reason: String,
     pub statuses: Vec<MetricStatus>,
     /// The error of metrics that did not matter.

@@ -17,7 +17,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     pub kind: Kind,
-    /// Its name in paths, such as `deployments`.
+    /// The resource's name in paths, such as `deployments`.
     pub plural: String,
 }
 
@@ -37,7 +37,7 @@ fn reader_name(plural: &str, group: &str) -> String {
 /// if the server has several names for the kind.
 ///
 /// # Errors
-/// The server serves no such kind, or discovery failed.
+/// The server does not serve the kind, or discovery failed.
 pub fn of_kind(host: &Host, group: &str, kind: &str) -> Result<Vec<Resource>, Error> {
     let key = format!("resources/{group}/{kind}");
     if let Some(known) = host.memo().get(&key) {
@@ -75,7 +75,7 @@ fn find(catalogue: &Catalogue, group: &str, kind: &str) -> Vec<Resource> {
 /// Splits the `apiVersion` of an object into its group and version.
 ///
 /// # Errors
-/// It has more than one slash.
+/// The text has more than one slash.
 pub fn group_of(api_version: &str) -> Result<&str, String> {
     match api_version.matches('/').count() {
         0 => Ok(""),

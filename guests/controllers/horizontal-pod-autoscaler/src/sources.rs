@@ -66,9 +66,9 @@ struct ContainerUsage {
 struct CustomValue {
     described_object: Named,
     timestamp: Option<Time>,
-    /// In v1beta2.
+    /// The window in v1beta2.
     window_seconds: Option<i64>,
-    /// In v1beta1.
+    /// The window in v1beta1.
     window: Option<i64>,
     value: Quantity,
 }
@@ -112,7 +112,7 @@ pub fn resource(
     Ok(items.into_iter().filter_map(metric).collect())
 }
 
-/// The usage of a container, or of all; none if one of those reports nothing.
+/// The usage of a container, or of all; `None` if one of them reports nothing.
 fn usage(containers: &[ContainerUsage], resource: &str, container: &str) -> Option<i64> {
     let of = |own: &ContainerUsage| own.usage.get(resource).map(|usage| usage.millis());
     if !container.is_empty() {
@@ -258,7 +258,7 @@ fn custom_version(host: &Host) -> Result<String, String> {
         return Ok(known);
     }
     let version = discover_custom_version(host)?;
-    // If the memo is full, it is asked for again.
+    // If the memo is full, the version is read again.
     let _ = host.memo().put(KEY, &version, "", VERSION_PERIOD);
     Ok(version)
 }

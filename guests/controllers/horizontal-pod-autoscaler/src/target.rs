@@ -9,7 +9,7 @@ use crate::failure;
 use crate::resources::{self, Resource};
 use crate::views::{Autoscaler, ObjectName};
 
-/// How often an update is tried that others' changes get in the way of.
+/// The most attempts of an update that conflicts with other clients' changes.
 const TRIES: usize = 5;
 
 /// A Scale with the resource that it was read from.

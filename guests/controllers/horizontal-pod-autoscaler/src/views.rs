@@ -125,7 +125,7 @@ pub struct Target {
     #[serde(rename = "type")]
     pub target_type: String,
     pub value: Option<Quantity>,
-    /// For each pod.
+    /// The target value for each pod.
     pub average_value: Option<Quantity>,
     /// The target in percent of the pods' requests.
     pub average_utilization: Option<i32>,

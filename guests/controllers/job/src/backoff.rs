@@ -11,14 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::views::Pod;
 
-/// The pod failures since the last success. The record is kept in the memo, because nothing else
-/// remains of failed pods after they are deleted. If the memo loses it, the job does not back off
-/// for failures that are already counted.
+/// The pod failures since the last success. The record is kept in the memo, because deleted pods leave no other trace
+/// of their failures. If the memo loses it, the job does not back off for failures that are already counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Number of failures since the last success.
     pub failures: u32,
-    /// When the last of them occurred.
+    /// The time of the last failure.
     pub last: Option<Time>,
 }
 

@@ -15,7 +15,7 @@ pub struct Progress {
     pub removed: usize,
     /// Number of removed pods that were ready.
     pub removed_ready: usize,
-    /// When to reconcile again even if nothing changes.
+    /// The time until the next reconcile, even if nothing changes.
     pub requeue_after: Option<Duration>,
     /// The first error.
     pub failure: Option<Error>,

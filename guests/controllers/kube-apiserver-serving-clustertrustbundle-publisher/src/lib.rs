@@ -26,7 +26,7 @@ const INTERVAL: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 6
 
 /// The counter of reconciles, by status code.
 const SYNCS: &str = "clustertrustbundle_publisher_sync_total";
-/// The histogram of their durations in seconds, by status code.
+/// The histogram of the durations of syncs in seconds, by status code.
 const DURATION: &str = "clustertrustbundle_publisher_sync_duration_seconds";
 
 #[derive(View, Clone, Debug, Default)]
@@ -113,7 +113,7 @@ fn publish(host: &Host, bundle: &str) -> Result<(), Error> {
     delete_others(host, &name)
 }
 
-/// Deletes all objects of the signer but the one of this name. A failure does not stop the others.
+/// Deletes all objects of the signer except for the one with this name. A failure does not stop the others.
 fn delete_others(host: &Host, name: &str) -> Result<(), Error> {
     let mut all = host.list::<TrustBundle>().all()?;
     all.retain(|one| one.meta.name != name);

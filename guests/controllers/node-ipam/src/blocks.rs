@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A set of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks(
-    /// First and last number, in order; between two of them is a gap.
+    /// The first and last number of each interval, in order, with a gap between two intervals.
     Vec<(u64, u64)>,
 );
 

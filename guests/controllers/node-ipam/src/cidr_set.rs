@@ -60,7 +60,7 @@ impl CidrSet {
     /// Returns the blocks with addresses of this range.
     ///
     /// # Errors
-    /// It has no address in common with the range of the cluster.
+    /// The range has no address in common with the range of the cluster.
     pub fn blocks_of(&self, range: &IpNet) -> Result<RangeInclusive<u64>, Error> {
         if !self.overlaps(range) {
             return Err(Error::terminal(format!(

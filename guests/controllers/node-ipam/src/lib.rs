@@ -127,7 +127,7 @@ fn assign(host: &Host, node: &Node, pod_cidrs: &[String]) -> Result<(), Error> {
     let write = || host.patch(Node::KIND, "", name, PatchType::Strategic, &patch);
     let mut result = write();
     for _ in 1..ATTEMPTS {
-        // An effect that is not known shows in the cache, when the key is reconciled again.
+        // If the effect of the write is unknown, the cache shows it when the key is reconciled again.
         if !result
             .as_ref()
             .is_err_and(|error| error.effect == Effect::Refused)

@@ -42,8 +42,7 @@ impl Reservation {
         found.filter(|found| found.uid == node.uid)
     }
 
-    /// Reserves the next free blocks. Whether they are reserved is known only to later calls: see
-    /// [`holds`](Self::holds).
+    /// Reserves the next free blocks. Only a later call can tell whether they are reserved: see [`holds`](Self::holds).
     ///
     /// # Errors
     /// The nodes can't be read, or the memo is full.
@@ -96,7 +95,7 @@ impl Reservation {
         if self.blocks.len() != settings.sets.len() || !self.is_first(host) {
             return Ok(false);
         }
-        // A node that had the reservation of a block before has it in the cache by now.
+        // If another node held the reservation of a block before, the cache shows its ranges now.
         let used = used(host, settings)?;
         let mut blocks = self.blocks.iter().zip(&used.0);
         Ok(!blocks.any(|(block, used)| used.contains_any(&(*block..=*block))))
@@ -115,7 +114,7 @@ impl Reservation {
             .collect()
     }
 
-    /// Ends it.
+    /// Ends the reservation.
     pub fn release(&self, host: &Host, node: &Meta) {
         for (index, block) in self.blocks.iter().enumerate() {
             if is_of(host, index, *block, &self.uid) {

@@ -70,7 +70,7 @@ impl Settings {
     }
 }
 
-/// Parses a range, without the bits beyond its prefix. `None` if it is none.
+/// Parses a range, without the bits beyond its prefix. Returns `None` if the text isn't a range.
 pub fn range(text: &str) -> Option<IpNet> {
     let (address, prefix) = flyball_sdk::cidr(text)?;
     IpNet::new(address, prefix).ok().map(|range| range.trunc())

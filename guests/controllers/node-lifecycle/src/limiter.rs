@@ -23,7 +23,7 @@ use crate::zone::Zone;
 pub struct Waiting {
     /// Nodes per second; 0 for none.
     pub rate: f64,
-    /// Their names, in the order in which they get it.
+    /// The names of the waiting nodes, in the order of their turns.
     pub nodes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
     rate: f64,
-    /// When the next token is there, in milliseconds since 1970.
+    /// When the next token is available, in milliseconds since 1970.
     next: u64,
 }
 
@@ -112,7 +112,7 @@ fn next_turn(
     now: u64,
 ) -> Result<Option<Duration>, Error> {
     for name in &waiting.nodes {
-        // It is read before the node: when it has ended, the node has the taint.
+        // The decision is read before the node. If it has ended, the node that is then read has the taint.
         let wanted = Wanted::of(host, name);
         let Some(node) = host.get::<Node>("", name)? else {
             continue;
@@ -120,7 +120,7 @@ fn next_turn(
         let of_condition = node.status_of("Ready").and_then(of_status);
         let swap = |(key, opposite)| swapped(&node, key, opposite, host.now());
         if of_condition.and_then(swap).is_none() {
-            // It is ready again, or has the taint.
+            // The node is ready again, or has the taint.
             continue;
         }
         if wanted.is_some() {

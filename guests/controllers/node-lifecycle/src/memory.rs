@@ -25,7 +25,7 @@ pub struct Memory {
     pub was_slow: bool,
     /// Whether the API server could not be reached in the last pass.
     pub outage: bool,
-    /// In the order of names.
+    /// The observations of nodes, in the order of their names.
     pub nodes: Vec<Observation>,
     pub zones: Vec<(Zone, ZoneState)>,
     /// The zones with nodes that wait for a taint.

@@ -31,7 +31,7 @@ pub const SIZE: &str = "node_collector_zone_size";
 pub const UNHEALTHY: &str = "node_collector_unhealthy_nodes_in_zone";
 /// The counter of nodes that got a `NoExecute` taint.
 pub const EVICTIONS: &str = "node_collector_evictions_total";
-/// The histogram of how long the update of a node took, in seconds.
+/// The histogram of the duration of updates of nodes, in seconds.
 pub const NODE_DURATION: &str = "node_collector_update_node_health_duration_seconds";
 /// The histogram of how long a pass took, in seconds.
 pub const DURATION: &str = "node_collector_update_all_nodes_health_duration_seconds";
@@ -50,7 +50,7 @@ pub fn reconcile(host: &Host) -> Result<Outcome, Error> {
     let settings = Settings::read(host)?;
     if let Some(decided) = Handout::take(host) {
         decided.wake(host)?;
-        // Unless the ticker has enqueued the key meanwhile, the pass before was just now.
+        // Unless the ticker has enqueued the key meanwhile, the previous pass has just ended.
         let since = millis(host.now()).checked_sub(decided.begun);
         if since.is_some_and(|since| Duration::from_millis(since) < settings.period / 2) {
             return Ok(Outcome::Done);
@@ -205,7 +205,7 @@ struct Observed<'a> {
     ready: Option<String>,
 }
 
-/// One pass.
+/// The state of one pass.
 struct Pass<'a> {
     host: &'a Host<'a>,
     settings: Settings,
@@ -329,7 +329,7 @@ impl Pass<'_> {
             }
         }
         if is_dark {
-            // Without nodes: their limiters note that the rate is zero.
+            // Zones without waiting nodes are stored too, so that their limiters note that the rate is zero.
             waiting.extend(
                 memory
                     .zones
@@ -389,7 +389,7 @@ fn mark(host: &Host, nodes: &mut [&mut Observed]) -> bool {
         if error.status >= 500 {
             has_failed = true;
         } else {
-            // It may have changed because its kubelet has reported.
+            // The node may have changed because its kubelet has reported.
             one.ready.clone_from(&one.node.ready);
         }
     }

@@ -80,7 +80,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Returns the observation of a node. A node that was not known is heard of now.
+    /// Returns the observation of a node. A new node counts as heard of now.
     ///
     /// Any change counts, even of a lease to an earlier time: kube-controller-manager takes a kubelet whose clock was
     /// set back for silent until its clock has caught up.
@@ -113,7 +113,7 @@ fn heartbeat(node: &Health) -> u32 {
     }
 }
 
-/// A digest of a time; never 0 unless there is none. FNV-1a: a collision hides one of many signs of life.
+/// Returns a digest of a time by FNV-1a; 0 only if there is no time. A collision hides only one of many signs of life.
 pub fn digest(time: Option<&str>) -> u32 {
     let Some(time) = time else { return 0 };
     let hash = time.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -162,7 +162,7 @@ mod tests {
         Time::of_seconds(seconds)
     }
 
-    /// When the node was heard of last, in seconds.
+    /// When the node was last heard of, in seconds.
     fn heard(before: &[Observation], node: Health, leases: &[Lease], now: i64) -> u64 {
         observe(before, &[node], leases, at(now))[0].heard / 1000
     }

@@ -47,7 +47,7 @@ impl Wanted {
         Ok(host.memo().put(&key, self, uid, Duration::ZERO)?)
     }
 
-    /// Ends it, because the node has its taints.
+    /// Ends the decision, because the node has its taints.
     pub fn end(host: &Host, node: &str) {
         host.memo().remove(&Self::key(node));
     }

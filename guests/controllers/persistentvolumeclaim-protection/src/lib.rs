@@ -65,7 +65,7 @@ impl Controller for ClaimProtection {
         };
         if host.feature_enabled(UNUSED_SINCE) && !claim.meta.is_deleting() {
             unused::report(host, &claim)?;
-            // Its version has changed.
+            // The claim's version has changed.
             let Some(reported) = host.get_by_key(&key)? else {
                 return Ok(Outcome::Done);
             };

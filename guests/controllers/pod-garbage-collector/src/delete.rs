@@ -16,7 +16,7 @@ pub const FAILED: &str = "pod_gc_collector_force_delete_pod_errors_total";
 /// The most pods in one batch of writes.
 const BATCH: usize = 500;
 
-/// Why pods are deleted.
+/// The reason for a deletion of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There are too many ended pods.

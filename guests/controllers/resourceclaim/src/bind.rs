@@ -46,7 +46,7 @@ fn consumer(gates: Gates, pod: &Pod) -> PodConsumer<'_> {
 /// Whether a generated claim was created for a pod or for its PodGroup.
 ///
 /// # Errors
-/// It was created for another object: the reason, for people.
+/// The claim was created for another object. The error is a text for people.
 pub(crate) fn check_owner(gates: Gates, pod: &Pod, claim: &Claim) -> Result<(), String> {
     let consumer = consumer(gates, pod);
     if consumer.owns(&claim.meta) {

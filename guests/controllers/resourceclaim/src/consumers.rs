@@ -64,7 +64,7 @@ fn remove_finalizer(host: &Host, claim: &Claim) -> Result<(), Error> {
 enum Verdict {
     Uses,
     IsDone,
-    /// The cache does not have it. It may be too new, and the scheduler may be about to use the reservation.
+    /// The cache does not have the consumer. It may be too new, and the scheduler may be about to use the reservation.
     Unknown,
 }
 

@@ -89,11 +89,11 @@ fn permissions(described: Description) -> Description {
     described
         .permission(Claim::KIND, ["create", "delete", "get", "update"])
         .permission_on(Claim::KIND, "status", ["update"])
-        // The API server asks for it where `status.reservedFor` or `status.allocation` changes.
+        // The API server requires this permission for changes of `status.reservedFor` and `status.allocation`.
         .permission_on(Claim::KIND, "binding", ["update"])
         .permission(Pod::KIND, ["get"])
         .permission_on(Pod::KIND, "status", ["patch"])
-        // For the admission plugin OwnerReferencesPermissionEnforcement.
+        // The admission plugin OwnerReferencesPermissionEnforcement requires this permission.
         .permission_on(Pod::KIND, "finalizers", ["update"])
 }
 

@@ -143,7 +143,7 @@ fn create(
     );
     let created = host.write(write.returning(&["metadata.name"]));
     metrics::count_creation(host, created.is_ok(), spec.needs_admin_access());
-    // The claim's own name is not known yet; stock's message has a gap, too.
+    // The claim's own name is not known yet. kube-controller-manager's message lacks it, too.
     let answer = created.map_err(|error| format!("create ResourceClaim : {}", error.message))?;
     flyball_pods::created_name(&answer).map_err(|error| error.to_string())
 }

@@ -139,8 +139,8 @@ fn describe_with(settings: &Settings) -> Description {
     })
 }
 
-/// New quotas, and those with new limits. The metadata is cached whole, because a write of the status
-/// carries it. The status that this controller and admission write is not looked at.
+/// New quotas and quotas with new limits. The metadata is cached whole, because a write of the status carries it.
+/// Changes of the status, which this controller and admission write, are ignored.
 fn quotas() -> Watch {
     watch::<Quota>()
         .fields(&["metadata"])

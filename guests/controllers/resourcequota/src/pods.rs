@@ -86,8 +86,8 @@ pub fn usage(pod: &Pod, now: Time, pod_level: bool) -> ResourceList {
     used
 }
 
-/// Whether a pod's resources are counted: not after it has ended, and not if its deletion takes
-/// longer than its grace period, for example because its node is lost.
+/// Whether a pod's resources are counted. They aren't counted after the pod has ended, nor if its deletion takes longer
+/// than its grace period, for example because its node is lost.
 pub fn is_charged(pod: &Pod, now: Time) -> bool {
     let overdue = |(deleted, grace): (Time, i64)| {
         now > deleted + Duration::from_secs(u64::try_from(grace).unwrap_or_default())

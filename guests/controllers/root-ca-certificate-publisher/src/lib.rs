@@ -29,7 +29,7 @@ const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-
 
 /// The counter of reconciles, by status code.
 const SYNCS: &str = "root_ca_cert_publisher_sync_total";
-/// The histogram of their durations in seconds, by status code.
+/// The histogram of the durations of syncs in seconds, by status code.
 const DURATION: &str = "root_ca_cert_publisher_sync_duration_seconds";
 
 #[derive(View, Clone, Debug, Default)]
@@ -148,7 +148,7 @@ fn is_correct(found: &ConfigMap, bundle: &str) -> bool {
             .is_some_and(|text| !text.is_empty())
 }
 
-/// Returns the merge patch that corrects it. Other keys of its data are removed.
+/// Returns the merge patch that corrects the ConfigMap. Other keys of its data are removed.
 fn repair(found: &ConfigMap, bundle: &str) -> Value {
     let mut data: Map<String, Value> = found
         .data

@@ -1,7 +1,7 @@
 //! Decides whether a ServiceCIDR may be deleted.
 //!
-//! It may if other ServiceCIDRs contain all of its ranges, or all addresses in it. Then the controller waits for a
-//! grace period, in which the API servers learn of the deletion and stop to allocate addresses from it.
+//! It may be deleted if other ServiceCIDRs contain all of its ranges, or all addresses in it. The controller then waits
+//! for a grace period, in which the API servers learn of the deletion and stop allocating addresses from it.
 //!
 //! Upstream: pkg/controller/servicecidrs/servicecidrs_controller.go: canDeleteCIDR, containingServiceCIDRs.
 //! Upstream: pkg/api/servicecidr/servicecidr.go: ContainsPrefix, ContainsAddress, PrefixContainsIP, broadcastAddress.
@@ -32,7 +32,7 @@ pub struct IpAddress {
 pub enum Deletion {
     /// Addresses still need the ServiceCIDR.
     Blocked,
-    /// After this time.
+    /// The ServiceCIDR may be deleted after this time.
     In(Duration),
     Now,
 }
@@ -180,7 +180,7 @@ mod tests {
         let smaller = others(&[&["10.1.0.0/28"]]);
         assert!(smaller.leave_to(&own, "10.1.0.20"));
         assert!(!smaller.leave_to(&own, "10.1.0.2"));
-        // The last address of the smaller range, which is an ordinary one of the larger.
+        // The last address of the smaller range is an ordinary address of the larger one.
         assert!(smaller.leave_to(&own, "10.1.0.15"));
         assert!(!smaller.leave_to(&own, "10.2.0.1"));
         assert!(!smaller.leave_to(&own, "not an address"));

@@ -250,7 +250,7 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     }
     let updated = host.update(Account::KIND, &found.meta, &json!({"secrets": others}));
     match updated.found() {
-        // Nothing would change that. kube-controller-manager does not retry either.
+        // A retry would be refused again. kube-controller-manager does not retry either.
         Err(error) if error.effect == Effect::Refused && !error.is_conflict() => {
             let secret = &key.name;
             warning!(

@@ -42,7 +42,7 @@ struct Task<'a> {
     failure: OnceCell<Failure>,
 }
 
-/// Why a need was not satisfied.
+/// The failure to satisfy a need.
 struct Failure {
     message: String,
     /// The verb that the event about the failure names; `None` if there is no event.
@@ -293,7 +293,7 @@ impl Actor<'_> {
         let results = self.host.tagged_batch().extend(deletions).run();
         let (number, mut failures) = (results.len(), Vec::new());
         for (pod, result) in results {
-            // It does not matter who deleted it.
+            // A pod that another client has deleted is not a failure.
             let failure = result.found().err().map(|error| error.message);
             let name = &pod.meta.name;
             events::of_pod(&self.host, self.set, Verb::Delete, name, failure.as_deref());

@@ -79,8 +79,7 @@ impl ClaimTemplate {
             .unwrap_or_default()
     }
 
-    /// The write that creates the claim of the pod with this ordinal. It has its owners from the
-    /// beginning.
+    /// The write that creates the claim of the pod with this ordinal. The claim is created with its owners.
     pub fn creation(&self, set: &StatefulSet, ordinal: i64, owners: &Owners) -> Write {
         let name = claim_name(self.name(), &set.meta.name, ordinal);
         let mut metadata = self.metadata.clone();

@@ -15,7 +15,7 @@ use crate::views::{Claim, Pod, StatefulSet};
 pub const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
 /// The setting for how many pods are processed at once.
 pub const MAX_BATCH_SIZE: &str = "max-batch-size";
-/// Its default.
+/// The default of the batch size.
 pub const DEFAULT_BATCH_SIZE: usize = 500;
 
 /// Returns the description.

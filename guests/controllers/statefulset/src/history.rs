@@ -1,4 +1,4 @@
-//! The revisions of a StatefulSet: the current one, the one to update to, and old ones.
+//! The revisions of a StatefulSet: the current one, the update revision, and old ones.
 //!
 //! Upstream: pkg/controller/statefulset/stateful_set_control.go: getStatefulSetRevisions, truncateHistory,
 //! ListRevisions, setMatchesLatestExistingRevision.
@@ -25,7 +25,7 @@ pub const SEMANTIC_COMPARISON: &str = "StatefulSetSemanticRevisionComparison";
 /// The revisions of a set.
 #[derive(Debug)]
 pub struct History {
-    /// All that existed before, oldest first.
+    /// All revisions that existed before, oldest first.
     all: Vec<ControllerRevision>,
     current: ControllerRevision,
     update: ControllerRevision,
@@ -83,7 +83,7 @@ impl History {
         }
     }
 
-    /// Returns the current revision, or the one to update to, for creating pods.
+    /// Returns the current or the update revision, for creating pods.
     ///
     /// # Errors
     /// The revision does not restore a template.

@@ -37,7 +37,7 @@ pub fn pods(host: &Host, set: &StatefulSet, selector: &LabelSelector) -> Result<
 /// deleted, or that another set has its name (kubernetes/kubernetes#42639).
 ///
 /// # Errors
-/// It may not, or the read failed.
+/// The set may not adopt, or the read failed.
 pub fn recheck(host: &Host, set: &StatefulSet) -> Result<(), Error> {
     let Meta {
         namespace, name, ..

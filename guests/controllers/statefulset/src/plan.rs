@@ -18,11 +18,11 @@ use crate::views::{Pod, StatefulSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Nothing,
-    /// It has to be deleted.
+    /// The pod has to be deleted.
     Deletion,
-    /// It has to be created, with its claims.
+    /// The pod has to be created, with its claims.
     Creation,
-    /// It has to be brought back into shape.
+    /// The pod has to be repaired.
     Repair(Repair),
 }
 
@@ -31,11 +31,11 @@ pub enum Need {
 pub struct Repair {
     /// The pod is pending, so its missing claims are created.
     pub claims: bool,
-    /// Its labels.
+    /// The pod's labels have to be repaired.
     pub identity: bool,
-    /// Its volumes, and its missing claims.
+    /// The pod's volumes have to be repaired, and its missing claims created.
     pub storage: bool,
-    /// The owners of its claims.
+    /// The owners of the pod's claims have to be changed.
     pub owners: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::views::{Owner, Pod, Retention, StatefulSet};
 /// The owners that a pod's claims should have.
 pub struct Owners {
     set: Reference,
-    /// Without a UID if the pod does not exist.
+    /// The pod; its UID is empty if the pod does not exist.
     pod: Reference,
     with_set: bool,
     with_pod: bool,
@@ -62,7 +62,7 @@ impl Owners {
     pub fn match_those(&self, owners: &[Owner]) -> bool {
         let (has_set, has_pod) = (self.set.owns(owners), self.pod.owns(owners));
         if self.set.is_stale(owners) || self.pod.is_stale(owners) {
-            // It belongs to an object that was deleted: the garbage collector's business.
+            // The reference names an object that was deleted. The garbage collector handles it.
             return true;
         }
         if self.conflict_with(owners) {
@@ -75,8 +75,8 @@ impl Owners {
         owners.iter().all(is_controller) && has_set == self.with_set && has_pod == self.with_pod
     }
 
-    /// Whether another controller owns the claim, so that the policy can't be applied. If the policy
-    /// is to retain claims, it does not matter who else owns them.
+    /// Whether another controller owns the claim, so that the policy can't be applied. If the policy is to retain
+    /// claims, other owners don't matter.
     pub fn conflict_with(&self, owners: &[Owner]) -> bool {
         let is_foreign = |owner: &Owner| {
             for own in [&self.set, &self.pod] {

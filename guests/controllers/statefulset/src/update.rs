@@ -13,7 +13,7 @@ use crate::views::{Pod, StatefulSet};
 #[derive(Debug, Default)]
 pub struct Update<'a> {
     pub to_delete: Vec<&'a Pod>,
-    /// How many replicas are unavailable, if that was asked for.
+    /// The number of unavailable replicas, if it was asked for.
     pub unavailable: Option<usize>,
 }
 

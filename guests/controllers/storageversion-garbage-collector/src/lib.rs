@@ -133,7 +133,8 @@ fn check_version(host: &Host, name: &str) -> Result<(), Error> {
     keep(host, &live, |entry| !gone.contains(&entry.server))
 }
 
-/// Removes all entries except some. Deletes a StorageVersion without entries, and leaves one alone that has no other.
+/// Removes all entries except some. Deletes the StorageVersion if no entry is left, and leaves it alone if there is
+/// nothing to remove.
 fn keep(
     host: &Host,
     version: &StorageVersion,

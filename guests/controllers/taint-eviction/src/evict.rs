@@ -15,7 +15,7 @@ use crate::views::Pod;
 
 /// The counter of deleted pods.
 pub const DELETED: &str = "taint_eviction_controller_pod_deletions_total";
-/// The histogram of how long after it was due a pod was deleted, in seconds.
+/// The histogram of the delay between the time when a pod's deletion was due and its deletion, in seconds.
 pub const DURATION: &str = "taint_eviction_controller_pod_deletion_duration_seconds";
 
 /// The most pods in one batch of writes.
@@ -34,11 +34,11 @@ pub fn is_evicted(pod: &Pod) -> bool {
     pod.meta.is_deleting() && DISRUPTION.is_in(pod.disruption.as_ref())
 }
 
-/// Deletes pods, each with the time since when that is due. A pod that can't be marked is not deleted. Returns the UIDs
-/// of the pods that don't exist any more or are being deleted.
+/// Deletes pods, each given with the time for which its deletion has been due. A pod that can't be marked is not
+/// deleted. Returns the UIDs of the pods that don't exist any more or are being deleted.
 ///
 /// # Errors
-/// The second value: a write failed. All other pods were deleted.
+/// The second value is the error of a failed write. All other pods were deleted.
 pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Error>) {
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     for pods in pods.chunks(BATCH) {

@@ -37,8 +37,8 @@ use views::{BY_NODE, Node, Pod};
 
 /// The queue of nodes.
 const QUEUE: &str = "noexec_taint_node";
-/// How long due evictions wait after the API server was unreachable, so that the kubelets that it was unreachable for
-/// too can report first.
+/// How long due evictions wait after the API server was unreachable, so that kubelets that could not reach it either
+/// can report first.
 const AFTER_OUTAGE: Duration = Duration::from_secs(60);
 /// The longest backoff, so that the end of an outage is soon noticed.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);

@@ -32,8 +32,8 @@ pub struct Timer {
     /// When the pod is evicted, in milliseconds since 1970, by the wall clock. Only the host knows whether this time
     /// has really passed.
     pub due: u64,
-    /// Whether the pod was evicted and its deletion looked incomplete. The API shows every pod like that for a moment,
-    /// between the two steps in which the API server ends it, so only a second look can tell.
+    /// Whether the pod was evicted and its deletion looked incomplete. Every pod looks so for a moment, between the two
+    /// steps in which the API server deletes it, so only a second look can tell.
     pub is_second_look: bool,
     /// Whether the time has passed.
     #[serde(skip)]
@@ -70,13 +70,13 @@ impl Timer {
         Duration::from_millis(millis(now).saturating_sub(self.due))
     }
 
-    /// Makes it due again after this time.
+    /// Makes the eviction due again after this time.
     pub fn put_off(&mut self, now: Time, delay: Duration) {
         self.due = after(now, delay);
         self.is_due = false;
     }
 
-    /// The time until it is due, by the wall clock; zero if that has passed.
+    /// The time until the eviction is due, by the wall clock; zero if that has passed.
     fn rest(&self, now: Time) -> Duration {
         Duration::from_millis(self.due.saturating_sub(millis(now)))
     }

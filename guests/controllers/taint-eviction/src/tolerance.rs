@@ -10,9 +10,9 @@ use flyball_taints::{Taint, Toleration};
 /// How long a pod may stay on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tolerance {
-    /// It does not tolerate a taint.
+    /// The pod does not tolerate a taint.
     None,
-    /// Zero if its toleration is for no time.
+    /// The time is zero if `tolerationSeconds` is not positive.
     For(Duration),
     Forever,
 }

@@ -1,6 +1,6 @@
 //! token-cleaner-controller: deletes expired bootstrap tokens.
 //!
-//! The key of a token that has not expired waits in the queue until it does.
+//! The key of a token that has not expired waits in the queue until the token expires.
 //!
 //! Upstream: pkg/controller/bootstrap/tokencleaner.go: NewTokenCleaner, evalSecret.
 
@@ -45,7 +45,7 @@ impl Controller for TokenCleaner {
             Expiry::Never => Ok(Outcome::Done),
             Expiry::In(rest) => Ok(Outcome::RequeueAfter(rest)),
             Expiry::Over => match host.delete(Token::KIND, &token.meta) {
-                // Another token has the name now, which has a key of its own.
+                // Another token has the name now. It has been enqueued itself.
                 Err(error) if error.is_conflict() => Ok(Outcome::Done),
                 deleted => {
                     deleted.found()?;

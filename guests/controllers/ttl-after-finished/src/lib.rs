@@ -13,7 +13,7 @@ use flyball_sdk::describe::MetricType;
 use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 
-/// The histogram of how long after its expiry a Job was deleted, in seconds.
+/// The histogram of the time between the expiry of a Job and its deletion, in seconds.
 const DURATION: &str = "ttl_after_finished_controller_job_deletion_duration_seconds";
 
 /// The conditions of a finished Job.
@@ -43,11 +43,11 @@ impl Job {
 /// When a Job is to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expiry {
-    /// It is not finished, has no time to live, or is being deleted.
+    /// The Job is not finished, has no time to live, or is being deleted.
     Never,
-    /// After this time.
+    /// The Job is to be deleted after this time.
     In(Duration),
-    /// It has been due since this time.
+    /// The deletion has been due since this time.
     Since(Time),
 }
 

@@ -1,4 +1,4 @@
-//! ttl-controller: annotates each node with how long its kubelet may cache Secrets and ConfigMaps.
+//! ttl-controller: annotates each node with the time for which its kubelet may cache Secrets and ConfigMaps.
 //!
 //! The time depends on the number of nodes: see [`steps`]. When it changes, a node gets the new value at its next
 //! change, such as the next report of its kubelet, so that the nodes of a large cluster are not patched all at once.
@@ -32,7 +32,7 @@ struct Node {
     meta: Meta,
 }
 
-/// The controller. Keys name nodes, except the one that counts them.
+/// The controller. Keys name nodes, except for the key that counts the nodes.
 pub struct Ttl;
 
 export!(Ttl);
@@ -63,7 +63,8 @@ impl Controller for Ttl {
         let Some(node) = host.get_by_key::<Node>(&request.key)? else {
             return Ok(Outcome::Done);
         };
-        // The stored step can be behind: the key that counts may have to wait. No other change may follow for long.
+        // The stored step may be stale, because the key that counts nodes may still be queued, and no other change may
+        // wake this node for a long time.
         let seconds = steps::seconds(count(host)?);
         if annotated(host, &node) != Some(seconds) {
             let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});

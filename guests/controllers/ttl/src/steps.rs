@@ -6,9 +6,9 @@
 
 /// A range of the number of nodes.
 struct Step {
-    /// With fewer nodes, the cluster is in the step before.
+    /// The least number of nodes in this step. With fewer nodes, the cluster is in the previous step.
     least: u32,
-    /// With more nodes, the cluster is in the next step.
+    /// The greatest number of nodes in this step. With more nodes, the cluster is in the next step.
     most: u32,
     /// How long kubelets may cache objects.
     seconds: i64,

@@ -33,8 +33,8 @@ impl View for Volume {
     const FIELDS: &'static [&'static str] = &["spec.volumeAttributesClassName"];
 }
 
-/// A PersistentVolumeClaim. It refers to the class that is wanted, to the one that its volume has, and to the one that
-/// its volume is being changed to.
+/// A PersistentVolumeClaim. It refers to the desired class, to the current class of its volume, and to the class to
+/// which its volume is being changed.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Claim {}
 

@@ -140,7 +140,7 @@ fn the_next_time_follows_from_the_latest_one() {
         until("0 * * * *", at("09:00:00"), at("12:15:00")),
         Some(45 * 60)
     );
-    // Every counts from the latest time, not from now.
+    // `@every` counts from the latest time, not from now.
     assert_eq!(
         until("@every 1h", at("09:10:00"), at("12:15:00")),
         Some(55 * 60)
@@ -150,7 +150,7 @@ fn the_next_time_follows_from_the_latest_one() {
         until("0 * * * *", at("13:00:00"), at("12:15:00")),
         Some(105 * 60)
     );
-    // Without a latest time among the missed ones, from now.
+    // If there is no latest time among the missed ones, it counts from now.
     assert_eq!(
         until("30 10,11,12 * * *", at("10:30:00"), at("12:40:00")),
         Some(21 * 3600 + 50 * 60)

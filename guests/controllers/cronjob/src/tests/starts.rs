@@ -182,7 +182,7 @@ fn a_time_that_is_late_by_a_fraction_of_a_second_is_missed() {
     let delayed = world(now, [object.clone()]);
     assert_eq!(delayed.sync(), Outcome::RequeueAfter(minutes(60)));
     assert!(delayed.cluster.written().is_empty());
-    // Even exactly at the time, the search begins after it: such a deadline never starts a Job.
+    // The search begins after the time, even exactly at the time. Such a deadline never starts a Job.
     let punctual = world(at("12:00:00"), [object]);
     punctual.sync();
     assert!(punctual.cluster.written().is_empty());

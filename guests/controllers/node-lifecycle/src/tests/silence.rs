@@ -97,7 +97,7 @@ fn a_node_that_never_reported_has_the_startup_grace_period_from_when_it_was_firs
         condition(&cluster, "new", "Ready"),
         "Unknown NodeStatusNeverUpdated"
     );
-    // It was not ready before.
+    // The node was not ready before.
     assert!(cluster.events().is_empty());
     assert!(!enqueued(&cluster).iter().any(|key| key.contains("_pods")));
 }

@@ -152,7 +152,7 @@ fn a_claim_is_kept_for_the_pod_whose_ephemeral_volume_it_is() {
         vec![with_ephemeral("cache")],
         claim_named("web-cache")
     ));
-    // Its kubelet is done with it, and only finalizers keep it.
+    // The kubelet is done with the pod, and only finalizers keep it.
     let shut_down = |grace: i64| {
         with(
             deleted(with_ephemeral("cache")),

@@ -23,13 +23,13 @@ pub(super) fn on(node: &str, pod: Value) -> Value {
     with(pod, "/spec/nodeName", node)
 }
 
-/// Being deleted, with a grace period.
+/// The pod is being deleted, with a grace period.
 pub(super) fn deleted(pod: Value) -> Value {
     let pod = with(pod, "/metadata/deletionGracePeriodSeconds", 30);
     with(pod, "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
 }
 
-/// Kept by a finalizer.
+/// A finalizer keeps the pod.
 pub(super) fn held(pod: Value) -> Value {
     with(pod, "/metadata/finalizers", json!(["x.io/held"]))
 }

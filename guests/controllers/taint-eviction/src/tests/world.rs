@@ -31,13 +31,13 @@ pub(super) fn with(mut object: Value, pointer: &str, value: impl Into<Value>) ->
     object
 }
 
-/// Being deleted, with a grace period.
+/// The pod is being deleted, with a grace period.
 pub(super) fn deleting(pod: Value) -> Value {
     let pod = with(pod, "/metadata/deletionGracePeriodSeconds", 30);
     with(pod, "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
 }
 
-/// Being deleted, in the last step: its grace period has ended, and no finalizer holds it.
+/// The pod is in the last step of its deletion: its grace period has ended, and no finalizer holds it.
 pub(super) fn ending(pod: Value) -> Value {
     with(deleting(pod), "/metadata/deletionGracePeriodSeconds", 0)
 }
