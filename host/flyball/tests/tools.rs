@@ -183,9 +183,9 @@ fn the_policy_of_each_guest_is_valid_and_its_roles_are_equal_in_yaml_and_json() 
         "greeter",
         "greeter-go",
         "greeter-python",
-        "deployment",
-        "garbagecollector",
-        "namespace",
+        "deployment-controller",
+        "garbage-collector-controller",
+        "namespace-controller",
         "fake-kubelet",
     ] {
         let guest = guest(name);
@@ -373,8 +373,7 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknow
             components.join(name).with_extension("wasm")
         })
         .collect();
-    let controllers = std::fs::read_dir(root().join("guests/controllers"));
-    assert_eq!(files.len(), controllers.expect("a folder").count());
+    assert_eq!(files.len(), flyball_controllers::built_in().count());
     for file in files {
         let shown = json(&["inspect", "-o", "json", &file.display().to_string()]);
         let description = &shown["description"];
