@@ -361,7 +361,7 @@ pub fn use_build(host: PathBuf, components: PathBuf) {
 pub fn host() -> Result<PathBuf> {
     BUILD
         .get()
-        .map_or_else(|| built("release/flyball"), |(host, _)| Ok(host.clone()))
+        .map_or_else(|| built("debug/flyball"), |(host, _)| Ok(host.clone()))
 }
 
 /// The folder of the components of the guests in Rust, if [`use_build`] has set one.
