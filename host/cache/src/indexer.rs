@@ -90,7 +90,9 @@ impl Indexer {
 
     /// Approximate memory use in bytes, with the indexes.
     pub(crate) fn bytes(&self) -> usize {
+        let rows = self.slots.iter().flatten().map(|object| object.row_size());
         self.bytes
+            + rows.sum::<usize>()
             + self.terms.bytes()
             + self.values.bytes()
             + self.selectors.bytes()

@@ -265,13 +265,18 @@ impl Object {
         }
     }
 
-    /// Approximate memory use in bytes, without data shared with other objects.
+    /// Approximate memory use in bytes, without data shared with other objects and without the kept row. Never
+    /// changes.
     pub fn size(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len()
+    }
+
+    /// Approximate memory use of the kept row, in bytes. Changes with the columns that are read.
+    pub(crate) fn row_size(&self) -> usize {
         let row = self.row.lock();
-        let row = row.as_ref().map_or(0, |row| {
+        row.as_ref().map_or(0, |row| {
             size_of::<Row>() + 2 * size_of::<usize>() + row.json.len()
-        });
-        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len() + row
+        })
     }
 }
 

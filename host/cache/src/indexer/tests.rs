@@ -14,6 +14,22 @@ fn object(json: &Value) -> Arc<Object> {
     Object::parse(json.to_string().as_bytes()).unwrap()
 }
 
+#[test]
+fn a_row_that_is_read_counts_until_its_object_is_removed() {
+    let mut indexer = Indexer::new();
+    let pod = object(
+        &json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"}}),
+    );
+    indexer.upsert(Arc::clone(&pod), &mut Vec::new());
+    let before = indexer.bytes();
+    let columns = Arc::new(flyball_types::Columns::parse(["metadata.name"]).unwrap());
+    pod.append_row(&columns, &mut Vec::new(), usize::MAX)
+        .unwrap();
+    assert!(indexer.bytes() > before);
+    indexer.remove(pod.uid(), None, &mut Vec::new());
+    assert_eq!(indexer.bytes, 0);
+}
+
 #[derive(Clone, Debug)]
 enum Change {
     /// A name, a namespace, and seeds for the object's fields.
