@@ -195,6 +195,8 @@ fn create(language: &str, dir: &Path) -> Result<()> {
 /// Runs npm, and returns its standard output.
 fn npm(dir: &Path, args: &[&str]) -> Result<String> {
     let output = Command::new("npm")
+        // The tests of a project ask it for their cluster.
+        .env("FLYBALL", host()?)
         .args(args)
         .current_dir(dir)
         .output()
