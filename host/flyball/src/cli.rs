@@ -282,7 +282,7 @@ mod tests {
         format!(
             "# Flags of `flyball run`\n\n\
              Write flags as `--flag=value` or `--flag value`. `flyball run --help` prints the same. This page is generated from the\n\
-             flags: `BLESS=1 cargo test --release --workspace --bin flyball flags_in_the_docs` writes it.\n\n\
+             flags: `BLESS=1 cargo test --workspace --bin flyball flags_in_the_docs` writes it.\n\n\
              ## Flyball's own\n\n{}\n## Those of kube-controller-manager\n\n{}\n\
              ## Without effect yet\n\n\
              These are accepted. One warning at the start names those that are set.\n\n{}",
