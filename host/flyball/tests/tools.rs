@@ -204,7 +204,7 @@ fn the_policy_of_each_guest_is_valid_and_its_roles_are_equal_in_yaml_and_json() 
         let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).expect("YAML");
         assert_eq!(Value::from(documents), granted["items"], "{name}");
         let trusted = ["rbac", "-o", "json", &guest];
-        if matches!(name, "garbagecollector" | "namespace") {
+        if ["garbage-collector-controller", "namespace-controller"].contains(&name) {
             assert!(refusal(&trusted).contains("all kinds"), "{name}");
         } else {
             assert_eq!(json(&trusted), granted, "{name}");
