@@ -412,7 +412,7 @@ fn check_log(log: &str) -> Result<()> {
     let mut lists: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines.iter().filter(|line| says(line, "listed")) {
         *lists
-            .entry(line["resource"].as_str().unwrap_or_default())
+            .entry(line["kind"].as_str().unwrap_or_default())
             .or_default() += 1;
     }
     ensure!(!lists.is_empty(), "the log contains no list");
