@@ -171,6 +171,8 @@ async fn an_api_server_that_is_away_has_one_line_for_all_plugins() -> Result<()>
         let failed: Vec<&str> = log
             .lines()
             .filter(|line| line.contains("\"failed: could not POST"))
+            // A request that was under way when the server ended.
+            .filter(|line| !line.contains("connection closed before message completed"))
             .collect();
         ensure!(failed.is_empty(), "{failed:?}");
         cluster.plane.start_apiserver().await?;
