@@ -315,15 +315,32 @@ mod tests {
         let imports: String = (0..=MAX_EXTERNS)
             .map(|n| format!("(import \"i{n}\" (instance))"))
             .collect();
-        let nested = "(component ".repeat(MAX_DEPTH) + &")".repeat(MAX_DEPTH);
-        for (content, reason) in [
-            (imports.as_str(), "more than 1000 imports and exports"),
-            (nested.as_str(), "nests more than 100 components"),
+        let imports = wat::parse_str(format!("(component {imports})")).unwrap();
+        for (wasm, reason) in [
+            (imports, "more than 1000 imports and exports"),
+            (nested(MAX_DEPTH), "nests more than 100 components"),
         ] {
-            let wasm = wat::parse_str(format!("(component {content})")).unwrap();
             let message = check(&wasm, 1 << 20).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");
         }
+    }
+
+    /// Returns a component with this number of components, each inside of the one before. The text format does not nest so deep.
+    fn nested(levels: usize) -> Vec<u8> {
+        let header = b"\0asm\x0d\0\x01\0";
+        (0..levels).fold(header.to_vec(), |inner, _| {
+            let mut size = inner.len();
+            let mut component = header.to_vec();
+            // The identifier of the section of a component, and its size in LEB128.
+            component.push(4);
+            while size >= 0x80 {
+                component.push((size & 0x7f) as u8 | 0x80);
+                size >>= 7;
+            }
+            component.push(size as u8);
+            component.extend(inner);
+            component
+        })
     }
 
     #[test]

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::plane::Plane;
+use flyball_controllers::built_in;
+
 use crate::{api, controllers};
 
 /// The placeholder in a file for the name of the scenario's namespace, so that names can be unique.
@@ -204,18 +206,12 @@ impl Scenario {
     /// A file can't be read, or is not a valid scenario.
     pub fn all() -> Result<Vec<Self>> {
         let mut scenarios = Vec::new();
-        for controller in entries(&controllers())? {
-            for path in entries(&controller.join("scenarios"))? {
+        for (_, guest) in built_in() {
+            for path in entries(&controllers().join(guest.folder).join("scenarios"))? {
                 let text = fs::read_to_string(&path)
                     .with_context(|| format!("can't read {}", path.display()))?;
-                let name = |path: &Path| {
-                    path.file_stem()
-                        .unwrap_or_default()
-                        .to_string_lossy()
-                        .into_owned()
-                };
-                let scenario =
-                    Self::parse(&format!("{}/{}", name(&controller), name(&path)), &text);
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                let scenario = Self::parse(&format!("{}/{name}", guest.folder), &text);
                 scenarios.push(
                     scenario
                         .with_context(|| format!("{} is not a valid scenario", path.display()))?,
@@ -366,7 +362,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            unassigned.contains("no plane has the scenarios of sprocket"),
+            unassigned.contains("guests/controllers has no sprocket"),
             "{unassigned}"
         );
     }

@@ -115,18 +115,6 @@ async fn a_read_that_is_not_granted_sends_nothing() {
     assert!(log.take().is_empty());
 }
 
-#[tokio::test]
-async fn the_fields_of_a_read_are_counted_before_they_are_parsed() {
-    let (reads, _) = reads();
-    let many = vec!["a"; 2_000_000];
-    let long = "a".repeat(100_000);
-    for fields in [&many[..], &[&*long][..]] {
-        let refused = reads.prepare(get("v1/Pod", "demo", "web", fields));
-        let error = refused.map(drop).unwrap_err();
-        assert_eq!(error.reason, "Full", "{error}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn reads_wait_for_a_rate_limiter_of_their_own() {
     let (reads, start) = (reads().0, Instant::now());

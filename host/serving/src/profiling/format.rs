@@ -20,7 +20,11 @@ pub(super) fn encode(samples: &Samples) -> Vec<u8> {
     for (stack, count) in &samples.stacks {
         let locations = stack.iter().enumerate().map(|(at, address)| {
             // All but the innermost address are return addresses, which follow the call.
-            let address = if at == 0 { *address } else { address - 1 };
+            let address = if at == 0 {
+                *address
+            } else {
+                address.saturating_sub(1)
+            };
             profile.location(address, &samples.mappings)
         });
         let locations: Vec<u64> = locations.collect();
