@@ -293,7 +293,7 @@ fn resident() -> usize {
 /// Globals don't lie in linear memory, but the engine keeps them for each instance.
 #[tokio::test]
 async fn what_the_engine_keeps_of_instances_is_counted_and_limited() {
-    const INSTANCES: usize = 40;
+    const INSTANCES: usize = 20;
     let globals = "(global (mut i64) (i64.const 1))".repeat(200_000);
     let module = include_str!("support/guest.wat");
     let module = module.replacen("(memory ", &format!("{globals} (memory "), 1);
