@@ -109,9 +109,8 @@ pub struct Scenarios {
 
 /// Returns the controller with this name or alias.
 pub fn find(name: &str) -> Option<&'static Controller> {
-    let found = CONTROLLERS.iter();
-    found
-        .into_iter()
+    CONTROLLERS
+        .iter()
         .find(|one| one.name == name || one.aliases.contains(&name))
 }
 
