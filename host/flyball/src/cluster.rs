@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use crate::config::ClusterSource;
+use crate::config::ClusterConfig;
 
 /// Why no connection can be configured.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) enum ClusterError {
 }
 
 /// Returns the configuration of the connection. Does not connect.
-pub(crate) async fn config(source: &ClusterSource) -> Result<Config, ClusterError> {
+pub(crate) async fn config(source: &ClusterConfig) -> Result<Config, ClusterError> {
     let mut config = match &source.kubeconfig {
         Some(path) => from_file(path, source.context.as_deref()).await?,
         None => Config::incluster().map_err(ClusterError::NotInCluster)?,

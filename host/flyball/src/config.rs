@@ -1,5 +1,4 @@
-//! The configuration of `flyball run`, as plain values: read from the command line, and used to
-//! start the parts.
+//! The configuration of `flyball run`, as plain values: read from the command line, and used to start the parts.
 
 mod read;
 
@@ -8,22 +7,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flyball_cache::ListMode;
+use flyball_controllers::canonical;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::leader_migration::LeaderMigration;
 use crate::kcm::versions::Versions;
-use crate::logging::Module;
-use crate::selection::nearest_controller;
-use flyball_controllers::canonical;
-
-pub(crate) use crate::selection::Selection;
+use crate::logging::LogOptions;
+use crate::selection::{Selection, nearest_controller};
 
 /// The configuration of `flyball run`.
 #[derive(Clone, Debug)]
 pub(crate) struct RunConfig {
-    pub(crate) cluster: ClusterSource,
+    pub(crate) cluster: ClusterConfig,
     /// The admin socket, if a flag names it.
     pub(crate) admin_socket: Option<PathBuf>,
     pub(crate) controllers: Selection,
@@ -40,7 +37,7 @@ pub(crate) struct RunConfig {
     /// Restrictions of the metrics.
     pub(crate) metrics: Restrictions,
     pub(crate) logging: LogOptions,
-    pub(crate) leader_election: LeaderElection,
+    pub(crate) leader_election: LeaderElectionConfig,
     /// Sentences for the operator, logged at startup.
     pub(crate) warnings: Vec<String>,
 }
@@ -57,8 +54,8 @@ pub(crate) struct PluginsConfig {
     pub(crate) trust: bool,
     /// Configuration values by controller and key. They take precedence over the policy.
     pub(crate) values: BTreeMap<String, BTreeMap<String, String>>,
-    /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags
-    /// that were given. They take precedence over the policy.
+    /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags that were given.
+    /// They take precedence over the policy.
     pub(crate) concurrency: BTreeMap<String, u32>,
 }
 
@@ -103,6 +100,13 @@ pub(crate) struct PaceConfig {
     pub(crate) min_resync_period: Duration,
     /// How long to wait for the controllers to stop; zero for no limit.
     pub(crate) shutdown_timeout: Duration,
+}
+
+impl PluginsConfig {
+    /// Whether plugins may be loaded: from a folder, or from a registry by a package that a policy names.
+    pub(crate) fn may_load(&self) -> bool {
+        !self.dirs.is_empty() || self.policy.is_some()
+    }
 }
 
 impl RunConfig {
@@ -156,7 +160,7 @@ pub(crate) struct AuthorityFiles {
 
 /// The connection to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClusterSource {
+pub(crate) struct ClusterConfig {
     /// The kubeconfig; without it, the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; by default the current one.
@@ -187,20 +191,9 @@ pub(crate) struct ServingConfig {
     pub(crate) configz: String,
 }
 
-/// Format and verbosity of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LogOptions {
-    /// Whether lines are JSON instead of text.
-    pub(crate) json: bool,
-    /// klog's verbosity: 0 for operators, 4 for debugging, 6 for tracing.
-    pub(crate) verbosity: i64,
-    /// Files with a verbosity of their own.
-    pub(crate) modules: Vec<Module>,
-}
-
 /// Leader election among several processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeaderElection {
+pub(crate) struct LeaderElectionConfig {
     pub(crate) enabled: bool,
     /// Time after the last renewal before another process may acquire the lease.
     pub(crate) lease_duration: Duration,

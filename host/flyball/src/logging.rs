@@ -1,8 +1,9 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` writes the lines of both, `logging/filter.rs` selects them, and `logging/repeats.rs` counts
-//! repeated ones.
+//! `logging/line.rs` has the lines of both, `logging/filter.rs` selects them, `logging/repeats.rs` counts repeated
+//! ones, and `logging/formatter.rs` writes the log.
 
 mod filter;
+mod formatter;
 mod line;
 mod recent;
 mod repeats;
@@ -11,18 +12,25 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use flyball_serving::SetVerbosity;
-use tracing::Subscriber;
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, reload};
+use tracing_subscriber::{EnvFilter, reload};
 
 use self::filter::Filter;
 pub(crate) use self::filter::{Module, modules};
-use self::line::{Format, Formatter, SpanFields};
+use self::formatter::{Format, layer};
 pub(crate) use self::recent::Recent;
-use crate::config::LogOptions;
+
+/// Format and verbosity of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogOptions {
+    /// Whether lines are JSON instead of text.
+    pub(crate) json: bool,
+    /// klog's verbosity: 0 for operators, 4 for debugging, 6 for tracing.
+    pub(crate) verbosity: i64,
+    /// Files with a verbosity of their own.
+    pub(crate) modules: Vec<Module>,
+}
 
 /// Starts the log. Returns its last lines, and a function that changes the verbosity. `RUST_LOG` takes precedence over
 /// the verbosity until that is changed.
@@ -55,18 +63,6 @@ pub(crate) fn start(options: &LogOptions) -> (Recent, SetVerbosity) {
     (recent, Arc::new(set))
 }
 
-fn layer<S, W>(format: Format, is_colored: bool, writer: W) -> impl Layer<S>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    W: for<'a> MakeWriter<'a> + 'static,
-{
-    tracing_subscriber::fmt::layer()
-        .event_format(Formatter::new(format))
-        .fmt_fields(SpanFields)
-        .with_ansi(is_colored)
-        .with_writer(writer)
-}
-
 /// The directive for the verifier of servers' certificates in kube's client.
 const QUIET: &str = ",kube_client::client::tls::rustls_tls=error";
 
@@ -88,6 +84,8 @@ fn directives(verbosity: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tracing_subscriber::fmt::MakeWriter;
+
     use super::*;
 
     #[test]
@@ -98,7 +96,7 @@ mod tests {
         assert!(directives(4).contains("flyball=debug"));
     }
 
-    /// Returns the logged ones of three lines of this file, with these patterns of files.
+    /// Logs three lines, with these patterns of files. Returns the lines that were written.
     fn logged(patterns: &str) -> String {
         let lines = Lines::default();
         let filter = Filter {

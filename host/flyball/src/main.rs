@@ -1,19 +1,22 @@
-//! The flyball binary. It parses the command line (`cli.rs`) into a configuration (`config.rs`) and
-//! starts the parts in order (`startup.rs`). `tools.rs` has the commands for authors and installers,
-//! `admin.rs` those for a running host.
+//! The flyball binary. It parses the command line (`cli.rs`) into a configuration (`config.rs`) and starts the parts in
+//! order (`startup.rs`). `tools.rs` has the commands for authors and installers, `admin.rs` those for a running host.
 
 mod admin;
 mod builtins;
 mod cli;
 mod cluster;
 mod config;
+mod engine;
+mod flags;
 mod kcm;
 mod logging;
 mod manager;
 mod memory;
+mod output;
 mod selection;
 mod startup;
 mod tools;
+mod user_folders;
 
 use std::process::ExitCode;
 
@@ -56,13 +59,12 @@ fn end(ended: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// Number of tasks that a thread runs between two polls of connections and timers. tokio's default
-/// of 61 is too many here: some tasks are guest calls of several milliseconds, and no other thread
-/// may be idle.
+/// Number of tasks that a thread runs between two polls of connections and timers. tokio's default of 61 is too many
+/// here: some tasks are guest calls of several milliseconds, and no other thread may be idle.
 const TASKS_BETWEEN_POLLS: u32 = 4;
 
-/// Runs the host on half of the cores. Most tasks take a few microseconds, which is less than the
-/// cost of waking another thread. Long computations have threads of their own.
+/// Runs the host on half of the cores. Most tasks take a few microseconds, which is less than the cost of waking
+/// another thread. Long computations have threads of their own.
 fn run(config: RunConfig) -> anyhow::Result<()> {
     memory::fix_allocator();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -89,7 +91,7 @@ fn run_tool(tool: tools::Tool) -> ExitCode {
     done.code
 }
 
-/// The line that tells of an error. It may quote a plugin or a host.
+/// Returns an error and its causes on one line. They may quote a plugin or the API server.
 fn error_line(error: &anyhow::Error) -> String {
     format!("flyball: {}\n", printable(&error_chain(error.as_ref())))
 }

@@ -9,9 +9,7 @@ use anyhow::{Context, bail};
 use flyball_api::lease::{CandidateVersions, LeaderElection};
 use flyball_controllers::{built_in, canonical};
 use flyball_manager::{BuiltIn, Manager, Migration, Options, PluginOptions, Sources, Telemetry};
-use flyball_plugin::{
-    Compiler, CompilerProcess, Engine, EngineOptions, Packed, Precompiled, SharedCode,
-};
+use flyball_plugin::{EngineOptions, Packed, Precompiled, SharedCode};
 use flyball_policy::Policy;
 use flyball_policy::grant::Grants;
 use sha2::{Digest, Sha256};
@@ -20,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admin;
 use crate::builtins::{BUILTINS, Builtin, SHARED};
 use crate::config::RunConfig;
+use crate::engine::engine;
 use crate::kcm;
 use crate::kcm::versions::CURRENT;
 use crate::logging::Recent;
+use crate::user_folders;
 
 /// Default name of the Lease of a process that runs built-in controllers: the one of kube-controller-manager, which
 /// then doesn't run at the same time.
@@ -72,9 +72,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         .plugins
         .state_dir
         .clone()
-        .or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
-    let state =
-        state.filter(|_| !config.plugins.dirs.is_empty() || config.plugins.policy.is_some());
+        .or_else(user_folders::state);
+    let state = state.filter(|_| config.plugins.may_load());
     let approved = || Some(state.as_ref()?.join("policy"));
     let policy = config.plugins.policy.clone().or_else(approved);
     let grants = Grants {
@@ -94,19 +93,6 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
             .collect(),
     };
     let signer = Arc::new(kcm::keys::keys(config)?);
-    let engine_options = EngineOptions {
-        compiler: compiler(),
-        ..EngineOptions::default()
-    };
-    let engine = Engine::new(EngineOptions {
-        cache: cache_folder(),
-        ..engine_options.clone()
-    })
-    .or_else(|error| {
-        // Without a cache, only the start is slower.
-        tracing::warn!("{error}; plugins are compiled again at each start");
-        Engine::new(engine_options)
-    })?;
     let options = Options {
         cluster: parts.cluster,
         list_mode: config.list_mode(),
@@ -114,7 +100,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         leader_election: leader_election(config, !parts.builtins.is_empty()),
         migration: migration(config),
         plugins: PluginOptions {
-            engine,
+            engine: engine(EngineOptions::default())?,
             signer,
             qps: config.requests.qps.map_or(0.0, f64::from),
             burst: config.requests.burst,
@@ -153,40 +139,20 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         }
         known => known?,
     }
-    if !parts.builtins.is_empty()
-        && manager.names().is_empty()
-        && config.plugins.dirs.is_empty()
-        && config.plugins.policy.is_none()
-    {
+    if !parts.builtins.is_empty() && manager.names().is_empty() && !config.plugins.may_load() {
         bail!(
             "there is nothing to run: no controller could be loaded, for the reasons logged above"
         );
     }
-    let ended = CancellationToken::new();
     let host = admin::Host {
         admin: manager.admin(),
         recent: parts.recent,
         missing: parts.missing,
     };
-    let admin = match (&config.admin_socket, admin::default_socket()) {
-        (Some(path), _) => {
-            let serving = admin::serve(path, host, ended.clone()).await?;
-            Some(tokio::spawn(serving))
-        }
-        (None, Some(path)) => match admin::serve_default(&path, host, ended.clone()).await {
-            Ok(serving) => Some(tokio::spawn(serving)),
-            Err(error) => {
-                tracing::warn!("{error:#}; the controllers run without an admin socket");
-                None
-            }
-        },
-        (None, None) => None,
-    };
+    let admin = admin::serve(config.admin_socket.as_deref(), host).await?;
     let done = manager.run(parts.shutdown).await;
-    ended.cancel();
     if let Some(admin) = admin {
-        // The outcome of the admin socket doesn't matter.
-        let _ = admin.await;
+        admin.stop().await;
     }
     Ok(done?)
 }
@@ -226,30 +192,6 @@ fn builtin_policies() -> anyhow::Result<Policy> {
         all.plugins.extend(policy.plugins);
     }
     Ok(all)
-}
-
-/// Returns where plugins are compiled: each in a child process, if this binary can be found.
-pub(crate) fn compiler() -> Compiler {
-    CompilerProcess::of_this_binary().map_or(Compiler::InProcess, Compiler::Process)
-}
-
-/// Returns the folder of compiled plugins; none if the user has no cache folder.
-pub(crate) fn cache_folder() -> Option<PathBuf> {
-    Some(
-        user_folder("XDG_CACHE_HOME", ".cache")?
-            .join("flyball")
-            .join("compiled"),
-    )
-}
-
-/// Returns the folder that an XDG variable names, or else its default, which is relative to `$HOME`.
-pub(crate) fn user_folder(variable: &str, default: &str) -> Option<PathBuf> {
-    let folder = |variable: &str| {
-        std::env::var_os(variable)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    folder(variable).or_else(|| folder("HOME").map(|home| home.join(default)))
 }
 
 /// Returns the identity of this process in the Lease: the host name and a random number. A process id would not be
@@ -309,7 +251,7 @@ mod tests {
 
     #[test]
     fn namespaces_have_a_resync_period_of_their_own() {
-        let args = crate::cli::parse_run(&["--namespace-sync-period=1m"]).expect("it parses");
+        let args = crate::flags::parse(&["--namespace-sync-period=1m"]).expect("it parses");
         let periods = resync_periods(&RunConfig::read(&args).expect("valid flags"));
         assert_eq!(periods["namespace-controller"], Duration::from_secs(60));
         assert_eq!(periods["garbage-collector-controller"], Duration::ZERO);
@@ -320,8 +262,7 @@ mod tests {
         let read = |gate: bool, more: &[&str]| {
             let gate = format!("--feature-gates=CoordinatedLeaderElection={gate}");
             let flags = [&[gate.as_str()], more].concat();
-            RunConfig::read(&crate::cli::parse_run(&flags).expect("it parses"))
-                .expect("valid flags")
+            RunConfig::read(&crate::flags::parse(&flags).expect("it parses")).expect("valid flags")
         };
         let on = read(
             true,
@@ -341,7 +282,7 @@ mod tests {
     #[test]
     fn the_lease_is_given_up_unless_a_gate_is_turned_off() {
         let is_given_up = |flags: &[&str]| {
-            let args = crate::cli::parse_run(flags).expect("it parses");
+            let args = crate::flags::parse(flags).expect("it parses");
             let config = RunConfig::read(&args).expect("valid flags");
             leader_election(&config, true).is_some_and(|election| election.is_given_up)
         };
@@ -349,10 +290,5 @@ mod tests {
         assert!(is_given_up(&[]));
         assert!(is_given_up(&[&format!("{gate}=true")]));
         assert!(!is_given_up(&[&format!("{gate}=false")]));
-    }
-
-    #[test]
-    fn plugins_are_compiled_in_child_processes() {
-        assert!(matches!(compiler(), Compiler::Process(_)));
     }
 }

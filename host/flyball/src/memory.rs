@@ -1,4 +1,4 @@
-//! Returns memory that the process does not need to the system.
+//! Gives memory that the process does not need back to the system.
 //!
 //! The allocator of glibc keeps memory that a burst of work has freed: a plugin that made the host parse many large
 //! objects would leave the process large for ever. The memory is kept in two places. The free end of each thread's heap

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builtins::{BUILTINS, Builtin, that_need};
 use crate::cluster;
-use crate::config::{ClusterSource, RunConfig, ServingConfig};
+use crate::config::{ClusterConfig, RunConfig, ServingConfig};
 use crate::kcm::feature_gates::{FeatureGates, Gate};
 use crate::kcm::leader_migration::LeaderMigration;
 use crate::kcm::missing::consequence;
@@ -466,9 +466,9 @@ async fn reviewer(
     flag: &str,
     kubeconfig: Option<&Path>,
 ) -> anyhow::Result<Option<Arc<KubeReviewer>>> {
-    let source = ClusterSource {
+    let source = ClusterConfig {
         kubeconfig: kubeconfig.map(Path::to_owned),
-        ..ClusterSource::default()
+        ..ClusterConfig::default()
     };
     let config = match cluster::config(&source).await {
         Ok(config) => config,
@@ -517,10 +517,10 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::cli::parse_run;
+    use crate::flags::parse;
 
     fn started() -> Started {
-        Started::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("valid flags"))
+        Started::new(RunConfig::read(&parse(&[]).expect("it parses")).expect("valid flags"))
     }
 
     #[tokio::test(start_paused = true)]
@@ -556,7 +556,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_timeout_the_controllers_may_take_any_time_to_stop() {
-        let args = parse_run(&["--controller-shutdown-timeout=0"]).expect("it parses");
+        let args = parse(&["--controller-shutdown-timeout=0"]).expect("it parses");
         let mut started = Started::new(RunConfig::read(&args).expect("valid flags"));
         let hour = Duration::from_secs(3600);
         started.manager = Some(tokio::spawn(async move {

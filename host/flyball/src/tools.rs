@@ -24,6 +24,7 @@ use clap::{Subcommand, ValueEnum};
 use flyball_author::{Language, New};
 
 use crate::admin;
+use crate::output::Format;
 
 /// A command for authors and installers.
 #[derive(Debug, Subcommand)]
@@ -163,16 +164,6 @@ pub(crate) enum Tool {
         #[arg(value_enum)]
         shell: Shell,
     },
-}
-
-/// Output format of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Text for people
-    #[default]
-    Text,
-    /// JSON, for scripts
-    Json,
 }
 
 /// Output format of Kubernetes objects.

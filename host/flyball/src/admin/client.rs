@@ -11,8 +11,9 @@ use flyball_manager::{PluginDescription, RollbackTo};
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
-use super::{Request, Response, beside, default_socket, table};
-use crate::tools::Format;
+use super::protocol::{Request, Response};
+use super::{socket, table};
+use crate::output::Format;
 
 /// Time between two updates of `status --watch`.
 const REFRESH_PERIOD: Duration = Duration::from_secs(1);
@@ -20,7 +21,7 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(1);
 /// A command for a running host.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Show the plugins of the running host: their state, work and resource usage
+    /// Show the plugins of the running host: their state, work and memory
     Status {
         /// Update the output each second, until Ctrl-C
         #[arg(short, long)]
@@ -217,7 +218,7 @@ impl RunningHost {
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Response>> + use<>> {
         let mut stream = match &self.admin_socket {
             Some(path) => connect(path)?,
-            None => connect_default(&default_socket().context(
+            None => connect_default(&socket::default().context(
                 "the admin socket has no default path here: name it with --admin-socket",
             )?)?,
         };
@@ -244,7 +245,7 @@ fn connect(path: &Path) -> anyhow::Result<UnixStream> {
 
 /// Connects to the only running host of this user.
 fn connect_default(path: &Path) -> anyhow::Result<UnixStream> {
-    let others = beside(path).into_iter();
+    let others = socket::beside(path).into_iter();
     let mut served: Vec<(PathBuf, UnixStream)> = [path.to_owned()]
         .into_iter()
         .chain(others)

@@ -10,10 +10,12 @@ use anyhow::{Context, bail};
 use flyball_manager::AdminHandle;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Request, Response};
+use super::protocol::{Request, Response};
+use super::socket;
 use crate::kcm;
 use crate::logging::Recent;
 
@@ -33,46 +35,69 @@ pub(crate) struct Host {
     pub(crate) missing: Vec<&'static str>,
 }
 
-/// Serves the socket until `stop`.
-///
-/// # Errors
-/// Fails if another process serves the socket, or if it can't be created.
-pub(crate) async fn serve(
-    path: &Path,
-    host: Host,
+/// The task that serves the socket.
+pub(crate) struct Server {
+    task: JoinHandle<()>,
     stop: CancellationToken,
-) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let listener = bind(path)
-        .await
-        .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
-    Ok(serve_on(listener, path.to_owned(), host, stop))
 }
 
-/// Serves the socket at its default path, or one beside it if another host of this user serves that.
+/// Serves the socket at `path`, or else at its default path. Returns none if the socket can't be created at the default
+/// path, or if the user has none: the controllers run without it.
 ///
 /// # Errors
-/// Fails if the socket can't be created.
-pub(crate) async fn serve_default(
-    path: &Path,
-    host: Host,
-    stop: CancellationToken,
-) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let (listener, bound) = bind_default(path, std::process::id())
-        .await
-        .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
-    if bound != path {
-        tracing::info!(
-            socket = %bound.display(),
-            "another host of this user serves the default admin socket: name this one with --admin-socket"
-        );
+/// Fails if another process serves the socket at `path`, or if it can't be created there.
+pub(crate) async fn serve(path: Option<&Path>, host: Host) -> anyhow::Result<Option<Server>> {
+    let bound = match path {
+        Some(path) => {
+            let listener = bind(path).await.with_context(|| cant_serve(path))?;
+            Some((listener, path.to_owned()))
+        }
+        None => bind_default_or_warn().await,
+    };
+    Ok(bound.map(|(listener, path)| {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(serve_on(listener, path, host, stop.clone()));
+        Server { task, stop }
+    }))
+}
+
+impl Server {
+    /// Closes the connections and deletes the socket.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        // The process is ending: a panic of the task doesn't matter any more.
+        let _ = self.task.await;
     }
-    Ok(serve_on(listener, bound, host, stop))
+}
+
+async fn bind_default_or_warn() -> Option<(UnixListener, PathBuf)> {
+    let path = socket::default()?;
+    let bound = bind_default(&path, std::process::id()).await;
+    match bound.with_context(|| cant_serve(&path)) {
+        Ok((listener, bound)) => {
+            if bound != path {
+                tracing::info!(
+                    socket = %bound.display(),
+                    "another host of this user serves the default admin socket: name this one with --admin-socket"
+                );
+            }
+            Some((listener, bound))
+        }
+        Err(error) => {
+            tracing::warn!("{error:#}; the controllers run without an admin socket");
+            None
+        }
+    }
+}
+
+fn cant_serve(path: &Path) -> String {
+    format!("can't serve the admin socket {}", path.display())
 }
 
 /// Binds the socket, or `NAME-PID.sock` beside it if another host serves it. Deletes sockets beside it that no process
 /// serves any more.
 async fn bind_default(path: &Path, process: u32) -> anyhow::Result<(UnixListener, PathBuf)> {
-    for stale in super::beside(path) {
+    for stale in socket::beside(path) {
         if UnixStream::connect(&stale).await.is_err() {
             let _ = fs::remove_file(stale);
         }
@@ -81,7 +106,7 @@ async fn bind_default(path: &Path, process: u32) -> anyhow::Result<(UnixListener
         Ok(listener) => Ok((listener, path.to_owned())),
         Err(error) if UnixStream::connect(path).await.is_err() => Err(error),
         Err(_) => {
-            let own = super::numbered(path, process);
+            let own = socket::numbered(path, process);
             Ok((bind(&own).await?, own))
         }
     }
@@ -246,13 +271,13 @@ mod tests {
         let (second, at) = bind_default(&path, 2).await.unwrap();
         assert_eq!(at, home.path().join("flyball/admin-2.sock"));
         let (_third, _) = bind_default(&path, 3).await.unwrap();
-        assert_eq!(super::super::beside(&path).len(), 2);
+        assert_eq!(socket::beside(&path).len(), 2);
         // The second host is killed: its socket is deleted when the next one starts.
         drop((first, second));
         let (_fourth, at) = bind_default(&path, 4).await.unwrap();
         assert_eq!(at, path);
         assert_eq!(
-            super::super::beside(&path),
+            socket::beside(&path),
             [home.path().join("flyball/admin-3.sock")]
         );
     }
@@ -278,7 +303,7 @@ mod tests {
         let error = bind_default(&path, 1).await.unwrap_err().to_string();
         assert!(error.contains("the file is not a socket"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-        assert_eq!(super::super::beside(&path).len(), 0);
+        assert_eq!(socket::beside(&path).len(), 0);
     }
 
     #[tokio::test]

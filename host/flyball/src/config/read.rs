@@ -13,27 +13,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use flyball_controllers::{canonical, flag};
 
-use super::{
-    BuiltInsConfig, ClusterSource, LogOptions, PaceConfig, PluginsConfig, RequestsConfig,
-    RunConfig, Selection,
-};
+use self::flags::{ConfigError, Flags};
+use super::{BuiltInsConfig, ClusterConfig, PaceConfig, PluginsConfig, RequestsConfig, RunConfig};
 use crate::builtins::NODE_IPAM;
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::versions::Versions;
-use crate::logging;
-use flags::Flags;
-use flyball_controllers::canonical;
-use flyball_controllers::flag;
-
-/// An invalid value of a flag.
-#[derive(Debug, thiserror::Error)]
-#[error("--{flag}={value}: {reason}")]
-pub(crate) struct ConfigError {
-    flag: &'static str,
-    value: String,
-    reason: String,
-}
+use crate::logging::{self, LogOptions};
+use crate::selection::Selection;
 
 impl RunConfig {
     /// Reads the flags that clap parsed. Fails if a value is invalid.
@@ -49,7 +37,7 @@ impl RunConfig {
         let (node_ipam, ignored) = flags.node_ipam(controllers.enables(NODE_IPAM))?;
         let (serving, unsupported) = flags.serving()?.unzip();
         Ok(Self {
-            cluster: ClusterSource {
+            cluster: ClusterConfig {
                 kubeconfig: flags.path("kubeconfig"),
                 context: flags.text("context"),
                 master: flags.text("master"),
@@ -199,14 +187,14 @@ mod tests {
     use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
 
     use super::*;
-    use crate::cli::parse_run;
+    use crate::flags::parse;
 
     fn read(args: &[&str]) -> RunConfig {
-        RunConfig::read(&parse_run(args).expect("they parse")).expect("valid flags")
+        RunConfig::read(&parse(args).expect("they parse")).expect("valid flags")
     }
 
     fn error(args: &[&str]) -> String {
-        RunConfig::read(&parse_run(args).expect("they parse"))
+        RunConfig::read(&parse(args).expect("they parse"))
             .expect_err("invalid flags")
             .to_string()
     }
@@ -218,7 +206,7 @@ mod tests {
             (config.requests.qps, config.requests.burst),
             (Some(20.0), 30)
         );
-        assert_eq!(config.cluster, ClusterSource::default());
+        assert_eq!(config.cluster, ClusterConfig::default());
         let serving = config.serving.expect("it serves");
         assert_eq!(
             serving.options.address,

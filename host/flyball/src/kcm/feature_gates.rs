@@ -57,7 +57,7 @@ impl FeatureGates {
     /// `AllBeta` set the gates of a stage that are not named themselves.
     ///
     /// # Errors
-    /// A gate is locked to another value, is not in the emulated version yet, or needs a gate that is off.
+    /// Fails if a gate is locked to another value, is not in the emulated version yet, or needs a gate that is off.
     pub(crate) fn new(
         given: impl IntoIterator<Item = (String, bool)>,
         versions: Versions,

@@ -38,10 +38,10 @@ pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse_run;
+    use crate::flags::parse;
 
     fn read(args: &[&str]) -> anyhow::Result<Signer> {
-        keys(&RunConfig::read(&parse_run(args).expect("it parses")).expect("it is accepted"))
+        keys(&RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted"))
     }
 
     #[test]

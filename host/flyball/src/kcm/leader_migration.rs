@@ -1,4 +1,4 @@
-//! Leader migration: which controllers run under a second lease, that another controller manager takes part in.
+//! Leader migration: the controllers that run under a second lease, for which another controller manager competes too.
 //!
 //! It is read from a LeaderMigrationConfiguration, as kube-controller-manager reads it.
 
@@ -68,7 +68,7 @@ impl LeaderMigration {
     /// Reads a configuration in YAML or JSON.
     ///
     /// # Errors
-    /// It is not a LeaderMigrationConfiguration, or not a valid one.
+    /// Fails if it is not a valid LeaderMigrationConfiguration.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let read: Configuration =
             serde_saphyr::from_str(text).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! The flags as `/flagz` and `/configz` show them: with the words of Go's pflag, and as the
-//! configuration that kube-controller-manager derives from them.
+//! The flags as `/flagz` and `/configz` show them: with the words of Go's pflag, and as the configuration that
+//! kube-controller-manager derives from them.
 
 use flyball_types::duration;
 use serde_json::{Value, json};

@@ -103,7 +103,7 @@ fn root_ca(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse_run;
+    use crate::flags::parse;
 
     const AUTOSCALER: &str = "horizontal-pod-autoscaler-controller";
     const CERTIFICATES: &str = "certificatesigningrequest-signing-controller";
@@ -119,7 +119,7 @@ mod tests {
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
     fn read(args: &[&str]) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
-        let config = RunConfig::read(&parse_run(args).expect("it parses")).expect("it is accepted");
+        let config = RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted");
         let mut cluster = kube::Config::new("https://127.0.0.1".parse().expect("a URL"));
         cluster.root_cert = Some(vec![vec![1, 2, 3]]);
         values(&config, &cluster)

@@ -18,7 +18,7 @@ pub(crate) struct Module {
 /// Reads the patterns of `--vmodule`, separated by commas.
 ///
 /// # Errors
-/// A pattern has no verbosity. The words are Kubernetes'.
+/// Fails if a pattern has no verbosity, with Kubernetes' words.
 pub(crate) fn modules(text: &str) -> Result<Vec<Module>, String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     parts

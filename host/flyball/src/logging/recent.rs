@@ -11,10 +11,8 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::line::Values;
+use super::line::{PLUGIN_FIELDS, Values};
 
-/// The fields that name the plugin that a line is about.
-const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
 /// Lines that are kept of each plugin.
 const MAX_LINES: usize = 256;
 /// Plugins whose lines are kept; lines about further plugins are dropped.

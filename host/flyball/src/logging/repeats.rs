@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::Level;
 
-use super::line::Line;
+use super::line::{Line, PLUGIN_FIELDS};
 
 /// How long the repetitions of a line are counted before they are written, and the longest such time.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -18,8 +18,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const MAX_LINES: usize = 1024;
 /// Plugins that a line about repetitions names, and that are remembered for each line.
 const MAX_PLUGINS: usize = 64;
-/// The fields that name a plugin.
-const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
 /// Fields of one attempt. Lines that differ only in these and in the plugin are the same.
 const ATTEMPT_FIELDS: [&str; 11] = [
     "attempt",
@@ -263,7 +261,7 @@ mod tests {
     #[test]
     fn lines_with_other_messages_or_fields_and_those_of_lower_levels_are_written() {
         let log = Log::start();
-        let refused = |kind| line(Level::WARN, "refused", &[("resource", kind)]);
+        let refused = |kind| line(Level::WARN, "refused", &[("kind", kind)]);
         assert_eq!(log.at(0, refused("Pod")).len(), 1);
         assert_eq!(log.at(0, refused("Secret")).len(), 1);
         assert_eq!(log.at(0, refused("Pod")).len(), 0);

@@ -1,4 +1,4 @@
-//! Returns the pages of the program itself to the system.
+//! Gives the pages of the program itself back to the system.
 //!
 //! The start reads far more of the program than later work does: the code that builds the engine, that parses flags and
 //! policies, and the built-in controllers that are not on. Linux keeps such pages in the process until memory is short.

@@ -8,7 +8,6 @@ use flyball_plugin::{Engine, EngineError, EngineOptions};
 use flyball_policy::Policy;
 
 use crate::admin;
-use crate::manager::{cache_folder, compiler};
 
 /// Maximum number of concurrent instances. Only one plugin is described at a time, but an instance with several
 /// memories counts once for each.
@@ -16,17 +15,10 @@ const MAX_INSTANCES: u32 = 16;
 
 /// Creates an engine to load plugins with.
 pub(super) fn engine() -> Result<Engine, EngineError> {
-    let options = EngineOptions {
+    crate::engine::engine(EngineOptions {
         max_instances: MAX_INSTANCES,
-        compiler: compiler(),
         ..EngineOptions::default()
-    };
-    // Without the cache, each file is compiled again, which is only slower.
-    Engine::new(EngineOptions {
-        cache: cache_folder(),
-        ..options.clone()
     })
-    .or_else(|_| Engine::new(options))
 }
 
 /// Reads the policy at `path`; without a path, the policy is empty.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use flyball_controllers::flag::Kind;
 use flyball_controllers::{CONTROLLERS, ControllerFlag, Sets};
 
-use super::ConfigError;
-use super::flags::Flags;
+use super::flags::{ConfigError, Flags};
 
 /// The effects of the controllers' flags.
 #[derive(Default)]
@@ -17,7 +16,7 @@ pub(super) struct OfControllers {
     /// Configuration values by controller and key.
     pub(super) values: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
     pub(super) resync_periods: BTreeMap<&'static str, Duration>,
-    /// The flags that would let a controller run and are false.
+    /// The boolean flags that are false although a controller needs them to run.
     pub(super) turned_off: Vec<&'static str>,
 }
 

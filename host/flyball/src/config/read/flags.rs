@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use flyball_controllers::flag;
 use flyball_types::duration;
 
-use super::ConfigError;
-use flyball_controllers::flag;
+/// An invalid value of a flag.
+#[derive(Debug, thiserror::Error)]
+#[error("--{flag}={value}: {reason}")]
+pub(crate) struct ConfigError {
+    pub(super) flag: &'static str,
+    pub(super) value: String,
+    pub(super) reason: String,
+}
 
 /// The parsed flags. The syntax of their values is already checked.
 pub(super) struct Flags<'a>(pub(super) &'a ArgMatches);

@@ -1,14 +1,13 @@
 //! The flags of leader election.
 
-use super::ConfigError;
-use super::flags::Flags;
-use crate::config::LeaderElection;
+use super::flags::{ConfigError, Flags};
+use crate::config::LeaderElectionConfig;
 use crate::kcm::leader_migration::LeaderMigration;
 
 impl Flags<'_> {
     /// Checks the same bounds as client-go.
-    pub(super) fn leader_election(&self) -> Result<LeaderElection, ConfigError> {
-        let election = LeaderElection {
+    pub(super) fn leader_election(&self) -> Result<LeaderElectionConfig, ConfigError> {
+        let election = LeaderElectionConfig {
             enabled: self.bool("leader-elect"),
             lease_duration: self.duration("leader-elect-lease-duration")?,
             renew_deadline: self.duration("leader-elect-renew-deadline")?,
@@ -23,7 +22,7 @@ impl Flags<'_> {
                 .leader_migration()?
                 .filter(|_| self.bool("leader-elect")),
         };
-        let LeaderElection {
+        let LeaderElectionConfig {
             lease_duration,
             renew_deadline,
             retry_period,

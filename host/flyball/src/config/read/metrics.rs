@@ -1,18 +1,17 @@
 //! The flags of the metrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use flyball_controllers::flag;
 use flyball_serving::metrics::Restrictions;
 
-use super::ConfigError;
-use super::flags::Flags;
-use flyball_controllers::flag;
+use super::flags::{ConfigError, Flags};
 
-/// The minor version before the version of this kube-controller-manager.
+/// The minor version before the current one.
 const PREVIOUS: &str = "1.35";
 
 impl Flags<'_> {
-    /// Checks what kube-controller-manager checks, with its words.
+    /// Reads the flags with kube-controller-manager's checks, and with its words for errors.
     pub(super) fn metrics(&self) -> Result<Restrictions, ConfigError> {
         let version = self.raw("show-hidden-metrics-for-version");
         let version = version.filter(|version| !version.is_empty() && *version != PREVIOUS);
@@ -63,7 +62,7 @@ impl Flags<'_> {
     }
 }
 
-type Allowed = BTreeMap<(String, String), std::collections::BTreeSet<String>>;
+type Allowed = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// Reads pairs of `metric,label` and `value,value`.
 fn allowed(mapping: &BTreeMap<String, String>) -> Result<Allowed, String> {
@@ -91,11 +90,11 @@ fn is_metric(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::parse_run;
     use crate::config::RunConfig;
+    use crate::flags::parse;
 
     fn read(args: &[&str]) -> Result<RunConfig, String> {
-        RunConfig::read(&parse_run(args).expect("they parse")).map_err(|error| error.to_string())
+        RunConfig::read(&parse(args).expect("they parse")).map_err(|error| error.to_string())
     }
 
     #[test]

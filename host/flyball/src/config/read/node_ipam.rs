@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use flyball_types::cidr;
 
-use super::ConfigError;
-use super::flags::Flags;
+use super::flags::{ConfigError, Flags};
 use crate::config::NodeIpam;
 
 const ALLOCATE: &str = "allocate-node-cidrs";
@@ -26,8 +25,8 @@ const MAX_IPV6_DIFFERENCE: i64 = 16;
 type Range = (IpAddr, u8);
 
 impl Flags<'_> {
-    /// Returns the settings, with sentences for the operator. `None` if the controller does not run: ranges are not
-    /// checked then.
+    /// Returns the settings, and warnings for the operator. If the controller does not run, there are no settings, and
+    /// ranges are not checked.
     pub(super) fn node_ipam(
         &self,
         is_enabled: bool,
@@ -82,7 +81,7 @@ impl Flags<'_> {
             match cidr(item) {
                 Some(range) => ranges.push(range),
                 None => warnings.push(format!(
-                    "--{SERVICES}: `{item}` is no range, and is ignored"
+                    "--{SERVICES}: `{item}` is not a range, and is ignored"
                 )),
             }
         }
@@ -157,11 +156,11 @@ fn joined(items: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse_run;
     use crate::config::RunConfig;
+    use crate::flags::parse;
 
     fn read(args: &[&str]) -> Result<RunConfig, String> {
-        RunConfig::read(&parse_run(args).expect("they parse")).map_err(|error| error.to_string())
+        RunConfig::read(&parse(args).expect("they parse")).map_err(|error| error.to_string())
     }
 
     /// Reads the settings of a cluster that allocates ranges.
@@ -312,6 +311,6 @@ mod tests {
             "10.0.3.0/24"
         );
         assert_eq!(config.warnings.len(), 1);
-        assert!(config.warnings[0].contains("`nonsense` is no range"));
+        assert!(config.warnings[0].contains("`nonsense` is not a range"));
     }
 }

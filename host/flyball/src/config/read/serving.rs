@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use flyball_controllers::flag::{self, Flag};
 use flyball_serving::{
     Algorithms, AuthenticationOptions, AuthorizationOptions, Certificate, NamedCertificate,
     RequestHeaderOptions, ServingOptions, TlsOptions,
 };
 
-use super::ConfigError;
-use super::flags::Flags;
+use super::flags::{ConfigError, Flags};
 use crate::config::ServingConfig;
-use crate::{cli, kcm};
-use flyball_controllers::flag::{self, Flag};
+use crate::{flags, kcm};
 
 impl Flags<'_> {
-    /// Returns the configuration of serving, if it is served, with sentences for the operator.
+    /// Returns the settings of the HTTPS server, and warnings for the operator; none if the port is 0.
     pub(super) fn serving(&self) -> Result<Option<(ServingConfig, Vec<String>)>, ConfigError> {
         let port = u16::try_from(self.int("secure-port"));
         let port = port.map_err(|_| self.error("secure-port", "it must be between 0 and 65535"))?;
@@ -161,13 +160,13 @@ impl Flags<'_> {
 
     /// The values of all flags by name. Configuration values of plugins may be secrets.
     fn flagz(&self) -> BTreeMap<String, String> {
-        let all = kcm::flags::all().chain(cli::OWN);
         let shown = |flag: &'static Flag| match flag.name {
             "help" => "false".to_owned(),
             "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),
             _ => kcm::shown::text(flag.kind, &self.uses(flag)),
         };
-        all.map(|flag| (flag.name.to_owned(), shown(flag)))
+        flags::all()
+            .map(|flag| (flag.name.to_owned(), shown(flag)))
             .collect()
     }
 

@@ -1,8 +1,7 @@
 //! The authorities that sign certificates: kube-controller-manager's flags for four signers, and Flyball's own flag for
 //! others.
 
-use super::ConfigError;
-use super::flags::Flags;
+use super::flags::{ConfigError, Flags};
 use crate::config::{Authorities, AuthorityFiles};
 
 /// The flags for all signers of kube-controller-manager.
@@ -35,11 +34,11 @@ const SIGNERS: [(&str, &str, &str); 4] = [
 const OTHERS: &str = "certificate-authority";
 
 impl Flags<'_> {
-    /// The authorities of kube-controller-manager's signers. Like there, one pair of files serves all signers, or each
+    /// The authorities of kube-controller-manager's signers. As there, one pair of files serves all signers, or each
     /// signer has its own pair. A signer without files has no authority. Half of the pair for all signers is ignored.
     ///
     /// # Errors
-    /// One of a signer's two files is missing, or both ways are mixed.
+    /// Fails if one of a signer's two files is missing, or if both ways are mixed.
     pub(super) fn cluster_signing(&self) -> Result<Authorities, ConfigError> {
         let mut own = Authorities::new();
         for (signer, certificate, key) in SIGNERS {
@@ -83,7 +82,7 @@ impl Flags<'_> {
     /// The authorities of other signers.
     ///
     /// # Errors
-    /// A value is malformed, or names a signer of kube-controller-manager.
+    /// Fails if a value is malformed, or names a signer of kube-controller-manager.
     pub(super) fn other_authorities(&self) -> Result<Authorities, ConfigError> {
         let mut authorities = Authorities::new();
         for text in self.list(OTHERS) {
@@ -116,11 +115,11 @@ impl Flags<'_> {
 mod tests {
     use std::path::Path;
 
-    use crate::cli::parse_run;
     use crate::config::RunConfig;
+    use crate::flags::parse;
 
     fn read(args: &[&str]) -> Result<RunConfig, String> {
-        let matches = parse_run(args).expect("they parse");
+        let matches = parse(args).expect("they parse");
         RunConfig::read(&matches).map_err(|error| error.to_string())
     }
 

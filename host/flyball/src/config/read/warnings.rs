@@ -1,8 +1,9 @@
 //! Warnings about flags without effect.
 
+use flyball_controllers::flag::{self, Effect, Kind};
+
 use super::flags::Flags;
 use crate::kcm;
-use flyball_controllers::flag::{self, Effect, Kind};
 
 impl Flags<'_> {
     /// A sentence with the given flags that have no effect yet.

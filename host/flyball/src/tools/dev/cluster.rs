@@ -9,7 +9,7 @@ use kube::Client;
 use super::Arguments;
 use super::console::say;
 use crate::cluster;
-use crate::config::ClusterSource;
+use crate::config::ClusterConfig;
 
 pub(super) enum Cluster {
     Given {
@@ -57,7 +57,7 @@ impl Cluster {
             Self::Given { context, .. } => context.clone(),
             Self::Local(_) => None,
         };
-        let source = ClusterSource {
+        let source = ClusterConfig {
             kubeconfig: Some(self.kubeconfig().to_owned()),
             context,
             master: None,

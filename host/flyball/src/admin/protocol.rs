@@ -1,0 +1,46 @@
+//! The requests of the admin socket, and their responses. Each is one line of JSON. `logs` with `follow` has a further
+//! response for each new line of the log.
+
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use flyball_runtime::history::Reconciled;
+use serde::{Deserialize, Serialize};
+
+/// A request to the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+pub(super) enum Request {
+    Status,
+    Why {
+        object: String,
+    },
+    Logs {
+        plugin: String,
+        follow: bool,
+    },
+    Approve {
+        plugin: String,
+    },
+    Rollback {
+        plugin: String,
+        #[serde(default)]
+        to: RollbackTo,
+    },
+    Resume {
+        plugin: String,
+    },
+    Describe {
+        plugin: String,
+    },
+}
+
+/// A response of the host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Response {
+    Status(Vec<PluginStatus>),
+    Why(Vec<Reconciled>),
+    Logs(Vec<String>),
+    Done(String),
+    Described(Box<PluginDescription>),
+    Error(String),
+}
