@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::config::ClusterConfig;
 
-/// Why no connection can be configured.
+/// The reason why the connection can't be configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
     #[error("the kubeconfig {} does not exist: name another one", .0.display())]
@@ -45,6 +45,16 @@ pub(crate) async fn config(source: &ClusterConfig) -> Result<Config, ClusterErro
         config.cluster_url = url.ok_or_else(|| ClusterError::Master(master.clone()))?;
     }
     Ok(config)
+}
+
+/// Warns once, not for each connection, if the certificate of the API server is not verified.
+pub(crate) fn warn_if_unverified(config: &Config, flag: &str) {
+    if config.accept_invalid_certs {
+        tracing::warn!(
+            "the kubeconfig of --{flag} skips the verification of the API server's certificate: anybody between it and this \
+             process can pose as the API server"
+        );
+    }
 }
 
 async fn from_file(path: &Path, context: Option<&str>) -> Result<Config, ClusterError> {

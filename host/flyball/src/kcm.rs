@@ -4,10 +4,7 @@
 mod controllers;
 pub(crate) mod feature_gates;
 pub(crate) mod flags;
-pub(crate) mod keys;
 pub(crate) mod leader_migration;
 pub(crate) mod missing;
 pub(crate) mod shown;
-mod time_zone;
-pub(crate) mod values;
 pub(crate) mod versions;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use flyball_types::nearest::nearest;
-
 use flyball_controllers::{CONTROLLERS, Controller, Start, canonical, find};
+use flyball_types::nearest::nearest;
 
 use crate::kcm::feature_gates::FeatureGates;
 
@@ -13,26 +12,6 @@ use crate::kcm::feature_gates::FeatureGates;
 pub(crate) struct Selection {
     /// `*`, `name` or `-name`, in order.
     items: Vec<String>,
-}
-
-/// The controllers that a selection enables, split by whether this binary has them.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resolution {
-    /// The built-in controllers to run, by canonical name.
-    pub(crate) enabled: Vec<String>,
-    /// The enabled controllers of kube-controller-manager that this binary lacks.
-    pub(crate) missing: Vec<&'static str>,
-    /// The part of `missing` that is enabled by name, not only by `*`.
-    pub(crate) missing_by_name: Vec<&'static str>,
-}
-
-impl Resolution {
-    /// Disables a controller that can't run. Returns whether it was enabled.
-    pub(crate) fn disable(&mut self, name: &str) -> bool {
-        let before = self.enabled.len();
-        self.enabled.retain(|enabled| enabled != name);
-        self.enabled.len() < before
-    }
 }
 
 impl Selection {
@@ -51,44 +30,36 @@ impl Selection {
     /// either, `*` enables the controllers that are on by default.
     pub(crate) fn enables(&self, name: &str) -> bool {
         let on_by_default = find(name).is_none_or(|known| known.start != Start::Disabled);
-        self.named(name)
+        self.explicit(name)
             .unwrap_or_else(|| self.has_star() && on_by_default)
     }
 
     /// Whether the plugin of this name runs. Plugins need no `*`: each runs unless `-name` disables it.
     pub(crate) fn enables_plugin(&self, name: &str) -> bool {
-        self.named(name).unwrap_or(true)
+        self.explicit(name).unwrap_or(true)
     }
 
-    /// Resolves the selection, given the canonical names of the built-in controllers.
-    pub(crate) fn resolve(&self, available: &[&str], gates: &FeatureGates) -> Resolution {
-        let enabled = available
-            .iter()
-            .filter(|name| self.enables(name))
-            .map(|name| (*name).to_owned())
-            .collect();
+    /// Returns the enabled controllers of kube-controller-manager that this binary lacks, given the canonical names of
+    /// the ones that it has. A controller whose gates are off is missing only if it is named.
+    pub(crate) fn missing(&self, available: &[&str], gates: &FeatureGates) -> Vec<&'static str> {
         let is_on =
             |controller: &Controller| controller.gates.iter().all(|gate| gates.is_enabled(gate));
-        let wanted = |controller: &&Controller| {
+        let is_wanted = |controller: &&Controller| {
             controller.start != Start::Cloud
                 && self.enables(controller.name)
-                && (is_on(controller) || self.named(controller.name) == Some(true))
+                && (is_on(controller) || self.names(controller.name))
         };
-        let missing = CONTROLLERS
+        CONTROLLERS
             .iter()
             .filter(|controller| !available.contains(&controller.name))
-            .filter(wanted);
-        let missing: Vec<&'static str> = missing.map(|controller| controller.name).collect();
-        let missing_by_name = missing
-            .iter()
-            .copied()
-            .filter(|name| self.named(name) == Some(true))
-            .collect();
-        Resolution {
-            enabled,
-            missing,
-            missing_by_name,
-        }
+            .filter(is_wanted)
+            .map(|controller| controller.name)
+            .collect()
+    }
+
+    /// Whether the controller of this canonical name is enabled by its name, not only by `*`.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.explicit(name) == Some(true)
     }
 
     /// Returns an error message for each name that is neither a controller of kube-controller-manager nor a plugin. It
@@ -111,8 +82,8 @@ impl Selection {
         })
     }
 
-    /// Whether `name` or `-name` comes first; none if neither is given.
-    fn named(&self, name: &str) -> Option<bool> {
+    /// Whether `name` comes before `-name`; none if neither is given.
+    fn explicit(&self, name: &str) -> Option<bool> {
         self.items
             .iter()
             .find_map(|item| match item.strip_prefix('-') {
@@ -156,18 +127,22 @@ mod tests {
         Selection::new(&flyball_controllers::flag::list(text).expect("a list"))
     }
 
+    /// Returns the built-in controllers that a selection enables.
+    fn enabled(text: &str) -> Vec<&'static str> {
+        let selection = selection(text);
+        BUILT
+            .into_iter()
+            .filter(|name| selection.enables(name))
+            .collect()
+    }
+
     #[test]
     fn a_star_enables_what_is_on_by_default() {
         assert_eq!(
-            selection("*").resolve(&BUILT, &gates()).enabled,
+            enabled("*"),
             ["deployment-controller", "replicaset-controller"]
         );
-        assert_eq!(
-            selection("*,tokencleaner")
-                .resolve(&BUILT, &gates())
-                .enabled,
-            BUILT
-        );
+        assert_eq!(enabled("*,tokencleaner"), BUILT);
     }
 
     #[test]
@@ -178,45 +153,31 @@ mod tests {
 
     #[test]
     fn without_a_star_only_the_named_ones_run() {
-        assert_eq!(
-            selection("replicaset").resolve(&BUILT, &gates()).enabled,
-            ["replicaset-controller"]
-        );
-        assert_eq!(
-            selection("-replicaset").resolve(&BUILT, &gates()),
-            Resolution::default()
-        );
-        assert_eq!(
-            selection("").resolve(&BUILT, &gates()),
-            Resolution::default()
-        );
+        assert_eq!(enabled("replicaset"), ["replicaset-controller"]);
+        for text in ["-replicaset", ""] {
+            assert_eq!(enabled(text), [""; 0]);
+            assert_eq!(selection(text).missing(&BUILT, &gates()), [""; 0]);
+        }
     }
 
     #[test]
     fn enabled_controllers_that_are_not_built_in_are_missing_except_cloud_and_gated_ones() {
-        let resolution =
-            selection("*,service,tokencleaner,job").resolve(&["deployment-controller"], &gates());
-        assert!(resolution.missing.contains(&"namespace-controller"));
-        assert!(!resolution.missing.contains(&"service-lb-controller"));
-        assert!(
-            !resolution
-                .missing
-                .contains(&"podgroup-protection-controller")
-        );
-        assert!(!resolution.missing.contains(&"bootstrap-signer-controller"));
-        assert_eq!(
-            resolution.missing_by_name,
-            ["job-controller", "token-cleaner-controller"]
-        );
-    }
-
-    #[test]
-    fn a_disabled_controller_neither_runs_nor_is_missing() {
-        let mut resolution = selection("*").resolve(&BUILT, &gates());
-        assert!(resolution.disable("deployment-controller"));
-        assert!(!resolution.disable("token-cleaner-controller"));
-        assert_eq!(resolution.enabled, ["replicaset-controller"]);
-        assert!(!resolution.missing.contains(&"deployment-controller"));
+        let selection = selection("*,service,tokencleaner,job");
+        let missing = selection.missing(&["deployment-controller"], &gates());
+        assert!(missing.contains(&"namespace-controller"));
+        for name in [
+            "deployment-controller",
+            "service-lb-controller",
+            "podgroup-protection-controller",
+            "bootstrap-signer-controller",
+        ] {
+            assert!(!missing.contains(&name), "{name}");
+        }
+        let named: Vec<&str> = missing
+            .into_iter()
+            .filter(|name| selection.names(name))
+            .collect();
+        assert_eq!(named, ["job-controller", "token-cleaner-controller"]);
     }
 
     #[test]

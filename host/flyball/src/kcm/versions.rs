@@ -10,7 +10,9 @@ pub(crate) struct Minor {
     minor: u32,
 }
 
-/// The version whose kube-controller-manager this process stands for.
+/// The release whose kube-controller-manager this process stands for.
+pub(crate) const RELEASE: &str = "1.36.3";
+/// Its version without the patch.
 pub(crate) const CURRENT: Minor = Minor {
     major: 1,
     minor: 36,
@@ -45,7 +47,7 @@ impl Versions {
     /// Reads the items of both flags.
     ///
     /// # Errors
-    /// The flag that is wrong, and the reason.
+    /// Returns the wrong flag and the reason.
     pub(crate) fn new(
         emulated: &[String],
         min_compatibility: &[String],

@@ -14,7 +14,7 @@ use flyball_types::KindPattern;
 
 use super::needs::{Needs, Resources};
 use super::{Manifests, manifests};
-use crate::manager::OWN_LEASE;
+use crate::controllers::OWN_LEASE;
 use crate::tools::{load, plural};
 
 /// The name of the roles. No plugin's roles have it: theirs begin with `flyball:`.

@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-
 use flyball_controllers::{CONTROLLERS, Need};
 
+use super::time_zone;
 use crate::builtins::{NODE_IPAM, that_need};
 use crate::config::{NodeIpam, RunConfig};
-use crate::kcm::time_zone;
 
 /// Returns the configuration values by controller and key: the values of `--plugin-config`, and values that follow from
 /// other flags, from the connection to the API server and from the time zone of this process.
 ///
 /// # Errors
 /// Fails if the file of `--root-ca-file` can't be read or contains no certificate.
-pub(crate) fn values(
+pub(super) fn values(
     config: &RunConfig,
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {

@@ -16,7 +16,7 @@ const MAX_KEY: usize = 64 * 1024;
 ///
 /// # Errors
 /// Fails if a file can't be read or contains no key that can sign, or if a certificate does not fit its key.
-pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
+pub(super) fn load(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     let built_ins = &config.built_ins;
     if let Some(file) = &built_ins.service_account_key_file {
@@ -41,7 +41,7 @@ mod tests {
     use crate::flags::parse;
 
     fn read(args: &[&str]) -> anyhow::Result<Signer> {
-        keys(&RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted"))
+        load(&RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted"))
     }
 
     #[test]

@@ -14,7 +14,7 @@ const UTC: &str = "UTC";
 const DATABASE: &str = "zoneinfo/";
 
 /// Returns the time zone of this process.
-pub(crate) fn of_process() -> String {
+pub(super) fn of_process() -> String {
     of(std::env::var("TZ").ok().as_deref(), Path::new(LOCALTIME)).unwrap_or_else(|| UTC.into())
 }
 
