@@ -34,7 +34,7 @@ const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The results of earlier steps of the startup that the controllers need.
 pub(crate) struct Parts {
-    pub(crate) config: Arc<RunConfig>,
+    pub(crate) config: RunConfig,
     /// The connection to the API server. Each controller has a client with its own `qps` and `burst`.
     pub(crate) cluster: kube::Config,
     pub(crate) chosen: Chosen,

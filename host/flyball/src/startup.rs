@@ -1,6 +1,5 @@
 //! Starts the parts of the process one after another, and stops them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,7 +20,6 @@ use crate::{cluster, controllers, logging};
 /// The first steps fail if the command line is wrong, the next ones if the machine refuses something, and the last ones
 /// need the API server.
 pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
-    let config = Arc::new(config);
     let (recent, set_verbosity) = logging::start(&config.logging);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -44,7 +42,7 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
     };
     let timeout = config.pace.shutdown_timeout;
     let controllers = tokio::spawn(controllers::run(controllers::Parts {
-        config: config.clone(),
+        config,
         cluster,
         chosen,
         telemetry,
@@ -154,6 +152,8 @@ async fn until_ended(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use anyhow::bail;
     use tokio::runtime::Handle;
     use tokio::time::Instant;

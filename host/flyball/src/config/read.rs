@@ -29,7 +29,7 @@ impl RunConfig {
         let flags = Flags(matches);
         let burst = flags.int("kube-api-burst");
         let qps = flags.float("kube-api-qps") as f32;
-        let of_controllers = flags.of_controllers()?;
+        let controller_settings = flags.controller_settings()?;
         flags.check_cloud_provider()?;
         let versions = flags.versions()?;
         let feature_gates = flags.feature_gates(versions)?;
@@ -54,12 +54,12 @@ impl RunConfig {
                 state_dir: flags.path("state-dir"),
                 trust: flags.bool("trust-plugins"),
                 values: flags.plugin_config()?,
-                concurrency: of_controllers.concurrency,
+                concurrency: controller_settings.concurrency,
             },
             built_ins: BuiltInsConfig {
-                values: of_controllers.values,
-                resync_periods: of_controllers.resync_periods,
-                turned_off: of_controllers.turned_off,
+                values: controller_settings.values,
+                resync_periods: controller_settings.resync_periods,
+                turned_off: controller_settings.turned_off,
                 root_ca_file: flags.path("root-ca-file"),
                 service_account_key_file: flags.path("service-account-private-key-file"),
                 cluster_signing: flags.cluster_signing()?,

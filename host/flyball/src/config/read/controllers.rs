@@ -10,7 +10,7 @@ use super::flags::{ConfigError, Flags};
 
 /// The effects of the controllers' flags.
 #[derive(Default)]
-pub(super) struct OfControllers {
+pub(super) struct ControllerSettings {
     /// The number of keys that are reconciled concurrently, by controller, where a flag is given.
     pub(super) concurrency: BTreeMap<String, u32>,
     /// Configuration values by controller and key.
@@ -22,8 +22,8 @@ pub(super) struct OfControllers {
 
 impl Flags<'_> {
     /// Reads the flags of all controllers. Fails if a value is out of its range.
-    pub(super) fn of_controllers(&self) -> Result<OfControllers, ConfigError> {
-        let mut all = OfControllers::default();
+    pub(super) fn controller_settings(&self) -> Result<ControllerSettings, ConfigError> {
+        let mut all = ControllerSettings::default();
         for controller in CONTROLLERS {
             for flag in controller.flags {
                 let name = flag.flag.name;
