@@ -58,7 +58,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     check_folders(&config.plugins.dirs)?;
     let sources = sources(&config, &cluster)?;
     let options = options(&config, cluster, !builtins.is_empty(), telemetry)?;
-    // The code that built-in controllers share is freed with the temporary list.
+    // The list is dropped once it is loaded, which frees the code that built-in controllers share.
     let manager = Manager::load(options, sources, &embedded(&builtins)).await?;
     check_names(&config, &manager)?;
     if manager.names().is_empty() && !builtins.is_empty() && !config.plugins.may_load() {

@@ -18,12 +18,11 @@ const METRICS: [&str; 8] = [
 /// The file that prefixes the names of its metrics.
 const PREFIXED: (&str, &str) = ("serving/src/metrics/workqueue.rs", "workqueue_");
 /// Messages that are the text of another part.
-const TEXTS_OF_OTHERS: [&str; 7] = [
+const TEXTS_OF_OTHERS: [&str; 6] = [
     "{error}",
     "{problem}{goes_on}",
     "{text}",
     "{warning}",
-    "{without_builtins}",
     "{}{goes_on}",
     "{}; the others run",
 ];

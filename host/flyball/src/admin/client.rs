@@ -100,65 +100,17 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             watch,
             output,
             host,
-        } => loop {
-            let Response::Status(plugins) = host.send(&Request::Status)? else {
-                return Err(unexpected_response());
-            };
-            let text = match output {
-                Format::Json => json(&plugins)?,
-                Format::Text => table::status(&plugins),
-            };
-            if !watch {
-                return print(&text);
-            }
-            // Only a terminal is cleared.
-            let clear = if std::io::stdout().is_terminal() {
-                "\x1b[H\x1b[2J"
-            } else {
-                ""
-            };
-            print(&format!("{clear}{text}"))?;
-            std::thread::sleep(REFRESH_PERIOD);
-        },
+        } => status(watch, output, &host),
         AdminCommand::Why {
             object,
             output,
             host,
-        } => {
-            // Outputs have blanks between kinds and names.
-            let object = object.join(" ");
-            let Response::Why(reconciles) = host.send(&Request::Why {
-                object: object.clone(),
-            })?
-            else {
-                return Err(unexpected_response());
-            };
-            match output {
-                Format::Json => print(&json(&reconciles)?),
-                Format::Text if reconciles.is_empty() => {
-                    print(&format!("none of the last reconciles concerned {object}\n"))
-                }
-                Format::Text => print(&table::why(&reconciles)),
-            }
-        }
+        } => why(&object, output, &host),
         AdminCommand::Logs {
             plugin,
             follow,
             host,
-        } => {
-            for response in host.converse(&Request::Logs { plugin, follow })? {
-                let Response::Logs(lines) = response? else {
-                    return Err(unexpected_response());
-                };
-                print(
-                    &lines
-                        .iter()
-                        .map(|line| printable(line) + "\n")
-                        .collect::<String>(),
-                )?;
-            }
-            Ok(())
-        }
+        } => logs(plugin, follow, &host),
         AdminCommand::Approve { plugin, host } => {
             let done = host.perform(&Request::Approve {
                 plugin: plugin.clone(),
@@ -184,6 +136,60 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))
         }
     }
+}
+
+/// Prints the plugins, with `watch` again and again.
+fn status(watch: bool, output: Format, host: &RunningHost) -> anyhow::Result<()> {
+    // Only a terminal is cleared.
+    let clear = match watch && std::io::stdout().is_terminal() {
+        true => "\x1b[H\x1b[2J",
+        false => "",
+    };
+    loop {
+        let Response::Status(plugins) = host.send(&Request::Status)? else {
+            return Err(unexpected_response());
+        };
+        let text = match output {
+            Format::Json => json(&plugins)?,
+            Format::Text => table::status(&plugins),
+        };
+        print(&format!("{clear}{text}"))?;
+        if !watch {
+            return Ok(());
+        }
+        std::thread::sleep(REFRESH_PERIOD);
+    }
+}
+
+/// Prints the last reconciles of an object, which is given as one or more words.
+fn why(object: &[String], output: Format, host: &RunningHost) -> anyhow::Result<()> {
+    // Outputs have blanks between kinds and names.
+    let object = object.join(" ");
+    let request = Request::Why {
+        object: object.clone(),
+    };
+    let Response::Why(reconciles) = host.send(&request)? else {
+        return Err(unexpected_response());
+    };
+    match output {
+        Format::Json => print(&json(&reconciles)?),
+        Format::Text if reconciles.is_empty() => {
+            print(&format!("none of the last reconciles concerned {object}\n"))
+        }
+        Format::Text => print(&table::why(&reconciles)),
+    }
+}
+
+/// Prints the last lines of the log about a plugin, with `follow` the further ones, too.
+fn logs(plugin: String, follow: bool, host: &RunningHost) -> anyhow::Result<()> {
+    for response in host.converse(&Request::Logs { plugin, follow })? {
+        let Response::Logs(lines) = response? else {
+            return Err(unexpected_response());
+        };
+        let lines = lines.iter().map(|line| printable(line) + "\n");
+        print(&lines.collect::<String>())?;
+    }
+    Ok(())
 }
 
 /// Returns the description of a plugin of the running host, and its policy.

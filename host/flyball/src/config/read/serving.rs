@@ -25,27 +25,8 @@ impl Flags<'_> {
             .raw("bind-address")
             .and_then(|text| text.parse().ok())
             .unwrap_or([0, 0, 0, 0].into());
-        let certificate = match (
-            self.path("tls-cert-file"),
-            self.path("tls-private-key-file"),
-        ) {
-            (Some(certificate), Some(key)) => Certificate::Files { certificate, key },
-            (None, None) => Certificate::SelfSigned,
-            (Some(_), None) => {
-                return Err(self.error("tls-cert-file", "--tls-private-key-file is missing"));
-            }
-            (None, Some(_)) => {
-                return Err(self.error("tls-private-key-file", "--tls-cert-file is missing"));
-            }
-        };
-        let tls13_only = match self.raw("tls-min-version") {
-            Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
-            Some("VersionTLS13") => true,
-            Some(other) => {
-                let reason = format!("unknown tls version {other:?}");
-                return Err(self.error("tls-min-version", reason));
-            }
-        };
+        let certificate = self.certificate()?;
+        let tls13_only = self.is_tls13_only()?;
         let http2 = !self.bool("disable-http2-serving");
         let (algorithms, warnings) = self.algorithms(http2, tls13_only)?;
         let streams = self.at_least("http2-max-streams-per-connection", 0)?;
@@ -87,6 +68,34 @@ impl Flags<'_> {
             configz: kcm::shown::configz(|flag| self.uses(flag), self.leader_migration()?.as_ref()),
         };
         Ok(Some((config, warnings)))
+    }
+
+    fn certificate(&self) -> Result<Certificate, ConfigError> {
+        let files = (
+            self.path("tls-cert-file"),
+            self.path("tls-private-key-file"),
+        );
+        match files {
+            (Some(certificate), Some(key)) => Ok(Certificate::Files { certificate, key }),
+            (None, None) => Ok(Certificate::SelfSigned),
+            (Some(_), None) => {
+                Err(self.error("tls-cert-file", "--tls-private-key-file is missing"))
+            }
+            (None, Some(_)) => {
+                Err(self.error("tls-private-key-file", "--tls-cert-file is missing"))
+            }
+        }
+    }
+
+    fn is_tls13_only(&self) -> Result<bool, ConfigError> {
+        match self.raw("tls-min-version") {
+            Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => Ok(false),
+            Some("VersionTLS13") => Ok(true),
+            Some(other) => {
+                let reason = format!("unknown tls version {other:?}");
+                Err(self.error("tls-min-version", reason))
+            }
+        }
     }
 
     fn algorithms(
