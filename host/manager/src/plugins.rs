@@ -2,15 +2,14 @@
 //! stopped.
 //!
 //! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles
-//! them and has them describe themselves, files by way of `file_loads.rs`; `open.rs` opens what a version watches;
-//! `start.rs` starts it; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
+//! them and has them describe themselves, as many at once as `load_turns.rs` lets; `open.rs` opens what a version
+//! watches; `start.rs` starts it; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
 //! function; `supervisor.rs` carries it out.
 
-pub(crate) mod describe;
-pub(crate) mod file_loads;
 pub(crate) mod files;
 pub(crate) mod inspect;
 pub(crate) mod load;
+pub(crate) mod load_turns;
 pub(crate) mod metrics;
 pub(crate) mod open;
 pub(crate) mod packages;

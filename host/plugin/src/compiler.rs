@@ -4,15 +4,16 @@
 //! The child gets the component over stdin and returns the compiled code over stdout. Compiled code runs without
 //! further checks, so the host uses only the output that a child wrote to this pipe before it ended successfully.
 
-mod child;
+pub(crate) mod child;
 mod pace;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -80,15 +81,64 @@ impl Default for CompileLimits {
     }
 }
 
+/// The work of a child process, and its limits.
+pub(crate) struct ChildWork<'a> {
+    /// The argument that selects the work.
+    pub(crate) task: &'static str,
+    pub(crate) cpu: Duration,
+    pub(crate) wall: Duration,
+    /// In bytes.
+    pub(crate) memory: usize,
+    /// Bytes that it may return.
+    pub(crate) output: usize,
+    /// Ends the child once nobody waits for it.
+    pub(crate) stop: &'a Stop,
+}
+
+/// Tells the thread that waits for a child process that the process is to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+/// Stops the work when it is dropped.
+pub(crate) struct StopOnDrop(Stop);
+
 /// The result of a child process.
-struct Ended {
+pub(crate) struct Ended {
     /// Its output, up to one byte more than the limit.
-    code: io::Result<Vec<u8>>,
+    pub(crate) output: io::Result<Vec<u8>>,
     /// The beginning of its messages.
-    messages: String,
+    pub(crate) messages: String,
     /// False if it was stopped because it took too long.
-    in_time: bool,
-    status: ExitStatus,
+    pub(crate) in_time: bool,
+    pub(crate) status: ExitStatus,
+}
+
+impl Stop {
+    pub(crate) fn on_drop(&self) -> StopOnDrop {
+        StopOnDrop(self.clone())
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Relaxed);
+    }
+}
+
+impl Ended {
+    /// Whether the process ended because it got no more memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.status.code() == Some(NO_MEMORY.into())
+            || self.was_killed_by(Signal::ABORT) && self.messages.contains(ALLOCATION_FAILED)
+    }
+
+    fn was_killed_by(&self, signal: Signal) -> bool {
+        self.status.signal() == Some(signal.as_raw())
+    }
 }
 
 impl CompilerProcess {
@@ -111,18 +161,32 @@ impl CompilerProcess {
     }
 
     /// Compiles a component for this machine. Blocks until the child has ended.
-    pub(crate) fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let ended = self.run(wasm).map_err(LoadError::Compiler)?;
-        self.result(ended)
+    pub(crate) fn compile(&self, wasm: &[u8], stop: &Stop) -> Result<Vec<u8>, LoadError> {
+        let work = ChildWork {
+            task: child::COMPILE,
+            cpu: self.limits.cpu,
+            wall: self.limits.wall,
+            memory: self.limits.memory,
+            output: self.limits.code,
+            stop,
+        };
+        let ended = self.run(&work, |input| input.write_all(wasm));
+        self.result(ended.map_err(LoadError::Compiler)?)
     }
 
-    fn run(&self, wasm: &[u8]) -> io::Result<Ended> {
+    /// Runs a child process, and writes its input to it. Blocks until the child has ended.
+    pub(crate) fn run(
+        &self,
+        work: &ChildWork<'_>,
+        write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
+    ) -> io::Result<Ended> {
         let mut command = Command::new(&self.program);
         command
             .arg0("flyball-compiler")
             .args(&self.arguments)
-            .arg(self.limits.memory.to_string())
-            .arg(self.limits.cpu.as_secs().to_string())
+            .arg(work.memory.to_string())
+            .arg(work.cpu.as_secs().to_string())
+            .arg(work.task)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -137,35 +201,32 @@ impl CompilerProcess {
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (ending, ended) = mpsc::channel();
         let process = Pid::from_child(&child);
-        let limit = self.limits.code.saturating_add(1);
-        let (code, messages, in_time) = thread::scope(|scope| {
+        let limit = work.output.saturating_add(1);
+        let (output, messages, in_time) = thread::scope(|scope| {
             scope.spawn(move || {
                 // A child that ends early does not read all of it.
-                let _ = input.map(|mut input| input.write_all(wasm));
+                let _ = input.map(|mut input| write(&mut input));
             });
             let messages = scope.spawn(move || read_up_to(errors, MAX_MESSAGES));
-            let code = scope.spawn(move || {
-                let code = read_up_to(output, limit);
-                if code.as_ref().is_ok_and(|code| code.len() < limit) {
+            let output = scope.spawn(move || {
+                let output = read_up_to(output, limit);
+                if output.as_ref().is_ok_and(|output| output.len() < limit) {
                     // The child is not reaped until the end, so that no other process can get its id.
                     let until = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                     let _ = retry_on_intr(|| waitid(WaitId::Pid(process), until));
                 }
                 let _ = ending.send(());
-                code
+                output
             });
-            let in_time = match self.limits.cpu_share {
-                Some(share) => pace::wait(process, share, &ended, self.limits.wall),
-                None => ended.recv_timeout(self.limits.wall).is_ok(),
-            };
-            // A child that still runs has exceeded a limit.
+            let in_time = pace::wait(process, self.limits.cpu_share, &ended, work);
+            // A child that still runs has exceeded a limit, or nobody waits for it any more.
             let _ = child.kill();
-            (code.join(), messages.join(), in_time)
+            (output.join(), messages.join(), in_time)
         });
         let panicked = |_| Err(io::Error::other("the thread that reads it panicked"));
         let messages = messages.unwrap_or_else(panicked).unwrap_or_default();
         Ok(Ended {
-            code: code.unwrap_or_else(panicked),
+            output: output.unwrap_or_else(panicked),
             messages: String::from_utf8_lossy(&messages).trim().to_owned(),
             in_time,
             status: child.wait()?,
@@ -173,8 +234,10 @@ impl CompilerProcess {
     }
 
     fn result(&self, ended: Ended) -> Result<Vec<u8>, LoadError> {
+        let is_out_of_memory = ended.is_out_of_memory();
+        let is_out_of_time = ended.was_killed_by(Signal::XCPU);
         let Ended {
-            code,
+            output,
             messages,
             in_time,
             status,
@@ -183,14 +246,11 @@ impl CompilerProcess {
         if !in_time {
             return Err(LoadError::CompileLimit(CompileLimit::Wall(limits.wall)));
         }
-        let code = code.map_err(LoadError::Compiler)?;
+        let code = output.map_err(LoadError::Compiler)?;
         if code.len() > limits.code {
             return Err(LoadError::CompileLimit(CompileLimit::Code(limits.code)));
         }
-        let signal = |signal: Signal| status.signal() == Some(signal.as_raw());
         let code_is = |expected: u8| status.code() == Some(expected.into());
-        let no_memory =
-            code_is(NO_MEMORY) || signal(Signal::ABORT) && messages.contains(ALLOCATION_FAILED);
         if status.success() {
             return Ok(code);
         }
@@ -198,9 +258,9 @@ impl CompilerProcess {
             LoadError::Unfit(messages)
         } else if code_is(REFUSED) {
             LoadError::Compile(messages)
-        } else if no_memory {
+        } else if is_out_of_memory {
             LoadError::CompileLimit(CompileLimit::Memory(limits.memory))
-        } else if signal(Signal::XCPU) {
+        } else if is_out_of_time {
             LoadError::CompileLimit(CompileLimit::Cpu(limits.cpu))
         } else {
             LoadError::Compile(format!("the compiler ended with {status}: {messages}"))
@@ -233,7 +293,7 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             limits,
         };
-        compiler.compile(b"a component")
+        compiler.compile(b"a component", &Stop::default())
     }
 
     #[test]
@@ -301,13 +361,25 @@ mod tests {
     }
 
     #[test]
+    fn a_child_ends_when_nobody_waits_for_it() {
+        let stop = Stop::default();
+        let compiler = CompilerProcess {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "exec sleep 1000".into()],
+            limits: CompileLimits::default(),
+        };
+        drop(stop.on_drop());
+        assert!(compiler.compile(b"", &stop).is_err());
+    }
+
+    #[test]
     fn a_compiler_that_does_not_start_is_an_error() {
         let compiler = CompilerProcess {
             program: "/no/such/file".into(),
             arguments: Vec::new(),
             limits: CompileLimits::default(),
         };
-        let error = compiler.compile(b"").unwrap_err();
+        let error = compiler.compile(b"", &Stop::default()).unwrap_err();
         assert!(matches!(error, LoadError::Compiler(_)), "{error}");
     }
 }

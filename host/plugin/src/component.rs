@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::cache::CachedFile;
-use crate::deserialize::map;
+use crate::deserialize::{deserialize, map};
 
 /// A checked and compiled component. Clones share the code.
 #[derive(Clone)]
@@ -23,33 +24,64 @@ pub(crate) struct Code {
     engine: wasmtime::Engine,
     /// The code; none while it is unloaded.
     loaded: Mutex<Option<wasmtime::component::Component>>,
-    /// The file that the code is mapped from; none if it was compiled by this process or is part of the binary.
-    file: Option<CachedFile>,
+    /// What the code is loaded from; none if it was compiled by this process or is part of the binary.
+    stored: Option<Stored>,
+}
+
+/// Compiled code that is not loaded into the engine.
+#[derive(Clone)]
+pub(crate) enum Stored {
+    /// A file of the cache, from which the code is mapped.
+    File(Arc<CachedFile>),
+    Bytes(Bytes),
 }
 
 impl Code {
     /// `code` must have been mapped from `file`.
     pub(crate) fn mapped(code: wasmtime::component::Component, file: CachedFile) -> Self {
         Self {
-            file: Some(file),
+            stored: Some(Stored::File(Arc::new(file))),
             ..code.into()
         }
     }
 
-    /// Returns the code. Maps its file if it is unloaded, which may take a millisecond.
+    /// Code that is loaded when it is needed first.
+    pub(crate) fn stored_as(engine: &wasmtime::Engine, stored: Stored) -> Self {
+        Self {
+            engine: engine.clone(),
+            loaded: Mutex::new(None),
+            stored: Some(stored),
+        }
+    }
+
+    /// The code as another process can load it.
+    pub(crate) fn stored(&self) -> std::io::Result<Stored> {
+        match (&self.stored, &*self.loaded.lock()) {
+            (Some(stored), _) => Ok(stored.clone()),
+            (None, Some(code)) => {
+                let code = code.serialize().map_err(std::io::Error::other)?;
+                Ok(Stored::Bytes(code.into()))
+            }
+            (None, None) => unreachable!("only code that is stored is unloaded"),
+        }
+    }
+
+    /// Returns the code. Loads it if it is unloaded. To map a file may take a millisecond.
     pub(crate) fn load(&self) -> wasmtime::Result<wasmtime::component::Component> {
         let mut loaded = self.loaded.lock();
-        match (&*loaded, &self.file) {
-            (Some(code), _) => Ok(code.clone()),
-            (None, Some(file)) => Ok(loaded.insert(map(&self.engine, file)?).clone()),
-            (None, None) => unreachable!("only code that is mapped from a file is unloaded"),
-        }
+        let code = match (&*loaded, &self.stored) {
+            (Some(code), _) => return Ok(code.clone()),
+            (None, Some(Stored::File(file))) => map(&self.engine, file)?,
+            (None, Some(Stored::Bytes(code))) => deserialize(&self.engine, code)?,
+            (None, None) => unreachable!("only code that is stored is unloaded"),
+        };
+        Ok(loaded.insert(code).clone())
     }
 
     /// Unloads the code if it can be loaded again, and returns whether it can. Its memory is freed as soon as no
     /// instance uses it.
     pub(crate) fn unload(&self) -> bool {
-        let can_be_loaded = self.file.is_some();
+        let can_be_loaded = self.stored.is_some();
         if can_be_loaded {
             *self.loaded.lock() = None;
         }
@@ -62,7 +94,7 @@ impl From<wasmtime::component::Component> for Code {
         Self {
             engine: code.engine().clone(),
             loaded: Mutex::new(Some(code)),
-            file: None,
+            stored: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Loads compiled code. This is unsafe because the engine trusts the code like its own, so the code must come from this
-//! program. It has three sources: the cache, whose files only this process's user can write and whose digests are
-//! checked; the code that the build embedded into this binary; and the pipe from a child process that compiles.
+//! program. It has four sources: the cache, whose files only this process's user can write and whose digests are
+//! checked; the code that the build embedded into this binary; the pipe from a child process that compiles; and, in a child
+//! process, the pipe from the host.
 #![allow(
     unsafe_code,
     reason = "compiled code can't be verified, only its origin can"
@@ -13,7 +14,7 @@ use crate::cache::CachedFile;
 /// Loads the result of [`wasmtime::Engine::precompile_component`] or [`Component::serialize`]. Fails if it was created
 /// with other settings, by another version of wasmtime or for another machine.
 ///
-/// Only `loader.rs` calls this, with bytes that are embedded in this binary or that a child process returned.
+/// Only `loader.rs`, `component.rs` and `describe/child.rs` call this, with bytes from these sources.
 pub(crate) fn deserialize(
     engine: &wasmtime::Engine,
     trusted: &[u8],

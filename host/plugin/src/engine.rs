@@ -9,7 +9,7 @@ use bytes::Bytes;
 use wasmtime::component::Linker;
 
 use crate::cache::Cache;
-use crate::compiler::Compiler;
+use crate::compiler::{Compiler, Stop};
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
 use crate::limits::SharedMemory;
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) ticker: Ticker,
     cache: Option<Cache>,
-    compiler: Compiler,
+    pub(crate) compiler: Compiler,
     max_component_bytes: usize,
     /// None only while this is dropped.
     threads: Option<Threads>,
@@ -152,11 +152,12 @@ impl Engine {
         })
     }
 
-    /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread.
+    /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread. Dropping the
+    /// future ends the process that compiles.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
-        self.shared
-            .block(move |shared| loader::load(shared.loader(), &wasm))
-            .await
+        let shared = self.shared.clone();
+        let loading = move |stop: &Stop| loader::load(shared.loader(), &wasm, stop);
+        self.shared.in_child(loading).await?
     }
 
     /// Maximum size of a plugin's file, in bytes.
@@ -217,6 +218,23 @@ impl Shared {
             compiler: &self.compiler,
             limit: self.max_component_bytes,
         }
+    }
+
+    /// Removes the code of a component from the cache.
+    pub(crate) fn forget(&self, digest: &str) {
+        if let Some(cache) = &self.cache {
+            cache.remove(digest);
+        }
+    }
+
+    /// Runs work that waits for a child process, on a thread for that. Dropping the future stops the work.
+    pub(crate) async fn in_child<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let stop = Stop::default();
+        let _stop = stop.on_drop();
+        self.block(move |_| Ok(work(&stop))).await
     }
 
     /// Runs blocking work on a thread for that.

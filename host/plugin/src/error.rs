@@ -109,6 +109,36 @@ pub enum LoadError {
     Shutdown,
 }
 
+/// A component did not describe itself. Each message is a sentence about `describe`.
+#[derive(Debug, thiserror::Error)]
+pub enum DescribeError {
+    /// The component can't be loaded, or not run by this host.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The guest failed.
+    #[error("{reason}")]
+    Failed {
+        reason: String,
+        /// Whether it used up its CPU time, as it would again.
+        is_slow: bool,
+    },
+    /// The child process took too long.
+    #[error("describe was stopped: it took longer than its limit of {} s", .0.as_secs())]
+    Time(Duration),
+    /// The child process got no more memory. In bytes.
+    #[error("describe ran out of memory: its process may have {} MiB", .0 >> 20)]
+    Memory(usize),
+    /// The compiled code is not for this host. It is compiled again at the next attempt.
+    #[error("the compiled code can't be used: {0}")]
+    Rejected(String),
+    /// The child process ended without a result.
+    #[error("the process that called describe ended with {0}")]
+    Ended(String),
+    /// The child process could not be started, or its output could not be read.
+    #[error("the process that calls describe failed")]
+    Process(#[source] std::io::Error),
+}
+
 /// A limit of [`CompileLimits`](crate::CompileLimits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileLimit {

@@ -3,8 +3,9 @@
 //!
 //! The steps of a plugin's life:
 //! 1. [`Engine::load`] checks and compiles a component.
-//! 2. [`Plugin::new`] links it to the world.
-//! 3. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
+//! 2. [`Engine::describe`] calls its `describe` without any grant.
+//! 3. [`Plugin::new`] links it to the world.
+//! 4. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
 //!    pool or drops it.
 
 mod backtrace;
@@ -13,6 +14,7 @@ mod budget;
 mod cache;
 mod compiler;
 mod component;
+mod describe;
 mod deserialize;
 mod engine;
 mod error;
@@ -43,8 +45,9 @@ mod world;
 pub use budget::{Budget, Charge, Held};
 pub use compiler::{CompileLimits, Compiler, CompilerProcess, run_compiler};
 pub use component::Component;
+pub use describe::{Describe, LogSink};
 pub use engine::{Engine, EngineOptions, Precompiled};
-pub use error::{CallError, CallFailure, CompileLimit, EngineError, LoadError};
+pub use error::{CallError, CallFailure, CompileLimit, DescribeError, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
 pub use imports::{

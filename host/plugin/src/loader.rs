@@ -6,8 +6,8 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 
 use crate::cache::{Cache, CachedFile};
-use crate::compiler::{Compiler, CompilerProcess};
-use crate::component::{Code, Component};
+use crate::compiler::{Compiler, Stop};
+use crate::component::{Code, Component, Stored};
 use crate::deserialize::{deserialize, map};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
@@ -25,7 +25,9 @@ pub(crate) struct Loader<'a> {
 }
 
 /// Checks a component, and loads it from the cache or compiles it.
-pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadError> {
+///
+/// Code that a child process compiled is not loaded into the engine yet.
+pub(crate) fn load(loader: Loader<'_>, wasm: &[u8], stop: &Stop) -> Result<Component, LoadError> {
     let Loader {
         engine,
         cache,
@@ -34,7 +36,14 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadErr
     } = loader;
     format::check_header(wasm, limit)?;
     let digest = digest(wasm);
-    if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, &digest)) {
+    let cached = cache.and_then(|cache| match compiler {
+        Compiler::InProcess => load_cached(engine, cache, &digest),
+        Compiler::Process(_) => Some(Code::stored_as(
+            engine,
+            Stored::File(cache.get(&digest)?.into()),
+        )),
+    });
+    if let Some(code) = cached {
         // It was checked before it was compiled, perhaps by a host that provides another version of the world.
         format::check_names(wasm)?;
         return with_footprint(Component::new(code, &digest, wasm.len()), wasm);
@@ -46,7 +55,15 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadErr
             serialize(engine, cache, &digest, compile(engine, wasm)?)
         }
         // The process checks the names, too.
-        Compiler::Process(process) => compile_apart(process, engine, cache, &digest, wasm)?,
+        Compiler::Process(process) => {
+            let code = process.compile(wasm, stop)?;
+            let file = cache.and_then(|cache| cache.put(&digest, &code));
+            let stored = match file {
+                Some(file) => Stored::File(file.into()),
+                None => Stored::Bytes(code.into()),
+            };
+            Code::stored_as(engine, stored)
+        }
     };
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
     with_footprint(Component::new(code, &digest, wasm.len()), wasm)
@@ -58,23 +75,6 @@ fn with_footprint(component: Component, wasm: &[u8]) -> Result<Component, LoadEr
     match footprint::of(wasm) {
         Ok(footprint) => Ok(component.with_footprint(footprint)),
         Err(error) => Err(LoadError::Malformed(error.to_string())),
-    }
-}
-
-/// Compiles a component in a child process. Returns the code as mapped from the cache if there is one.
-fn compile_apart(
-    process: &CompilerProcess,
-    engine: &wasmtime::Engine,
-    cache: Option<&Cache>,
-    digest: &str,
-    wasm: &[u8],
-) -> Result<Code, LoadError> {
-    let compiled = process.compile(wasm)?;
-    match cache.and_then(|cache| store(engine, cache, digest, &compiled)) {
-        Some(code) => Ok(code),
-        None => deserialize(engine, &compiled)
-            .map(Code::from)
-            .map_err(refused),
     }
 }
 

@@ -26,6 +26,9 @@ use crate::share::Share;
 /// this long until another thread takes them over.
 const MAX_INLINE_POLL: Duration = Duration::from_millis(1);
 
+/// The most threads that load components. The caller limits how many components are loaded concurrently.
+const LOADING_THREADS: usize = 64;
+
 /// The result of a call, or the failure with the CPU time that the call had used by then.
 pub(crate) type CallResult<T> = Result<T, (CallFailure, Duration)>;
 
@@ -47,8 +50,8 @@ impl Threads {
         let normal = Builder::new_multi_thread()
             .worker_threads(count)
             .thread_name("flyball-guest")
-            // Used only to load components. Compiling uses all cores by itself.
-            .max_blocking_threads(2)
+            // Used only to load components. Most of them wait for child processes.
+            .max_blocking_threads(LOADING_THREADS)
             .enable_time()
             .build()?;
         let low = Builder::new_multi_thread()

@@ -4,14 +4,16 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flyball_plugin::{
-    CompileLimit, CompileLimits, Compiler, CompilerProcess, Engine, EngineError, EngineOptions,
-    Limits, LoadError, PackPart, Packed, Part, Plugin, Precompiled, SharedCode, digest, pack,
+    CompileLimit, CompileLimits, Compiler, CompilerProcess, Describe, DescribeError, Engine,
+    EngineError, EngineOptions, Limits, LoadError, PackPart, Packed, Part, Plugin, Precompiled,
+    SharedCode, digest, pack,
 };
 use proptest::prelude::*;
-use support::{component, engine, engine_with, guest, plain};
+use support::{component, engine, engine_with, faulty, guest, plain};
 
 /// A guest that does nothing.
 const IDLE: &str = r#"(module
@@ -162,6 +164,68 @@ async fn a_component_that_a_child_process_compiled_runs_and_is_cached() {
         if let Some(cache) = cache {
             cached_file(&cache);
         }
+    }
+}
+
+/// Describes a component in a child process with this configuration. Returns the result with what was logged.
+async fn describe(
+    wasm: Vec<u8>,
+    cache: Option<PathBuf>,
+    config: &[(&str, &str)],
+) -> (Result<Vec<u8>, DescribeError>, Vec<String>) {
+    let engine = engine_with(|options| {
+        options.compiler = child(|_| ());
+        options.cache = cache;
+    });
+    let component = engine.load(wasm.into()).await.unwrap();
+    let logged = Arc::new(Mutex::new(Vec::new()));
+    let sink = logged.clone();
+    let config = config
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()));
+    let describe = Describe {
+        config: config.collect(),
+        log: Arc::new(move |_, message, _| sink.lock().unwrap().push(message.to_owned())),
+        is_builtin: false,
+    };
+    let described = engine.describe(&component, describe).await;
+    let logged = logged.lock().unwrap().clone();
+    (described, logged)
+}
+
+#[tokio::test]
+async fn a_child_process_describes_a_component_from_the_cache_and_without_one() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    // The second time, the code is in the cache already.
+    for cache in [None, Some(cache.clone()), Some(cache)] {
+        let (described, _) = describe(guest(), cache, &[]).await;
+        assert_eq!(described.unwrap(), GUEST);
+    }
+}
+
+#[tokio::test]
+async fn a_description_in_a_child_process_has_the_configuration_and_a_log() {
+    let (described, _) = describe(faulty(), None, &[("description", "{\"a\": 1}")]).await;
+    assert_eq!(described.unwrap(), b"{\"a\": 1}");
+    let (failed, logged) = describe(faulty(), None, &[("describe", "panic")]).await;
+    let error = failed.unwrap_err().to_string();
+    assert!(error.contains("panic in describe"), "{error}");
+    assert!(
+        logged.iter().any(|line| line.contains("panic in describe")),
+        "{logged:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_description_that_takes_too_much_costs_one_child_process() {
+    for (mode, expected) in [
+        ("many-watches", "more than 1048576"),
+        ("long", "limit of 67108864 bytes"),
+    ] {
+        let (failed, _) = describe(faulty(), None, &[("describe", mode)]).await;
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains(expected), "{mode}: {error}");
     }
 }
 

@@ -100,6 +100,19 @@ impl Policy {
         mistakes
     }
 
+    /// Finds plugins whose policy does not say which file it applies to. If two files hold such a plugin, none of them
+    /// runs.
+    pub fn warnings(&self) -> Vec<String> {
+        let unbound = self.plugins.iter().filter(|(_, rules)| !rules.is_bound());
+        let warning = |(plugin, _): (&String, _)| {
+            format!(
+                "plugin `{plugin}`: the policy applies to any file that describes itself as `{plugin}`; add \
+                 `file = \"{plugin}.wasm\"`, a `digest` or a `source`"
+            )
+        };
+        unbound.map(warning).collect()
+    }
+
     /// The files of a policy's folder, in order of their names.
     pub fn files(folder: &Path) -> Result<Vec<PathBuf>, PolicyError> {
         let read = |source| PolicyError::Read {
@@ -200,6 +213,11 @@ impl PluginPolicy {
                 "`{digest}` is not a digest: write `sha256:` and 64 hex digits"
             ));
         }
+        if let Some(file) = self.file.as_ref().filter(|file| !is_file_name(file)) {
+            return Err(format!(
+                "`{file}` is not the name of a file in a plugin folder: write it without its folder, as in `greeter.wasm`"
+            ));
+        }
         if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
             return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
         }
@@ -218,6 +236,11 @@ impl PluginPolicy {
                     .into(),
             );
         }
+        if self.file.is_some() && self.source.is_some() {
+            return Err(
+                "a `source` names a package: remove `file`, which is about plugin folders".into(),
+            );
+        }
         Ok(())
     }
 }
@@ -227,6 +250,11 @@ fn check_key(path: &Path) -> Result<(), String> {
     let text = flyball_files::read_to_string(path, MAX_KEY).map_err(|error| error.to_string())?;
     let key = PublicKey::from_pem(&text);
     key.map(drop).map_err(|error| error.to_string())
+}
+
+fn is_file_name(text: &str) -> bool {
+    text.strip_suffix(".wasm")
+        .is_some_and(|stem| !stem.is_empty() && !stem.starts_with('.') && !stem.contains('/'))
 }
 
 fn is_digest(text: &str) -> bool {

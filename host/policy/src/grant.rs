@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_types::description::{Description, Discovered, Watch};
-use flyball_types::{FieldPath, Kind, Mask, listed};
+use flyball_types::{FieldPath, Kind, Mask, listed, printable};
 use serde::{Deserialize, Serialize};
 
 use crate::{PluginPolicy, Policy, Rule};
@@ -63,6 +63,8 @@ pub struct PluginFile<'a> {
     pub digest: &'a str,
     /// The address of the package that holds the file; none if it lies in a plugin folder.
     pub package: Option<&'a str>,
+    /// Its name in the plugin folder; none for a package, and where the name is not known.
+    pub name: Option<&'a str>,
 }
 
 /// The policy, identity and configuration that a plugin runs under.
@@ -344,14 +346,26 @@ impl Grants {
 
     /// A version that the operator rolls back to, as it is checked against the policy of this name. If the policy names
     /// a package, an operator may return to a version that ran from another package of that plugin: the policy named
-    /// that package, and its key was checked, before it ran.
+    /// that package, and its key was checked, before it ran. If the policy names a file, an operator may return to any
+    /// version that ran from a file.
     pub fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
         let policy = self.plugins.plugins.get(name);
-        let named = policy.and_then(|policy| policy.source.as_deref());
+        let source = policy.and_then(|policy| policy.source.as_deref());
+        let file = policy.and_then(|policy| policy.file.as_deref());
         PluginFile {
-            package: version.package.map(|ran| named.unwrap_or(ran)),
+            package: version.package.map(|ran| source.unwrap_or(ran)),
+            name: match version.package {
+                Some(_) => None,
+                None => file.or(version.name),
+            },
             ..version
         }
+    }
+
+    /// Whether the policy of this name says which file or package it applies to.
+    pub fn is_bound(&self, name: &str) -> bool {
+        let policy = self.plugins.plugins.get(name);
+        policy.is_some_and(PluginPolicy::is_bound)
     }
 
     /// Whether the operator may roll back to this version.
@@ -369,6 +383,7 @@ impl Grants {
         let package = PluginFile {
             digest: "",
             package: Some(source),
+            name: None,
         };
         let granted = self.dropped_in(description, package, None);
         granted.is_ok_and(|granted| granted.covers(running))
@@ -377,11 +392,13 @@ impl Grants {
     /// The file or package that the policy of this name applies to.
     pub fn only_file(&self, name: &str) -> String {
         let policy = self.plugins.plugins.get(name);
-        let bound = policy.map(|policy| (&policy.source, &policy.digest));
+        let bound = policy.map(|policy| (&policy.source, &policy.digest, &policy.file));
         match bound {
-            Some((Some(source), _)) => format!("the package {source}"),
-            Some((None, Some(digest))) => format!("the file {digest}"),
-            Some((None, None)) | None => "a file".to_owned(),
+            Some((Some(source), ..)) => format!("the package {source}"),
+            Some((None, Some(digest), None)) => format!("the file {digest}"),
+            Some((None, None, Some(file))) => format!("the file {file}"),
+            Some((None, Some(digest), Some(file))) => format!("the file {file} with {digest}"),
+            Some((None, None, None)) | None => "a file".to_owned(),
         }
     }
 
@@ -494,7 +511,13 @@ impl fmt::Display for PluginFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.package {
             Some(package) => write!(f, "the package {package}"),
-            None => write!(f, "the file sha256:{}", self.digest),
+            None => {
+                f.write_str("the file ")?;
+                if let Some(name) = self.name {
+                    write!(f, "{} with ", printable(name))?;
+                }
+                write!(f, "sha256:{}", self.digest)
+            }
         }
     }
 }

@@ -64,6 +64,9 @@ pub struct PluginPolicy {
     /// SHA-256 of the only file that this policy applies to, in hex, as in `sha256:4a…`. By default it applies to any
     /// file whose description has the plugin's name.
     pub digest: Option<String>,
+    /// Name of the only file in a plugin folder that this policy applies to, as in `greeter.wasm`. Together with `digest`,
+    /// both must match.
+    pub file: Option<String>,
     /// Package that it is pulled from, instead of a file in a plugin folder: `oci://`, a registry and a repository,
     /// pinned to the package's digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
     pub source: Option<String>,
@@ -125,12 +128,20 @@ impl PluginPolicy {
     pub fn is_for(&self, file: PluginFile<'_>) -> bool {
         match (&self.source, file.package) {
             (Some(source), Some(package)) => source == package,
-            (None, None) => self
-                .digest
-                .as_ref()
-                .is_none_or(|only| only.strip_prefix("sha256:") == Some(file.digest)),
+            (None, None) => {
+                let digest = self.digest.as_ref();
+                let name = self.file.as_deref();
+                digest.is_none_or(|only| only.strip_prefix("sha256:") == Some(file.digest))
+                    && name.is_none_or(|only| file.name == Some(only))
+            }
             (Some(_), None) | (None, Some(_)) => false,
         }
+    }
+
+    /// Whether the policy says which file or package it applies to. Otherwise, it applies to any file whose description
+    /// has the plugin's name.
+    pub fn is_bound(&self) -> bool {
+        self.digest.is_some() || self.file.is_some() || self.source.is_some()
     }
 
     /// Grants everything that the plugin asks for.

@@ -41,6 +41,12 @@ pub(super) fn policy(description: &Description) -> String {
 /// Settings that the operator may want to add, as TOML.
 fn suggestions(description: &Description, granted: &PluginPolicy) -> String {
     let mut plugin = Table::new();
+    plugin["file"] = value(format!("{}.wasm", description.name));
+    describe(
+        &mut plugin,
+        "file",
+        "The only file in the plugin folder that this policy applies to. `digest` binds it to the file's content.",
+    );
     plugin["concurrency"] = value(i64::from(description.concurrency.max(1)));
     if granted.imports.contains("signer") {
         plugin["signer-keys"] = value(Array::from_iter(["service-account"]));

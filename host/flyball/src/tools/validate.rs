@@ -1,12 +1,13 @@
 //! `flyball validate`: checks whether the host could load files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use flyball_plugin::Engine;
 use flyball_policy::Policy;
-use flyball_types::{error_chain, printable};
+use flyball_types::{error_chain, listed, printable};
 use serde_json::{Value, json};
 
 use super::{Done, Format, load, output};
@@ -30,6 +31,7 @@ pub(super) async fn run(
         };
         results.push((file, checked));
     }
+    warn_of_rivals(&mut results, &given);
     let code = if results.iter().all(|(_, checked)| checked.is_ok()) {
         ExitCode::SUCCESS
     } else {
@@ -43,6 +45,10 @@ pub(super) async fn run(
                     Ok(valid) => {
                         let summary = printable(&summary(valid));
                         out.push_str(&format!("{}: {summary}\n", file.display()));
+                        for warning in warnings(valid) {
+                            let warning = printable(warning);
+                            err.push_str(&format!("{}: warning: {warning}\n", file.display()));
+                        }
                     }
                     // The error names the file.
                     Err(error) => {
@@ -91,7 +97,46 @@ fn read_policy(path: &Path) -> anyhow::Result<Value> {
     if !mistakes.is_empty() {
         bail!("the policy {}: {}", path.display(), mistakes.join("; "));
     }
-    Ok(json!({"kind": "policy", "plugins": policy.plugins.keys().collect::<Vec<_>>()}))
+    let names: Vec<_> = policy.plugins.keys().collect();
+    Ok(json!({"kind": "policy", "plugins": names, "warnings": policy.warnings()}))
+}
+
+/// Adds a warning to each of several files that hold plugins with the same name, unless the policy says which one it
+/// applies to: a host runs none of them.
+fn warn_of_rivals(results: &mut [(&Path, anyhow::Result<Value>)], policy: &Policy) {
+    let mut by_name: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
+    for (number, (_, checked)) in results.iter().enumerate() {
+        if let Ok(valid) = checked
+            && valid["kind"] == "plugin"
+            && let (Some(name), Some(digest)) = (valid["name"].as_str(), valid["digest"].as_str())
+        {
+            let files = by_name.entry(name.to_owned()).or_default();
+            files.push((number, digest.to_owned()));
+        }
+    }
+    by_name.retain(|name, files| {
+        let is_bound = policy.plugins.get(name).is_some_and(|own| own.is_bound());
+        !is_bound && files.iter().any(|(_, digest)| *digest != files[0].1)
+    });
+    for (name, files) in by_name {
+        let paths = files.iter().map(|(number, _)| results[*number].0.display());
+        let warning = format!(
+            "several files hold a plugin with the name `{name}` ({}): a host runs the one that the policy names by \
+             `file` or `digest`, and none of them otherwise",
+            listed(paths)
+        );
+        for (number, _) in files {
+            if let Ok(valid) = &mut results[number].1 {
+                valid["warnings"] = json!([warning]);
+            }
+        }
+    }
+}
+
+/// The warnings about a valid file.
+fn warnings(valid: &Value) -> impl Iterator<Item = &str> {
+    let warnings = valid["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str)
 }
 
 /// Returns a sentence about a valid file.

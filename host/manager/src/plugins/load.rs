@@ -1,25 +1,20 @@
 //! Loads a plugin from its file in four steps: read, check and compile, describe, check the description.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_limits::rate::RateGate;
-use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin, Precompiled};
+use flyball_plugin::{Component, Describe, DescribeError, Engine, Limits, LoadError, Precompiled};
 use flyball_policy::LimitPolicy;
 use flyball_policy::grant::PluginFile;
 use flyball_policy::kinds;
 use flyball_registry::RegistryError;
+use flyball_runtime::telemetry::log_guest;
 use flyball_types::description::{Description, DescriptionError};
 
-use crate::plugins::describe::DescribeImports;
-
-/// CPU time of a `describe`.
-const DESCRIBE_CPU: Duration = Duration::from_secs(10);
-/// The part of that time that it may use without interruption. The rest is limited by its CPU quota.
-const DESCRIBE_BURST: Duration = Duration::from_secs(1);
 /// The most instances of a dropped-in plugin if its policy sets no limit.
 const DROPPED_IN_INSTANCES: usize = 100;
 /// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
@@ -106,7 +101,7 @@ pub enum PluginError {
         /// The file, or the built-in's name.
         origin: Arc<str>,
         /// Why.
-        source: Box<CallError>,
+        source: Box<DescribeError>,
     },
     /// Its name depends on its configuration, although the configuration is found by the name.
     #[error(
@@ -138,6 +133,14 @@ impl Origin {
             Self::Package(source) => source.as_str().into(),
         }
     }
+
+    /// The error that its component can't be loaded.
+    pub(crate) fn not_loaded(&self, source: LoadError) -> PluginError {
+        PluginError::Load {
+            origin: self.text(),
+            source,
+        }
+    }
 }
 
 impl LoadedPlugin {
@@ -148,6 +151,10 @@ impl LoadedPlugin {
             package: match &self.origin {
                 Origin::Package(source) => Some(source),
                 Origin::BuiltIn(_) | Origin::File(_) => None,
+            },
+            name: match &self.origin {
+                Origin::File(path) => path.file_name().and_then(OsStr::to_str),
+                Origin::BuiltIn(_) | Origin::Package(_) => None,
             },
         }
     }
@@ -166,10 +173,7 @@ pub(crate) async fn builtin(
 ) -> Result<(LoadedPlugin, Component), PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
     let loaded = engine.load_precompiled(builtin.component.clone()).await;
-    let component = loaded.map_err(|source| PluginError::Load {
-        origin: origin.text(),
-        source,
-    })?;
+    let component = loaded.map_err(|source| origin.not_loaded(source))?;
     let plugin = describe(engine, origin, &component, config).await?;
     Ok((plugin, component))
 }
@@ -194,10 +198,7 @@ pub(crate) async fn dropped_in(
     wasm: Bytes,
 ) -> Result<(LoadedPlugin, Component), PluginError> {
     let loaded = engine.load(wasm).await;
-    let component = loaded.map_err(|source| PluginError::Load {
-        origin: origin.text(),
-        source,
-    })?;
+    let component = loaded.map_err(|source| origin.not_loaded(source))?;
     let plugin = describe(engine, origin, &component, BTreeMap::new()).await?;
     Ok((plugin, component))
 }
@@ -228,44 +229,32 @@ fn keeps_its_name(
     })
 }
 
-/// Calls `describe` in a new instance.
-async fn describe(
+/// Calls `describe` without any grant, and checks the description.
+pub(crate) async fn describe(
     engine: &Engine,
     origin: Origin,
     component: &Component,
     config: BTreeMap<String, String>,
 ) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
-    // The plugin's limits are in its policy, which is found by its name, which is not known yet.
-    let is_builtin = matches!(origin, Origin::BuiltIn(_));
-    let cpu_share = (!is_builtin).then_some(DROPPED_IN_SHARE);
-    let limits = Limits {
-        cpu_per_call: DESCRIBE_CPU,
-        max_instances: 1,
-        cpu_share,
-        cpu_burst: DESCRIBE_BURST,
-        is_reserved: is_builtin,
-        ..Limits::default()
-    };
-    let plugin =
-        Plugin::new(engine, component.clone(), limits).map_err(|source| PluginError::Load {
-            origin: text.clone(),
-            source,
-        })?;
-    let imports = DescribeImports {
-        origin: text.clone(),
+    let (log_lines, file) = (RateGate::new(1.0, 100), text.clone());
+    let describe = Describe {
         config: config.clone(),
-        log_lines: RateGate::new(1.0, 100),
+        log: Arc::new(move |level, message, fields| {
+            log_guest(&log_lines, &file, "describe", level, message, fields);
+        }),
+        is_builtin: matches!(origin, Origin::BuiltIn(_)),
     };
-    let document = plugin.describe(Arc::new(imports)).await;
-    let document = document.map_err(|source| PluginError::Describe {
-        origin: text.clone(),
-        source: Box::new(source),
+    let document = engine.describe(component, describe).await;
+    let document = document.map_err(|source| match source {
+        DescribeError::Load(source) => origin.not_loaded(source),
+        source => PluginError::Describe {
+            origin: text.clone(),
+            source: Box::new(source),
+        },
     })?;
-    // Parsing a large document and releasing the memory of the code take a while, which must not delay other tasks. All
-    // plugins are described at the start, and the code of many does not run again soon.
+    // Parsing a large document takes a while, which must not delay other tasks.
     let read = tokio::task::spawn_blocking(move || {
-        plugin.trim_idle(Duration::ZERO);
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
             .and_then(Description::read)
@@ -334,6 +323,8 @@ pub(crate) fn limits(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use flyball_plugin::EngineOptions;
     use flyball_policy::Policy;
 

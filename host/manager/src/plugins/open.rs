@@ -63,7 +63,11 @@ pub(crate) async fn open(
         description.queues.len(),
         grant.is_builtin,
     );
-    let plugin = Plugin::new(engine, component.clone(), limits).map_err(OpenError::Unfit)?;
+    let (engine, component) = (engine.clone(), component.clone());
+    // Loading and linking the code of a large component takes a while.
+    let plugin = tokio::task::spawn_blocking(move || Plugin::new(&engine, component, limits));
+    let plugin = plugin.await.unwrap_or(Err(LoadError::Shutdown));
+    let plugin = plugin.map_err(OpenError::Unfit)?;
     let unreachable =
         |error: DiscoveryError| OpenError::Unreachable("what it serves", error_chain(&error));
     let mut resources = HashMap::new();

@@ -10,7 +10,8 @@ use flyball_plugin::{Component, Engine};
 use flyball_policy::{MAX_KEY, Policy};
 use flyball_registry::{Options, PackageReference, PublicKey};
 
-use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
+use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
+use crate::plugins::load_turns::LoadTurns;
 
 /// The first and the longest time between two attempts to pull a package. The fault may be fixed at any time, and an
 /// attempt that fails again costs a few small requests.
@@ -51,12 +52,13 @@ impl Package {
     pub(crate) async fn load(
         &self,
         engine: &Engine,
+        turns: &LoadTurns,
         options: &Options,
         mut failed: impl FnMut(PluginError, bool),
     ) -> Option<Pulled> {
         let (mut wait, most) = AGAIN;
         loop {
-            match self.try_load(engine, options).await {
+            match self.try_load(engine, turns, options).await {
                 Ok(loaded) => return Some(loaded),
                 Err(error) => {
                     let can_retry = can_be_put_right(&error);
@@ -71,7 +73,12 @@ impl Package {
         }
     }
 
-    async fn try_load(&self, engine: &Engine, options: &Options) -> Result<Pulled, PluginError> {
+    async fn try_load(
+        &self,
+        engine: &Engine,
+        turns: &LoadTurns,
+        options: &Options,
+    ) -> Result<Pulled, PluginError> {
         let origin = Origin::Package(self.source.clone());
         let failed = |source| PluginError::Pull {
             origin: origin.text(),
@@ -96,7 +103,8 @@ impl Package {
             .await
             .map_err(failed)?;
         let wasm = pulled.wasm;
-        let (plugin, component) = load::dropped_in(engine, origin.clone(), wasm.clone()).await?;
+        let loaded = turns.load(engine, origin.clone(), wasm.clone(), true);
+        let (plugin, component) = loaded.await?;
         if plugin.name() != self.plugin {
             let (found, expected) = (plugin.name().to_owned(), self.plugin.clone());
             return Err(PluginError::Another {
@@ -149,7 +157,8 @@ mod tests {
         let start = tokio::time::Instant::now();
         let mut attempts = Vec::new();
         let options = Options::default();
-        let pulling = package.load(&engine, &options, |error, is_last| {
+        let turns = LoadTurns::default();
+        let pulling = package.load(&engine, &turns, &options, |error, is_last| {
             assert!(!is_last, "{error}");
             attempts.push(start.elapsed());
         });

@@ -4,6 +4,7 @@
 //!
 //! Quarantine is not part of the state: no plugin is stopped or restarted because its keys fail.
 
+mod holders;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -19,6 +20,7 @@ use crate::plugins::rollback::{PluginVersions, Record};
 use crate::plugins::status::PluginState;
 use flyball_policy::grant::{Asks, Grant, Grants};
 
+pub(crate) use self::holders::Holders;
 pub(crate) use self::wanted::Candidates;
 
 /// The wanted state: the files in the folders, the policy's grants, and the controllers that `--controllers` enables.
@@ -56,6 +58,8 @@ pub(crate) struct State {
 pub(crate) struct Source {
     pub(crate) content: Content,
     pub(crate) is_loading: bool,
+    /// Whether loading it takes longer than other plugins wait for it.
+    pub(crate) is_slow: bool,
     /// The newest content that could be loaded.
     pub(crate) plugin: Option<LoadedPlugin>,
     /// Whether `plugin` is the present content. It is older content if a load failed or is still running.
@@ -262,8 +266,14 @@ fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let awaited = awaited_packages(state, inputs);
     let is_awaited =
         |key: &SourceKey| matches!(key, SourceKey::Package(plugin) if awaited.contains(plugin));
+    let holders = Holders::all(state, inputs);
+    // Other files that hold a plugin with the name must not see the values.
+    let undisputed = holders.iter().filter(|holders| !holders.is_disputed());
+    let rightful: BTreeSet<&SourceKey> = undisputed
+        .filter_map(|holders| Some(holders.rightful()?.0))
+        .collect();
     let sources = state.sources.iter();
-    let sources = sources.filter(|(key, _)| !is_awaited(key));
+    let sources = sources.filter(|(key, _)| !is_awaited(key) && rightful.contains(key));
     let sources = sources.map(|(key, source)| (key.clone(), source));
     let kept = state.kept.iter();
     let kept = kept.map(|(digest, source)| (SourceKey::Kept(digest.clone()), source));
@@ -443,7 +453,7 @@ impl State {
     }
 
     /// Whether a file may contain a plugin that has a grant. The file is not loaded yet, so this is decided by the name
-    /// of the plugin that it contained before, or else by the file's name.
+    /// of the plugin that it contained before, or else by the file's name, which the policy may name, too.
     pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
         let known = self.sources.get(&SourceKey::File(path.to_owned()));
         let before = known.and_then(|source| source.plugin.as_ref());
@@ -451,7 +461,15 @@ impl State {
             Some(plugin) => Some(plugin.name()),
             None => path.file_stem().and_then(|stem| stem.to_str()),
         };
-        grants.trust || name.is_some_and(|name| grants.plugins.plugins.contains_key(name))
+        let policies = &grants.plugins.plugins;
+        let file = path.file_name().and_then(|file| file.to_str());
+        let names_file = || {
+            let mut files = policies
+                .values()
+                .filter_map(|policy| policy.file.as_deref());
+            files.any(|named| file == Some(named))
+        };
+        grants.trust || name.is_some_and(|name| policies.contains_key(name)) || names_file()
     }
 
     /// The running version under a name.
@@ -558,6 +576,7 @@ impl Source {
         Self {
             content,
             is_loading: true,
+            is_slow: false,
             plugin: None,
             is_current: false,
             problem: None,

@@ -163,6 +163,7 @@ impl Record {
         PluginFile {
             digest,
             package: package.map(String::as_str),
+            name: None,
         }
     }
 

@@ -103,10 +103,10 @@ impl PluginStatus {
     }
 
     /// The status of a file or package that is loaded for the first time.
-    pub(crate) fn loading(name: String, origin: String) -> Self {
+    pub(crate) fn loading(name: String, origin: String, reason: Option<String>) -> Self {
         Self {
             state: PluginState::Loading,
-            reason: None,
+            reason,
             ..Self::not_loaded(name, origin, "")
         }
     }

@@ -31,9 +31,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::feeds::Approval;
-use crate::plugins::file_loads::FileLoads;
 use crate::plugins::files::{Folders, Scan};
 use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
+use crate::plugins::load_turns::LoadTurns;
 use crate::plugins::metrics::WaitingInfo;
 use crate::plugins::open::{OpenError, Opened, may_read};
 use crate::plugins::plan::{self, Action, Inputs, Progress, SourceKey, State, Trouble, Version};
@@ -75,7 +75,7 @@ pub(crate) struct Supervisor {
     loading: BTreeMap<SourceKey, Task>,
     opening: BTreeMap<String, Task>,
     tickets: u64,
-    file_loads: Arc<FileLoads>,
+    turns: Arc<LoadTurns>,
     versions: VersionStore,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
     requests: mpsc::Receiver<Request>,
@@ -137,6 +137,8 @@ enum Event {
         loaded: Result<Box<Loaded>, String>,
         is_last: bool,
     },
+    /// Loading a file takes longer than other plugins wait for it.
+    LoadsSlowly(SourceKey, u64),
     /// The progress of opening a version. `Ready` holds the version.
     Opening(String, u64, Progress, Option<Box<Opened>>),
     /// The account of a plugin may no longer read what this version watches.
@@ -209,7 +211,7 @@ impl Supervisor {
             loading: BTreeMap::new(),
             opening: BTreeMap::new(),
             tickets: 0,
-            file_loads: Arc::default(),
+            turns: Arc::default(),
             versions: VersionStore::start(folder),
             events,
             requests,
@@ -429,6 +431,14 @@ impl Supervisor {
                         self.loading.remove(&key);
                     }
                     self.loaded(&key, loaded, is_last);
+                }
+            }
+            Event::LoadsSlowly(key, ticket) => {
+                let is_current = |task: &Task| task.ticket == ticket;
+                if self.loading.get(&key).is_some_and(is_current)
+                    && let Some(source) = self.state.source(&key)
+                {
+                    source.is_slow = true;
                 }
             }
             Event::Opening(name, ticket, progress, opened) => {

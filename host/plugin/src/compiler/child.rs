@@ -1,5 +1,5 @@
-//! The process that compiles one component: it limits itself, reads the component from stdin and writes the compiled
-//! code to stdout.
+//! The process that compiles one component, or calls its `describe`: it limits itself, reads the component from stdin
+//! and writes the compiled code to stdout. `describe/child.rs` has the other task.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -7,11 +7,14 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::describe::child as describe;
 use crate::error::LoadError;
 use crate::{format, priority, settings};
 
 /// The argument after which the limits follow.
 pub(super) const COMMAND: &str = "compile-component";
+/// The argument for the task to compile a component.
+pub(super) const COMPILE: &str = "compile";
 /// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
 pub(super) const REFUSED: u8 = 10;
 /// The exit code for a file that isn't a component for this host. Its message is the only text on stderr.
@@ -27,7 +30,7 @@ const CPU_GRACE: u64 = 5;
 /// The error of a system call that gets no memory.
 const ENOMEM: &str = "os error 12";
 
-/// Compiles a component and returns the exit code if the arguments of this process, starting with the program's name,
+/// Does the task of a child process and returns the exit code if the arguments of this process, starting with the program's name,
 /// are the arguments of a [`CompilerProcess`](crate::CompilerProcess). Returns `None` otherwise.
 ///
 /// Call it first in `main`: its limits apply to everything that the process does.
@@ -37,15 +40,25 @@ pub fn run_compiler(arguments: impl IntoIterator<Item = OsString>) -> Option<Exi
         return None;
     }
     let mut number = || arguments.next()?.to_str()?.parse().ok();
-    let (Some(memory), Some(cpu)) = (number(), number()) else {
+    let (Some(memory), Some(cpu), Some(task)) = (number(), number(), arguments.next()) else {
         eprintln!("{COMMAND} is run by the host itself");
         return Some(FAILED.into());
     };
-    if let Err(error) = limit_process(memory, cpu) {
-        eprintln!("can't limit the process that compiles: {error}");
+    // The engine keeps the initial contents of memories in files without a name.
+    let files = match task.to_str() {
+        Some(describe::TASK) => memory,
+        _ => 0,
+    };
+    if let Err(error) = limit_process(memory, cpu, files) {
+        eprintln!("can't limit this process: {error}");
         return Some(FAILED.into());
     }
-    Some(match compile() {
+    let done = match task.to_str() {
+        Some(COMPILE) => compile(),
+        Some(describe::TASK) => describe::describe().map_err(Failure::Io),
+        _ => Err(Failure::Io(io::Error::other("it has no such task"))),
+    };
+    Some(match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -56,7 +69,7 @@ pub fn run_compiler(arguments: impl IntoIterator<Item = OsString>) -> Option<Exi
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("can't read the component or write the code: {0}")]
+    #[error("can't read the component or write the result: {0}")]
     Io(io::Error),
     #[error("{0}")]
     Unfit(LoadError),
@@ -77,9 +90,9 @@ impl Failure {
     }
 }
 
-/// Limits this process: its memory in bytes and its CPU time in seconds. It writes no files, dumps no core, yields to
-/// all others, and ends with its parent.
-fn limit_process(memory: u64, cpu: u64) -> io::Result<()> {
+/// Limits this process: its memory and the size of a file that it writes in bytes, and its CPU time in seconds. It dumps
+/// no core, yields to all others, and ends with its parent.
+fn limit_process(memory: u64, cpu: u64, files: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -91,7 +104,7 @@ fn limit_process(memory: u64, cpu: u64) -> io::Result<()> {
     limit(Resource::Data, memory, memory)?;
     limit(Resource::Cpu, cpu, cpu.saturating_add(CPU_GRACE))?;
     limit(Resource::Core, 0, 0)?;
-    limit(Resource::Fsize, 0, 0)
+    limit(Resource::Fsize, files, files)
 }
 
 fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {

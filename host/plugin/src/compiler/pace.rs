@@ -6,23 +6,31 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often the child's CPU time is compared with its share.
+use super::ChildWork;
+
+/// How often the child's CPU time is compared with its share, and whether the child must end.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// The CPU time that a child may use at once. Most components need less.
 const BURST: Duration = Duration::from_millis(200);
 
 /// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its share, in thousandths of a core.
-/// Returns false if that takes longer than `wall`.
-pub(super) fn wait(child: Pid, share: u32, ended: &Receiver<()>, wall: Duration) -> bool {
+/// Returns false if that takes longer than the work may, or if nobody waits for the work any more.
+pub(super) fn wait(
+    child: Pid,
+    share: Option<u32>,
+    ended: &Receiver<()>,
+    work: &ChildWork<'_>,
+) -> bool {
     let (started, mut is_stopped) = (Instant::now(), false);
     loop {
-        let left = wall.saturating_sub(started.elapsed());
+        let left = work.wall.saturating_sub(started.elapsed());
         match ended.recv_timeout(left.min(INTERVAL)) {
             Ok(()) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
-            Err(RecvTimeoutError::Timeout) if left.is_zero() => return false,
+            Err(RecvTimeoutError::Timeout) if left.is_zero() || work.stop.is_set() => return false,
             Err(RecvTimeoutError::Timeout) => {}
         }
+        let Some(share) = share else { continue };
         let earned = started.elapsed() * share / 1000 + BURST;
         let is_ahead = cpu_time(child).is_some_and(|used| used > earned);
         if is_ahead != is_stopped {
@@ -52,6 +60,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::compiler::Stop;
 
     #[test]
     fn a_child_that_computes_stays_within_its_share() {
@@ -64,7 +73,16 @@ mod tests {
         let mut child = command.spawn().unwrap();
         let process = Pid::from_child(&child);
         let (_ending, ended) = mpsc::channel();
-        let is_in_time = wait(process, 100, &ended, Duration::from_secs(2));
+        let stop = Stop::default();
+        let work = ChildWork {
+            task: "",
+            cpu: Duration::MAX,
+            wall: Duration::from_secs(2),
+            memory: 0,
+            output: 0,
+            stop: &stop,
+        };
+        let is_in_time = wait(process, Some(100), &ended, &work);
         let used = cpu_time(process).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();

@@ -12,6 +12,7 @@ const fn file(digest: &str) -> PluginFile<'_> {
     PluginFile {
         digest,
         package: None,
+        name: None,
     }
 }
 
@@ -383,6 +384,7 @@ fn a_policy_with_a_source_accepts_no_file_and_no_other_package() {
         let file = PluginFile {
             digest: DIGEST,
             package,
+            name: None,
         };
         let granted = grants(&bound).dropped_in(&plugin(CREATES), file, None);
         granted.map_err(|refusal| refusal.to_string())

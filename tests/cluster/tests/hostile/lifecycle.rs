@@ -132,7 +132,7 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     for file in [huge, link, half] {
         fs::remove_file(file)?;
     }
-    // If two files hold a plugin with the same name, the one that ran first stays.
+    // If two files hold a plugin with the same name, the one that runs stays.
     let from = arena.log()?.len();
     let second = arena.plugins.join("second.wasm");
     fs::write(&second, faulty_otherwise()?)?;

@@ -330,6 +330,62 @@ fn the_refusal_of_the_second_of_two_files_names_both() {
 }
 
 #[test]
+fn a_plugin_awaits_files_that_may_have_its_name_unless_they_take_long() {
+    let mut world = World::new();
+    world.policy(GRANTS);
+    world.file("/0.wasm", a("1"));
+    world.file("/a.wasm", plugin("other", "2", r#""create""#));
+    world.file("/b.wasm", plugin("other", "3", r#""create""#));
+    for action in world.plan().actions {
+        world.state.begin(&action);
+    }
+    let file = |path: &str| SourceKey::File(path.into());
+    let first = world.state.source(&file("/0.wasm")).expect("a source");
+    first.loaded(Ok(LoadedPlugin {
+        origin: Origin::File("/0.wasm".into()),
+        ..a("1")
+    }));
+    let opens = |world: &World| {
+        let actions = world.plan().actions;
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Open(..)))
+    };
+    assert!(!opens(&world), "the others are loading");
+    for path in ["/a.wasm", "/b.wasm"] {
+        world.state.source(&file(path)).expect("a source").is_slow = true;
+    }
+    assert!(!opens(&world), "one of them has the name `a`");
+    let reason = &world.plan().troubles["a"].reason;
+    for part in ["waits until /a.wasm is loaded", "`file = \"0.wasm\"`"] {
+        assert!(reason.contains(part), "{reason}");
+    }
+    let named = world.state.source(&file("/a.wasm")).expect("a source");
+    named.loaded(Err("it can't be loaded".into()));
+    assert!(opens(&world), "the other one takes long");
+}
+
+#[test]
+fn nobody_gets_the_configuration_of_a_name_that_two_files_claim() {
+    let mut world = World::new();
+    world.policy(&format!("{GRANTS}[plugins.a.config]\ntoken = \"secret\"\n"));
+    world.file("/a.wasm", a("1"));
+    world.file("/b.wasm", a("2"));
+    plan_and_load(&mut world);
+    let plan = world.plan();
+    let describes = |action: &Action| matches!(action, Action::Describe(..));
+    assert!(!plan.actions.iter().any(describes), "{:?}", plan.actions);
+    let reason = &plan.troubles["a"].reason;
+    for part in [
+        "none of them runs",
+        "`file = \"a.wasm\"`",
+        "`digest = \"sha256:1\"`",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
 fn both_files_are_named_if_neither_is_granted_anything() {
     let mut world = World::new();
     world.file("/a.wasm", a("1"));

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Action, Inputs, SourceKey, State, Trouble, Version, awaited_packages, wanted_packages,
+    Action, Holders, Inputs, SourceKey, State, Trouble, Version, awaited_packages, wanted_packages,
 };
-use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::load::LoadedPlugin;
 use crate::plugins::status::PluginState;
 use flyball_policy::grant::{Asks, Grant, PluginFile, Refusal};
 
@@ -32,38 +32,14 @@ impl Candidates {
             };
             candidates.wanted.insert(builtin.name().to_owned(), version);
         }
-        // If two files hold plugins with the same name, the one that runs or ran last stays. A package that the policy
-        // names comes first.
-        let mut plugins: Vec<(&SourceKey, &LoadedPlugin)> = state
-            .sources
-            .iter()
-            .filter_map(|(key, source)| Some((key, source.plugin.as_ref()?)))
-            .collect();
-        plugins.sort_by_key(|(key, plugin)| {
-            let ran = state.record.of(plugin.name());
-            let ran_last = ran.is_some_and(|ran| ran.current == plugin.digest);
-            let is_package = matches!(key, SourceKey::Package(_));
-            (!is_package, !runs_from(state, &plugin.origin), !ran_last)
-        });
-        let mut taken: BTreeMap<&str, &Origin> = BTreeMap::new();
         let awaited = awaited_packages(state, inputs);
-        for (key, plugin) in plugins {
-            let refusal = match taken.get(plugin.name()) {
-                Some(other) => {
-                    let (own, other) = (plugin.origin.text(), other.text());
-                    Some(Trouble::failed(format!(
-                        "{other} and {own} both hold a plugin with the name `{}`: that of {other} is used; remove one of them",
-                        plugin.name(),
-                    )))
-                }
-                None => {
-                    taken.insert(plugin.name(), &plugin.origin);
-                    let is_awaited =
-                        matches!(key, SourceKey::Package(plugin) if awaited.contains(plugin));
-                    candidates.consider(plugin, is_awaited, state, inputs)
-                }
+        for holders in Holders::all(state, inputs) {
+            candidates.refusals.extend(holders.refusals());
+            let Some((key, plugin)) = holders.rightful() else {
+                continue;
             };
-            if let Some(refusal) = refusal {
+            let is_awaited = matches!(key, SourceKey::Package(plugin) if awaited.contains(plugin));
+            if let Some(refusal) = candidates.consider(plugin, is_awaited, state, inputs) {
                 candidates.refusals.insert(key.clone(), refusal);
             }
         }
@@ -203,14 +179,6 @@ fn grant(
 fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
     let running = state.running(name)?;
     (!running.grant.is_builtin).then_some(running)
-}
-
-fn runs_from(state: &State, origin: &Origin) -> bool {
-    let mut slots = state.slots.values();
-    slots.any(|slot| {
-        let running = slot.running.as_ref();
-        running.is_some_and(|running| running.plugin.origin == *origin)
-    })
 }
 
 impl From<Refusal> for Trouble {

@@ -25,7 +25,11 @@ fn run(record: &mut Record, digest: &str, file: &str) {
 
 /// Records that a version from a package runs.
 fn run_from(record: &mut Record, digest: &str, package: Option<&str>, file: &str) {
-    let runs = PluginFile { digest, package };
+    let runs = PluginFile {
+        digest,
+        package,
+        name: None,
+    };
     let version = format!("{digest}.0");
     let versions = record.after("a", runs, &version, file, Asks::default());
     record.set("a", versions);

@@ -15,7 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Event, Loaded, Supervisor, Task};
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
-use crate::plugins::load::{self, Origin, PluginError};
+use crate::plugins::load::{Origin, PluginError};
+use crate::plugins::load_turns::SLOW;
 use crate::plugins::open::{OpenError, open};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::{Action, Progress, SourceKey, Subject, Trouble, Version};
@@ -92,12 +93,20 @@ impl Supervisor {
     }
 
     fn load_file(&mut self, path: PathBuf, stamp: Stamp) {
-        let (options, loads) = (self.options.clone(), self.file_loads.clone());
+        let (options, turns) = (self.options.clone(), self.turns.clone());
         let is_expected = self.state.is_expected(&path, &self.grants);
         self.spawn_loading(SourceKey::File(path.clone()), |loading| async move {
             // Until then it may be incomplete.
             tokio::time::sleep(stamp.wait()).await;
-            let loaded = loads.load(&options.engine, path, is_expected).await;
+            let loads = turns.load_file(&options.engine, path, is_expected);
+            let mut loads = std::pin::pin!(loads);
+            let loaded = match tokio::time::timeout(SLOW, loads.as_mut()).await {
+                Ok(loaded) => loaded,
+                Err(_) => {
+                    loading.is_slow();
+                    loads.await
+                }
+            };
             loading.done(loaded.map(|(plugin, component, wasm)| Loaded {
                 plugin,
                 component,
@@ -107,7 +116,7 @@ impl Supervisor {
     }
 
     fn pull(&mut self, package: Package) {
-        let options = self.options.clone();
+        let (options, turns) = (self.options.clone(), self.turns.clone());
         let cache = self.sources.state.as_ref();
         let registry = flyball_registry::Options {
             cache: cache.map(|folder| folder.join("packages")),
@@ -118,7 +127,9 @@ impl Supervisor {
             let failed = |error: PluginError, is_last| {
                 loading.send(Err(error_chain(&error)), is_last);
             };
-            let pulled = package.load(&options.engine, &registry, failed).await;
+            let pulled = package
+                .load(&options.engine, &turns, &registry, failed)
+                .await;
             if let Some(pulled) = pulled {
                 let Pulled {
                     plugin,
@@ -135,10 +146,11 @@ impl Supervisor {
     }
 
     fn load_kept(&mut self, origin: Origin, digest: String) {
-        let (options, read) = (self.options.clone(), self.versions.read(&digest));
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        let read = self.versions.read(&digest);
         self.spawn_loading(SourceKey::Kept(digest), |loading| async move {
             let loaded = match read.await {
-                Ok(wasm) => load::dropped_in(&options.engine, origin, wasm).await,
+                Ok(wasm) => turns.load(&options.engine, origin, wasm, true).await,
                 Err(source) => Err(PluginError::Read {
                     origin: origin.text(),
                     source,
@@ -160,9 +172,10 @@ impl Supervisor {
         let Some(component) = self.components.get(&plugin.digest).cloned() else {
             return;
         };
-        let options = self.options.clone();
+        let (options, turns) = (self.options.clone(), self.turns.clone());
         self.spawn_loading(key, |loading| async move {
-            let described = load::describe_with(config, &plugin, &options.engine, &component).await;
+            let described = turns.describe_with(config, &plugin, &options.engine, &component);
+            let described = described.await;
             loading.done(described.map(|plugin| Loaded {
                 plugin,
                 component,
@@ -330,6 +343,12 @@ impl Supervisor {
 impl Loading {
     fn done(self, loaded: Result<Loaded, PluginError>) {
         self.send(loaded.map_err(|error| error_chain(&error)), true);
+    }
+
+    fn is_slow(&self) {
+        // Fails only if the supervisor has ended.
+        let event = Event::LoadsSlowly(self.key.clone(), self.ticket);
+        let _ = self.events.send(event);
     }
 
     fn send(&self, loaded: Result<Loaded, String>, is_last: bool) {

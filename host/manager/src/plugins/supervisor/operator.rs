@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::feeds::Approval;
 use super::{Event, Reply, Supervisor};
 use crate::plugins::load::{LoadedPlugin, Origin};
-use crate::plugins::plan::{Content, Source, SourceKey};
+use crate::plugins::plan::{Content, Holders, Source, SourceKey};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::start::RunningVersion;
@@ -108,8 +108,9 @@ impl Supervisor {
     }
 
     fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
+        let rightful = || Some(self.holders(name)?.rightful()?.1);
         let mut all = self.state.plugins().chain(&self.state.builtins);
-        let known = all.find(|plugin| plugin.name() == name);
+        let known = rightful().or_else(|| all.find(|plugin| plugin.name() == name));
         known.ok_or_else(|| {
             let package = SourceKey::Package(name.to_owned());
             match self.state.sources.get(&package) {
@@ -122,6 +123,12 @@ impl Supervisor {
                 None => RequestError::Unknown(name.to_owned()),
             }
         })
+    }
+
+    /// The files and packages that hold a plugin with this name.
+    fn holders(&self, name: &str) -> Option<Holders<'_>> {
+        let mut holders = Holders::all(&self.state, &self.inputs()).into_iter();
+        holders.find(|holders| holders.name() == name)
     }
 
     /// Finds a plugin that is not a built-in. For a built-in, `why_not` is the reason of the refusal.
@@ -138,7 +145,12 @@ impl Supervisor {
 
     /// Passes an approval to the task that follows the policy, so that no older policy comes after it.
     fn approve(&self, name: &str, reply: Reply) {
-        let plugin = self.known_dropped_in(name, "its policy is part of the host");
+        // An operator must not approve what another file asks for than the one that they mean.
+        let dispute = self.holders(name).and_then(|holders| holders.dispute());
+        let plugin = match dispute {
+            None => self.known_dropped_in(name, "its policy is part of the host"),
+            Some(dispute) => Err(RequestError::Refused(dispute)),
+        };
         let description = match plugin {
             Ok(plugin) => plugin.description.clone(),
             Err(error) => return drop(reply.send(Err(error))),
@@ -261,7 +273,13 @@ fn status_of_unloaded((key, source): (&SourceKey, &Source)) -> Option<PluginStat
     };
     match &source.problem {
         Some(problem) => Some(PluginStatus::not_loaded(name, origin, problem)),
-        None if source.is_loading => Some(PluginStatus::loading(name, origin)),
+        None if source.is_loading => {
+            let reason = source.is_slow.then(|| {
+                "takes long: it waits for its turn, is being compiled or describes itself"
+                    .to_owned()
+            });
+            Some(PluginStatus::loading(name, origin, reason))
+        }
         None => None,
     }
 }

@@ -64,6 +64,7 @@ impl PluginView {
         let file = PluginFile {
             digest: "",
             package: None,
+            name: None,
         };
         let grant = grants.dropped_in(&description, file, None);
         let Grant { policy, .. } = grant.map_err(|refusal| refusal.to_string())?;

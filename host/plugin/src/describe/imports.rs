@@ -1,30 +1,26 @@
-//! The imports of a plugin during `describe`: its log and its configuration. All others fail, because a plugin has no
-//! grant before its description is known.
+//! The imports of a component during `describe`: its log and its configuration. All others fail, because a component has
+//! no grant before its description is known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use flyball_limits::rate::RateGate;
-use flyball_plugin::{
-    Batch, CertificateTemplate, Charge, Held, Imports, LogLevel, MemoEntry, Metered,
-    ObjectReference, Page, Read,
-};
-use flyball_runtime::telemetry::log_guest;
-use flyball_signer::metered;
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::LogSink;
+use crate::budget::{Charge, Held};
+use crate::imports::{
+    Batch, CertificateTemplate, Imports, LogLevel, MemoEntry, Metered, ObjectReference, Page, Read,
+};
+
 /// The imports of a `describe` call.
-pub(crate) struct DescribeImports {
-    /// The file, or the name of the built-in.
-    pub(crate) origin: Arc<str>,
+pub(super) struct DescribeImports {
     /// The operator's configuration.
-    pub(crate) config: BTreeMap<String, String>,
-    /// The limit of its log.
-    pub(crate) log_lines: RateGate,
+    pub(super) config: BTreeMap<String, String>,
+    pub(super) log: Arc<LogSink>,
 }
 
 fn denied() -> ApiError {
@@ -32,7 +28,11 @@ fn denied() -> ApiError {
 }
 
 fn refused<T: Send + 'static>() -> BoxFuture<'static, Metered<T>> {
-    std::future::ready(metered(|| Err(denied()))).boxed()
+    let refused = Metered {
+        result: Err(denied()),
+        cpu_time: Duration::ZERO,
+    };
+    std::future::ready(refused).boxed()
 }
 
 impl Imports for DescribeImports {
@@ -97,14 +97,7 @@ impl Imports for DescribeImports {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        log_guest(
-            &self.log_lines,
-            &self.origin,
-            "describe",
-            level,
-            message,
-            fields,
-        );
+        (self.log)(level, message, fields);
     }
 
     fn log_enabled(&self, _: LogLevel) -> bool {
