@@ -154,8 +154,8 @@ pub enum CompileLimit {
     Code(usize),
 }
 
-/// A call that failed. Its instance is dropped. Except after [`CallFailure::Shutdown`], a retry may help, because the
-/// next call runs in another instance and may see another state of the cache.
+/// A call that failed. Its instance is dropped. Except after [`CallFailure::Removed`] and [`CallFailure::Shutdown`], a
+/// retry may help, because the next call runs in another instance and may see another state of the cache.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} {failure}")]
 pub struct CallError {
@@ -229,6 +229,9 @@ pub enum CallFailure {
     /// The host's implementation of the imports panicked.
     #[error("failed because of a fault in the host: {0}")]
     Host(String),
+    /// The plugin was removed.
+    #[error("was stopped: the plugin was removed")]
+    Removed,
     /// The host is shutting down.
     #[error("was not started: the host is shutting down")]
     Shutdown,
@@ -241,6 +244,7 @@ impl CallError {
         !matches!(
             self.failure,
             CallFailure::Host(_)
+                | CallFailure::Removed
                 | CallFailure::Shutdown
                 | CallFailure::NoSlot { .. }
                 | CallFailure::MemoryLimit {
@@ -252,7 +256,7 @@ impl CallError {
 
     /// True if a retry can help.
     pub fn can_retry(&self) -> bool {
-        !matches!(self.failure, CallFailure::Shutdown)
+        !matches!(self.failure, CallFailure::Removed | CallFailure::Shutdown)
     }
 
     /// The guest's functions at the point of failure that have names, one per line, the innermost first.

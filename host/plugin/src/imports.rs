@@ -12,9 +12,11 @@ use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
+use crate::allowance::Allowance;
 use crate::budget::{Charge, Held};
 
-/// The imports of one call. Functions that do not return a future must not block.
+/// The imports of one call. Functions that do not return a future must not block. Those that loop over a guest's data, or
+/// over objects, draw from an [`Allowance`].
 pub trait Imports: Send + Sync + 'static {
     /// Returns the object reduced to `fields`. If `fields` is empty, the object has all fields that the plugin
     /// declared.
@@ -32,12 +34,17 @@ pub trait Imports: Send + Sync + 'static {
         query: &Query,
         projection: &Projection,
         limit: u32,
+        allowance: &Allowance,
     ) -> Result<Page, ApiError>;
-    fn lister_count(&self, query: &Query) -> Result<u32, ApiError>;
+    fn lister_count(&self, query: &Query, allowance: &Allowance) -> Result<u32, ApiError>;
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool;
 
     /// Performs one read of a batch. The runtime performs the reads of a batch concurrently, up to a bound.
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>>;
+    fn reader_read(
+        &self,
+        read: Read,
+        allowance: Allowance,
+    ) -> BoxFuture<'_, Result<Held, ApiError>>;
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>>;
 
     /// Returns one result for each write, in their order. The writes go on if the future is dropped. `charge` counts
@@ -46,6 +53,7 @@ pub trait Imports: Send + Sync + 'static {
         &self,
         batch: Batch,
         charge: Charge,
+        allowance: Allowance,
     ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>>;
 
     /// `options` is a JSON document.
@@ -159,7 +167,7 @@ pub struct Page {
 /// The remaining pages of a query's snapshot.
 pub trait Cursor: Send {
     /// Returns the next page, in the form of [`Imports::lister_list`].
-    fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError>;
+    fn next(self: Box<Self>, limit: u32, allowance: &Allowance) -> Result<Page, ApiError>;
     /// Bytes that the host holds for the cursor.
     fn size(&self) -> usize;
 }

@@ -13,7 +13,7 @@ use crate::error::CallFailure;
 use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::limits::{Limits, Refused};
-use crate::meter::{CpuExceeded, Meter};
+use crate::meter::{Meter, Stopped};
 use crate::request::Request;
 use crate::share::Share;
 use crate::slots::Slots;
@@ -71,9 +71,7 @@ impl Instance {
         store.limiter(|state| &mut state.memory);
         store.epoch_deadline_callback(|context| {
             let state = context.data();
-            if state.meter.is_used_up() {
-                return Err(wasmtime::Error::new(CpuExceeded));
-            }
+            state.meter.check().map_err(wasmtime::Error::new)?;
             state.meter.interrupt();
             Ok(UpdateDeadline::Yield(1))
         });
@@ -145,13 +143,17 @@ impl Instance {
         let frames = error.downcast_ref::<WasmBacktrace>();
         let has_run = frames.is_some_and(|frames| !frames.frames().is_empty());
         let backtrace = frames.and_then(function_names);
-        if error.is::<CpuExceeded>() {
-            let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
-            return CallFailure::CpuLimit {
-                used: whole_millis(used),
-                limit,
-                backtrace,
-            };
+        match error.downcast_ref() {
+            Some(Stopped::CpuExceeded) => {
+                let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
+                return CallFailure::CpuLimit {
+                    used: whole_millis(used),
+                    limit,
+                    backtrace,
+                };
+            }
+            Some(Stopped::Removed) => return CallFailure::Removed,
+            None => {}
         }
         if let Some(Refused {
             wanted,

@@ -8,6 +8,7 @@
 //! 4. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
 //!    pool or drops it.
 
+mod allowance;
 mod backtrace;
 mod bindings;
 mod budget;
@@ -42,6 +43,7 @@ mod threads;
 mod ticker;
 mod world;
 
+pub use allowance::{Allowance, Each};
 pub use budget::{Budget, Charge, Held};
 pub use compiler::{CompileLimits, Compiler, CompilerProcess, run_compiler};
 pub use component::Component;
@@ -56,7 +58,6 @@ pub use imports::{
 };
 pub use limits::{Limits, MemoryOwner};
 pub use loader::digest;
-pub use meter::check_cpu_time;
 pub use packed::{Pack, PackPart, Packed, Part, SharedCode, pack};
 pub use plugin::Plugin;
 pub use quota::Quota;

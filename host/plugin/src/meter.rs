@@ -14,7 +14,6 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
-use flyball_types::ApiError;
 
 use crate::hits::{Counters, Limit};
 use crate::share::Share;
@@ -26,25 +25,16 @@ const SHORT_POLL: Duration = Duration::from_millis(5);
 thread_local! {
     /// The last reading of this thread's CPU clock, and its time.
     static LAST_READING: Cell<Option<(Instant, ThreadTime)>> = const { Cell::new(None) };
-    /// When the poll that runs on this thread began, and the CPU time that its call had left then.
-    static POLL: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
-/// Fails if the call that this thread polls has used up its CPU time. Work that the host does for a guest and that may
-/// take long calls this between its steps, because the guest itself is interrupted only while it computes.
-pub fn check_cpu_time() -> Result<(), ApiError> {
-    match POLL.get() {
-        Some((started, left)) if charge(started.elapsed()) > left => Err(ApiError::full(
-            "the call has used up its CPU time: ask for less at once",
-        )),
-        _ => Ok(()),
-    }
+/// Why a call is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Stopped {
+    #[error("the guest exceeded its limit of CPU time")]
+    CpuExceeded,
+    #[error("the plugin was removed")]
+    Removed,
 }
-
-/// The call has used more CPU time than it may.
-#[derive(Debug, thiserror::Error)]
-#[error("the guest exceeded its limit of CPU time")]
-pub(crate) struct CpuExceeded;
 
 /// The CPU time of a call. Written by the thread that polls the call, read by any thread.
 #[derive(Debug)]
@@ -105,6 +95,20 @@ impl Meter {
         self.spent_until_now() > self.limit
     }
 
+    /// Whether all calls of the plugin must end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.share.is_stopped()
+    }
+
+    /// Fails if the guest must not go on. Only called from within a poll.
+    pub(crate) fn check(&self) -> Result<(), Stopped> {
+        match () {
+            () if self.is_stopped() => Err(Stopped::Removed),
+            () if self.is_used_up() => Err(Stopped::CpuExceeded),
+            () => Ok(()),
+        }
+    }
+
     /// Marks the current poll as ended by an interruption of the guest.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Relaxed);
@@ -135,14 +139,14 @@ impl Meter {
     /// turn within the plugin's CPU quota.
     ///
     /// # Errors
-    /// Fails after the poll in which the call has used up its CPU time, whether the guest computed or the host for it.
-    /// So a host function that yields now and then needs no check of its own.
+    /// Fails after the poll in which the call has used up its CPU time, whether the guest computed or the host for it, or
+    /// in which the plugin was removed. So a host function that yields now and then needs no check of its own.
     pub(crate) async fn run<F: Future>(
         &self,
         ticker: &Ticker,
         hits: &Counters,
         call: F,
-    ) -> Result<F::Output, CpuExceeded> {
+    ) -> Result<F::Output, Stopped> {
         let mut call = pin!(call);
         loop {
             let turn = match self.share.try_turn() {
@@ -166,8 +170,11 @@ impl Meter {
                 return Ok(output);
             }
             drop(turn);
+            if self.is_stopped() {
+                return Err(Stopped::Removed);
+            }
             if self.spent() > self.limit {
-                return Err(CpuExceeded);
+                return Err(Stopped::CpuExceeded);
             }
             let interrupted_at = self.interrupted.swap(false, Relaxed).then(Instant::now);
             woken().await;
@@ -207,7 +214,6 @@ impl<'a> MeasuredPoll<'a> {
         meter
             .poll_started
             .store(nanos(started - meter.origin), Relaxed);
-        POLL.set(Some((started, meter.limit.saturating_sub(meter.spent()))));
         if LAST_READING
             .get()
             .is_none_or(|(at, _)| started - at > SHORT_POLL)
@@ -224,7 +230,6 @@ impl<'a> MeasuredPoll<'a> {
 
 impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
-        POLL.set(None);
         let elapsed = self.started.elapsed();
         let used = match self.thread {
             None => charge(elapsed),
@@ -255,6 +260,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allowance::Allowance;
     use crate::limits::Limits;
 
     fn ticker() -> Ticker {
@@ -271,26 +277,49 @@ mod tests {
 
     #[tokio::test]
     async fn work_for_a_call_learns_that_its_cpu_time_is_used_up() {
-        let meter = meter_of(&Limits {
+        let meter = Arc::new(meter_of(&Limits {
             cpu_per_call: Duration::from_millis(20),
             ..Limits::default()
-        });
+        }));
+        let allowance = Allowance::of(&meter);
         let compute = |time| {
             let clock = ThreadTime::now();
             while clock.elapsed() < time {}
         };
         let call = async {
-            let first = check_cpu_time();
+            let first = allowance.check();
             compute(Duration::from_millis(15));
             tokio::task::yield_now().await;
             compute(Duration::from_millis(15));
-            (first, check_cpu_time())
+            (first, allowance.each(0..1000).find_map(Result::err))
         };
         let result = meter.run(&ticker(), &Counters::default(), call).await;
         let (first, second) = result.unwrap();
         assert_eq!(first, Ok(()));
-        assert!(second.is_err());
-        assert_eq!(check_cpu_time(), Ok(()), "no call is polled");
+        assert_eq!(second.map(|error| error.reason).as_deref(), Some("Full"));
+    }
+
+    #[tokio::test]
+    async fn work_for_a_call_ends_when_the_plugin_is_removed() {
+        let meter = Arc::new(meter_of(&Limits::default()));
+        let (allowance, share) = (Allowance::of(&meter), meter.share.clone());
+        let call = async {
+            let visits = allowance.each(0_u64..).map_while(|item| {
+                let item = item.ok()?;
+                // Another thread removes the plugin, while this one does not return.
+                if item == 10_000 {
+                    std::thread::scope(|scope| drop(scope.spawn(|| share.stop())));
+                }
+                Some(item)
+            });
+            visits.count()
+        };
+        let visited = meter.run(&ticker(), &Counters::default(), call).await;
+        let visited = visited.expect("it has ended by itself");
+        assert!((10_000..10_100).contains(&visited), "{visited}");
+        let next = std::future::pending::<()>();
+        let next = meter.run(&ticker(), &Counters::default(), next).await;
+        assert_eq!(next, Err(Stopped::Removed));
     }
 
     #[tokio::test]

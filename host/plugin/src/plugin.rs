@@ -99,6 +99,12 @@ impl Plugin {
         self.pool.loaded().await;
     }
 
+    /// Ends all calls at their next tick or at the next check of a host function, because the plugin was removed. Later
+    /// calls end as soon as they are polled.
+    pub fn stop(&self) {
+        self.pool.share().stop();
+    }
+
     /// The bytes that the host may hold for the plugin's calls.
     pub fn budget(&self) -> &Arc<Budget> {
         self.pool.budget()

@@ -6,6 +6,7 @@
 //! run at once than the quota has cores, rounded up, and no poll starts while the plugin has overdrawn its quota. So a
 //! call waits before it starts, and again at its ticks. Turns are granted in the order in which they were requested.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
@@ -25,6 +26,8 @@ pub(crate) const CALL_COST: Duration = Duration::from_micros(30);
 pub(crate) struct Share {
     /// The limit; none if the plugin may use all cores.
     limited: Option<Limited>,
+    /// Whether the plugin was removed, so that its calls must end.
+    is_stopped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -63,7 +66,19 @@ impl Share {
                 turns: Semaphore::new(millicores.div_ceil(1000).max(1) as usize),
             }
         });
-        Self { limited }
+        Self {
+            limited,
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends all calls of the plugin, wherever they are.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Relaxed)
     }
 
     /// True if the plugin has a CPU quota.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use flyball_cache::{
     ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
 };
-use flyball_plugin::Page;
+use flyball_plugin::{Allowance, Page};
 use flyball_policy::PluginPolicy;
 use flyball_types::description::Description;
 use flyball_types::{
@@ -171,13 +171,20 @@ impl CachedReads {
         query: &Query,
         projection: &Projection,
         limit: u32,
+        allowance: &Allowance,
     ) -> Result<Page, ApiError> {
         let (readable, list_query) = self.list_query(query)?;
         let reduced = |lister: &Lister| self.projection(lister, &query.kind, projection);
         let names_kinds = query.kind == ALL_KINDS;
         readable
-            .snapshot(&list_query, names_kinds, reduced, self.answer_bytes)?
-            .next(limit)
+            .snapshot(
+                &list_query,
+                names_kinds,
+                reduced,
+                self.answer_bytes,
+                allowance,
+            )?
+            .next(limit, allowance)
     }
 
     /// Returns how the objects of a lister are reduced.
@@ -203,9 +210,9 @@ impl CachedReads {
     }
 
     /// Returns how many objects match.
-    pub fn count(&self, query: &Query) -> Result<u32, ApiError> {
+    pub fn count(&self, query: &Query, allowance: &Allowance) -> Result<u32, ApiError> {
         let (readable, list_query) = self.list_query(query)?;
-        Ok(u32::try_from(readable.count(&list_query)?).unwrap_or(u32::MAX))
+        Ok(u32::try_from(readable.count(&list_query, allowance)?).unwrap_or(u32::MAX))
     }
 
     /// Finds the base of an update: the cached object of this version, with all of its fields (`whole`) or of its

@@ -9,7 +9,7 @@ use flyball_api::client::{ApiClient, ApiRequest};
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_limits::rate::RateLimiter;
-use flyball_plugin::{Budget, Held, Read as GuestRead, check_cpu_time};
+use flyball_plugin::{Allowance, Budget, Held, Read as GuestRead};
 use flyball_policy::PluginPolicy;
 use flyball_policy::access::{Access, Read, access};
 use flyball_policy::imports::MayDiscover;
@@ -97,10 +97,10 @@ pub struct Fetched {
 
 impl Fetched {
     /// Returns what the guest gets of the answer.
-    pub fn reduce(self) -> Result<Held, ApiError> {
+    pub fn reduce(self, allowance: &Allowance) -> Result<Held, ApiError> {
         let mut answer = self.answer;
         for mask in [self.visible, self.fields].into_iter().flatten() {
-            let narrowed = narrow(&answer.bytes, &mask, self.is_list)?;
+            let narrowed = narrow(&answer.bytes, &mask, self.is_list, allowance)?;
             answer = answer.reduced(narrowed);
         }
         Ok(answer)
@@ -423,15 +423,20 @@ fn mask(fields: &[String]) -> Result<Option<Mask>, ApiError> {
 }
 
 /// Reduces an answer to the fields of the mask.
-fn narrow(answer: &[u8], mask: &Mask, is_list: bool) -> Result<Bytes, ApiError> {
+fn narrow(
+    answer: &[u8],
+    mask: &Mask,
+    is_list: bool,
+    allowance: &Allowance,
+) -> Result<Bytes, ApiError> {
     let mut narrowed = Vec::with_capacity(answer.len());
     let pruned = if is_list {
-        let mut before_item = || check_cpu_time().map_err(|error| error.message);
+        let mut before_item = || allowance.check().map_err(|error| error.message);
         mask.prune_list(answer, &mut narrowed, &mut before_item)
     } else {
         mask.prune(answer, &mut narrowed)
     };
-    check_cpu_time()?;
+    allowance.check()?;
     pruned.map_err(|error| {
         let message = format!("the server's answer can't be read: {error}");
         ApiError::internal(Effect::None, message)

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use flyball_api::events::Event;
 use flyball_plugin::{
-    Batch, CertificateTemplate, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry, Metered,
-    ObjectReference, Page, Read,
+    Allowance, Batch, CertificateTemplate, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry,
+    Metered, ObjectReference, Page, Read,
 };
 use flyball_reads::live::catalogue;
 use flyball_signer::{SigningKeys, metered};
@@ -186,18 +186,16 @@ impl Imports for GuestCall {
         query: &Query,
         projection: &Projection,
         limit: u32,
+        allowance: &Allowance,
     ) -> Result<Page, ApiError> {
-        self.context
-            .telemetry
-            .incidents
-            .seen(self.context.reads.cached.list(query, projection, limit))
+        let cached = &self.context.reads.cached;
+        let page = cached.list(query, projection, limit, allowance);
+        self.context.telemetry.incidents.seen(page)
     }
 
-    fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
-        self.context
-            .telemetry
-            .incidents
-            .seen(self.context.reads.cached.count(query))
+    fn lister_count(&self, query: &Query, allowance: &Allowance) -> Result<u32, ApiError> {
+        let count = self.context.reads.cached.count(query, allowance);
+        self.context.telemetry.incidents.seen(count)
     }
 
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
@@ -217,14 +215,18 @@ impl Imports for GuestCall {
         })
     }
 
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
+    fn reader_read(
+        &self,
+        read: Read,
+        allowance: Allowance,
+    ) -> BoxFuture<'_, Result<Held, ApiError>> {
         async move {
             self.check_running()?;
             let prepared = self.context.reads.live.prepare(read);
             let read = self.context.telemetry.incidents.seen(prepared)?;
             let fetched =
                 self.on_host(|context| async move { context.reads.live.fetch(read).await });
-            fetched.await?.reduce()
+            fetched.await?.reduce(&allowance)
         }
         .boxed()
     }
@@ -244,11 +246,12 @@ impl Imports for GuestCall {
         &self,
         batch: Batch,
         charge: Charge,
+        allowance: Allowance,
     ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let count = batch.writes.len();
         let (context, journal) = (self.context.clone(), self.journal.clone());
         async move {
-            let prepared = match self.context.writer.prepare(batch).await {
+            let prepared = match self.context.writer.prepare(batch, &allowance).await {
                 Ok(prepared) => prepared,
                 Err(error) => return (0..count).map(|_| Err(error.clone())).collect(),
             };

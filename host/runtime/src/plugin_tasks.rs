@@ -281,6 +281,8 @@ impl PluginTasks {
                 controller = self.name(),
                 "stopped reconciles that did not end in time"
             );
+            // A host function that does not return would go on.
+            self.plugin.stop();
             self.workers.shutdown().await;
         }
         self.others.shutdown().await;

@@ -20,7 +20,7 @@ use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery};
 use flyball_limits::rate::RateLimiter;
 use flyball_limits::stop::{StopSignal, Stoppable};
-use flyball_plugin::{Batch, Budget, Held, Operation, Quota, Write};
+use flyball_plugin::{Allowance, Batch, Budget, Held, Operation, Quota, Write};
 use flyball_policy::PluginPolicy;
 use flyball_policy::access::MayWrite;
 use flyball_reads::cached::CachedReads;
@@ -115,7 +115,11 @@ impl Writer {
     }
 
     /// Checks the writes of a batch. Fails, for all of them, if there are too many.
-    pub async fn prepare(&self, batch: Batch) -> Result<PreparedBatch, ApiError> {
+    pub async fn prepare(
+        &self,
+        batch: Batch,
+        allowance: &Allowance,
+    ) -> Result<PreparedBatch, ApiError> {
         let count = batch.writes.len();
         if count > MAX_WRITES {
             return Err(ApiError::full(format!(
@@ -123,8 +127,8 @@ impl Writer {
             )));
         }
         let (mut writes, mut since) = (Vec::with_capacity(count), Instant::now());
-        for write in batch.writes {
-            writes.push(write.map(|write| {
+        for write in allowance.each(batch.writes) {
+            writes.push(write?.map(|write| {
                 let checked = self.checked(&write);
                 PreparedWrite { write, checked }
             }));

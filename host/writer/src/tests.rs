@@ -94,7 +94,7 @@ impl Fixture {
             stop_on_error: false,
         };
         let count = batch.writes.len();
-        let results = match self.writer.prepare(batch).await {
+        let results = match self.writer.prepare(batch, &Allowance::of_host()).await {
             Ok(batch) => self.writer.run(batch, &Journal::default()).await,
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
         };

@@ -11,6 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::LogSink;
+use crate::allowance::Allowance;
 use crate::budget::{Charge, Held};
 use crate::imports::{
     Batch, CertificateTemplate, Imports, LogLevel, MemoEntry, Metered, ObjectReference, Page, Read,
@@ -46,11 +47,17 @@ impl Imports for DescribeImports {
         Err(denied())
     }
 
-    fn lister_list(&self, _: &Query, _: &Projection, _: u32) -> Result<Page, ApiError> {
+    fn lister_list(
+        &self,
+        _: &Query,
+        _: &Projection,
+        _: u32,
+        _: &Allowance,
+    ) -> Result<Page, ApiError> {
         Err(denied())
     }
 
-    fn lister_count(&self, _: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, _: &Query, _: &Allowance) -> Result<u32, ApiError> {
         Err(denied())
     }
 
@@ -58,7 +65,7 @@ impl Imports for DescribeImports {
         false
     }
 
-    fn reader_read(&self, _: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
+    fn reader_read(&self, _: Read, _: Allowance) -> BoxFuture<'_, Result<Held, ApiError>> {
         async { Err(denied()) }.boxed()
     }
 
@@ -66,7 +73,12 @@ impl Imports for DescribeImports {
         async { Err(denied()) }.boxed()
     }
 
-    fn writer_run(&self, batch: Batch, _: Charge) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+    fn writer_run(
+        &self,
+        batch: Batch,
+        _: Charge,
+        _: Allowance,
+    ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         async move { batch.writes.iter().map(|_| Err(denied())).collect() }.boxed()
     }
 

@@ -68,9 +68,10 @@ impl Host for State {
                 arguments::paths(paths)
             }
         });
+        let allowance = self.allowance();
         let page = self.imports(checked)?.and_then(|imports| {
             let (query, projection) = (parse(query)?, parse_projection(projection)?);
-            imports.lister_list(&query, &projection, limit)
+            imports.lister_list(&query, &projection, limit, &allowance)
         });
         match page {
             Ok(page) => self.page(page),
@@ -87,15 +88,16 @@ impl Host for State {
         let OpenCursor { rest, staged } = self.handles.delete(cursor)?;
         self.unstage(staged);
         let rest = rest.ok_or_else(|| trap("it used a cursor of an earlier call".into()))?;
-        match rest.next(limit) {
+        match rest.next(limit, &self.allowance()) {
             Ok(page) => self.page(page),
             Err(error) => Ok(Err(error.into())),
         }
     }
 
     fn count(&mut self, query: lister::Query) -> wasmtime::Result<Result<u32, Error>> {
+        let allowance = self.allowance();
         let imports = self.imports(checked(&query))?;
-        let count = imports.and_then(|imports| imports.lister_count(&parse(query)?));
+        let count = imports.and_then(|imports| imports.lister_count(&parse(query)?, &allowance));
         Ok(count.map_err(Error::from))
     }
 

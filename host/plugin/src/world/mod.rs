@@ -20,6 +20,7 @@ use bytes::Bytes;
 use flyball_types::{ApiError, Effect, printable};
 use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
+use crate::allowance::Allowance;
 use crate::bindings::Controller;
 use crate::bindings::flyball::controller::types;
 use crate::budget::Charge;
@@ -149,6 +150,11 @@ impl State {
         imports
             .map(Ok)
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
+    }
+
+    /// What the host may still do for the current call.
+    fn allowance(&self) -> Allowance {
+        Allowance::of(&self.meter)
     }
 
     /// Like [`Self::imports`], for a function without texts.

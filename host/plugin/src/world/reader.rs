@@ -78,13 +78,13 @@ impl HostBatch for State {
         &mut self,
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
-        let imports = self.imports_without_texts()?.clone();
+        let (imports, allowance) = (self.imports_without_texts()?.clone(), self.allowance());
         let (reads, _charge) = self.take_batch(&batch)?;
         let limit = self.limits.answer_bytes;
         let mut left = limit;
         let mut results = Vec::with_capacity(reads.len());
         let mut running = futures::stream::iter(reads)
-            .map(async |read| imports.reader_read(read?).await)
+            .map(async |read| imports.reader_read(read?, allowance.clone()).await)
             .buffered(CONCURRENCY);
         while let Some(result) = running.next().await {
             let result = result.and_then(|held| {

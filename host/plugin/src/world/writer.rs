@@ -153,12 +153,12 @@ impl HostBatch for State {
         &mut self,
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
-        let imports = self.imports_without_texts()?.clone();
+        let (imports, allowance) = (self.imports_without_texts()?.clone(), self.allowance());
         let (batch, charge) = self.take_batch(&batch)?;
         if batch.writes.is_empty() {
             return Ok(Vec::new());
         }
-        let results = imports.writer_run(batch, charge).await;
+        let results = imports.writer_run(batch, charge, allowance).await;
         let limit = self.limits.answer_bytes;
         // The writes have taken effect, so an error instead of a result would be wrong.
         let size: usize = results.iter().flatten().map(|held| held.bytes.len()).sum();

@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports,
-    Limits, LogLevel, MemoEntry, Metered, ObjectReference, Operation, Page, Plugin, Read, Target,
-    Write,
+    Allowance, Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant,
+    Imports, Limits, LogLevel, MemoEntry, Metered, ObjectReference, Operation, Page, Plugin, Read,
+    Target, Write,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -277,7 +277,7 @@ pub fn plain() -> Arc<Fake> {
 struct Rest(Vec<u8>);
 
 impl Cursor for Rest {
-    fn next(self: Box<Self>, _limit: u32) -> Result<Page, ApiError> {
+    fn next(self: Box<Self>, _limit: u32, _: &Allowance) -> Result<Page, ApiError> {
         Ok(Page {
             items: self.0.clone(),
             rest: Some(self),
@@ -308,6 +308,7 @@ impl Imports for Fake {
         query: &Query,
         projection: &Projection,
         limit: u32,
+        _: &Allowance,
     ) -> Result<Page, ApiError> {
         self.see_query(query);
         if let Projection::Fields(paths) | Projection::Columns(paths) = projection {
@@ -324,7 +325,7 @@ impl Imports for Fake {
         Ok(Page { items, rest })
     }
 
-    fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, query: &Query, _: &Allowance) -> Result<u32, ApiError> {
         self.see_query(query);
         Ok(1)
     }
@@ -334,7 +335,7 @@ impl Imports for Fake {
         false
     }
 
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
+    fn reader_read(&self, read: Read, _: Allowance) -> BoxFuture<'_, Result<Held, ApiError>> {
         self.see_read(&read);
         async move {
             if !matches!(read, Read::Raw { path } if path == "/slow") {
@@ -358,6 +359,7 @@ impl Imports for Fake {
         &self,
         batch: Batch,
         charge: Charge,
+        _: Allowance,
     ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let writes = batch.writes.iter().flatten();
         writes.for_each(|write| self.see_write(write));

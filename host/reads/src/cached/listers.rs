@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{Informer, ListQuery, Lister, Projection, Uid, View};
-use flyball_plugin::{Cursor, check_cpu_time};
+use flyball_plugin::{Allowance, Cursor};
 use flyball_policy::PluginPolicy;
 use flyball_policy::access::{Read, access};
 use flyball_types::{ALL_KINDS, ApiError, FieldPath, Kind, Mask};
@@ -167,14 +167,20 @@ impl Readable<'_> {
     }
 
     /// Returns how many objects match.
-    pub(super) fn count(&self, query: &ListQuery) -> Result<usize, ApiError> {
+    pub(super) fn count(
+        &self,
+        query: &ListQuery,
+        allowance: &Allowance,
+    ) -> Result<usize, ApiError> {
         match &*self.0 {
-            [lister] => lister.count_while(query, check_cpu_time),
+            [lister] => lister.count_while(query, || allowance.check()),
             listers => {
                 let mut uids: HashSet<Uid> = HashSet::new();
                 for lister in listers {
-                    let objects = lister.list_while(query, check_cpu_time)?;
-                    uids.extend(objects.iter().map(|object| object.uid().clone()));
+                    let objects = lister.list_while(query, || allowance.check())?;
+                    for object in allowance.each(&objects) {
+                        uids.insert(object?.uid().clone());
+                    }
                 }
                 Ok(uids.len())
             }
@@ -189,11 +195,13 @@ impl Readable<'_> {
         names_kinds: bool,
         projection: impl Fn(&Lister) -> Result<Projection, ApiError>,
         answer_bytes: usize,
+        allowance: &Allowance,
     ) -> Result<Box<dyn Cursor>, ApiError> {
         let mut found: Vec<Numbered> = Vec::new();
         let mut parts = Vec::new();
-        for lister in self.0.iter() {
-            let objects = lister.find_while(query, check_cpu_time)?;
+        for lister in allowance.each(self.0.iter()) {
+            let lister = lister?;
+            let objects = lister.find_while(query, || allowance.check())?;
             // If there are many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());

@@ -42,7 +42,9 @@ fn count(reads: &CachedReads, namespace: &str) -> u32 {
         namespace: namespace.into(),
         ..Query::default()
     };
-    reads.count(&query).expect("the plugin watches pods")
+    reads
+        .count(&query, &Allowance::of_host())
+        .expect("the plugin watches pods")
 }
 
 fn get(reads: &CachedReads, namespace: &str, name: &str, fields: &[&str]) -> Option<Value> {
@@ -110,7 +112,13 @@ async fn a_kind_that_the_plugin_does_not_watch_is_denied() {
         kind: "v1/Secret".into(),
         ..Query::default()
     };
-    assert_eq!(reads.count(&query).unwrap_err().reason, "Denied");
+    assert_eq!(
+        reads
+            .count(&query, &Allowance::of_host())
+            .unwrap_err()
+            .reason,
+        "Denied"
+    );
 }
 
 #[tokio::test]
@@ -176,7 +184,12 @@ async fn the_size_of_a_cursor_includes_what_it_reads_by() {
     };
     let size = |paths: Vec<String>| {
         let page = reads
-            .list(&query, &Projection::Columns(paths), 1)
+            .list(
+                &query,
+                &Projection::Columns(paths),
+                1,
+                &Allowance::of_host(),
+            )
             .expect("a page");
         page.rest.expect("two pods").size()
     };
@@ -205,13 +218,17 @@ async fn pages_of_any_size_are_in_order() {
         .collect();
     expected.sort_unstable();
     for limit in [0, 1, 7, 100, 599, 600, 1000] {
-        let mut rest = Some(reads.list(&query, &projection, limit).expect("a page"));
+        let allowance = Allowance::of_host();
+        let first = reads.list(&query, &projection, limit, &allowance);
+        let mut rest = Some(first.expect("a page"));
         let mut found: Vec<[String; 2]> = Vec::new();
         while let Some(page) = rest {
             let rows: Vec<[String; 2]> = serde_json::from_slice(&page.items).expect("rows");
             assert!(limit == 0 || rows.len() <= limit as usize);
             found.extend(rows);
-            rest = page.rest.map(|rest| rest.next(limit).expect("a page"));
+            rest = page
+                .rest
+                .map(|rest| rest.next(limit, &allowance).expect("a page"));
         }
         assert!(found == expected, "{limit} at a time: {found:?}");
     }

@@ -53,7 +53,7 @@ fn granted() -> Value {
 }
 
 fn json_of(answer: Fetched) -> Value {
-    let reduced = answer.reduce().expect("JSON");
+    let reduced = answer.reduce(&Allowance::of_host()).expect("JSON");
     serde_json::from_slice(&reduced.bytes).expect("JSON")
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use flyball_cache::Object;
-use flyball_plugin::{Cursor, Page, check_cpu_time};
+use flyball_plugin::{Allowance, Cursor, Page};
 use flyball_types::{ApiError, Kind};
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ impl Part {
 }
 
 impl Cursor for Snapshot {
-    fn next(mut self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
+    fn next(mut self: Box<Self>, limit: u32, allowance: &Allowance) -> Result<Page, ApiError> {
         let limit = if limit == 0 {
             usize::MAX
         } else {
@@ -144,7 +144,7 @@ impl Cursor for Snapshot {
         let (mut count, mut work) = (0, 0);
         while count < limit {
             if work > CHECKED_EACH {
-                check_cpu_time()?;
+                allowance.check()?;
                 work = 0;
             }
             let Some((part, object)) = self.objects.pop() else {

@@ -13,7 +13,7 @@ use flyball_cache::{
     Source,
 };
 use flyball_limits::rate::RateLimiter;
-use flyball_plugin::{Batch, Budget, Held, Read, Write};
+use flyball_plugin::{Allowance, Batch, Budget, Held, Read, Write};
 use flyball_policy::grant::{Grant, Grants, PluginFile};
 use flyball_policy::{PluginPolicy, Policy};
 use flyball_reads::cached::{CachedReads, RouteView, Seen, WatchView};
@@ -164,10 +164,12 @@ impl PluginView {
         projection: &Projection,
         limit: u32,
     ) -> Result<Vec<u8>, ApiError> {
-        let mut page = self.cached.list(query, projection, limit)?;
+        let mut page = self
+            .cached
+            .list(query, projection, limit, &Allowance::of_host())?;
         let mut items = page.items;
         while let Some(rest) = page.rest {
-            page = rest.next(limit)?;
+            page = rest.next(limit, &Allowance::of_host())?;
             items.extend_from_slice(&page.items);
         }
         Ok(items)
@@ -175,13 +177,13 @@ impl PluginView {
 
     /// `lister.count`.
     pub(super) fn count(&self, query: &Query) -> Result<u32, ApiError> {
-        self.cached.count(query)
+        self.cached.count(query, &Allowance::of_host())
     }
 
     /// One read of `reader.batch`.
     pub(super) async fn read(&self, read: Read) -> Result<Bytes, ApiError> {
         let fetched = self.live.fetch(self.live.prepare(read)?).await;
-        let Held { bytes, .. } = fetched?.reduce()?;
+        let Held { bytes, .. } = fetched?.reduce(&Allowance::of_host())?;
         Ok(bytes)
     }
 
@@ -192,7 +194,7 @@ impl PluginView {
             slow_start: None,
             stop_on_error: false,
         };
-        let batch = self.writer.prepare(batch).await?;
+        let batch = self.writer.prepare(batch, &Allowance::of_host()).await?;
         let mut results = self.writer.run(batch, &Journal::default()).await;
         let result = results.pop().expect("each write has a result");
         result.map(|held| held.bytes)
