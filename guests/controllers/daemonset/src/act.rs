@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/daemon/daemon_controller.go: syncNodes.
 //! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
-use flyball_pods::created_name;
+use flyball_pods::{created_name, refusal};
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{ObjectReference, debug};
@@ -36,7 +36,7 @@ pub fn carry_out(host: &Host, observed: &Observed, plan: &Plan, settings: &Setti
 
     let mut errors = Vec::new();
     let mut created = false;
-    if !nodes.is_empty() {
+    if !nodes.is_empty() && !refusal::is_expected(host, &about.uid) {
         match creations(observed.set, observed.hash, nodes) {
             Ok(creations) => created = create(host, &about, creations, &mut errors),
             Err(error) => errors.push(error),
@@ -50,8 +50,8 @@ pub fn carry_out(host: &Host, observed: &Observed, plan: &Plan, settings: &Setti
 }
 
 /// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a
-/// namespace that is being deleted, creations fail and are not reported as errors. Returns whether any
-/// pod was created.
+/// namespace that is being deleted, a refusal is not reported as an error, and stops creations for some minutes. Returns
+/// whether any pod was created.
 fn create(
     host: &Host,
     about: &ObjectReference,
@@ -59,7 +59,9 @@ fn create(
     errors: &mut Vec<Error>,
 ) -> bool {
     let mut created = false;
-    for result in host.batch().extend(creations).slow_start(1).run() {
+    let results = host.batch().extend(creations).slow_start(1).run();
+    refusal::remember(host, &about.uid, &results);
+    for result in results {
         match result {
             Ok(answer) => {
                 created = true;

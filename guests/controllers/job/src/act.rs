@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/job/job_controller.go: manageJob, deleteActivePods, deleteJobPods.
 //! Upstream: pkg/controller/controller_utils.go: createPods, DeletePod.
 
-use flyball_pods::created_name;
+use flyball_pods::{created_name, refusal};
 use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
@@ -96,9 +96,12 @@ fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Progress {
 }
 
 /// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a
-/// namespace that is being deleted, creations fail and are not reported as errors.
+/// namespace that is being deleted, a refusal is not reported as an error, and stops creations for some minutes.
 fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Progress {
     let Observed { job, tally, .. } = observed;
+    if refusal::is_expected(host, &job.meta.uid) {
+        return Progress::default();
+    }
     debug!(host, "too few pods, creating {}", numbers.len());
     let about = job.meta.reference(Job::KIND);
     let creations = match template::creations(observed, numbers) {
@@ -112,7 +115,9 @@ fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Progress
     };
     let mut progress = Progress::default();
     let mut failed = 0;
-    for result in host.batch().extend(creations).slow_start(1).run() {
+    let results = host.batch().extend(creations).slow_start(1).run();
+    refusal::remember(host, &job.meta.uid, &results);
+    for result in results {
         match result {
             Ok(result) => {
                 let name = created_name(&result).unwrap_or_default();

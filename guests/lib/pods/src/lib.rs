@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 mod delete;
 pub mod disruption;
+pub mod refusal;
 
 pub use delete::patch_and_delete;
 

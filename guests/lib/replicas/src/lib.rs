@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use flyball_pods::created_name;
+use flyball_pods::{created_name, refusal};
 use flyball_sdk::prelude::*;
 use flyball_sdk::{debug, error};
 
@@ -135,8 +135,12 @@ fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Report, 
     Ok(report)
 }
 
-/// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error.
+/// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a namespace that is
+/// being deleted, it stops for some minutes.
 fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
+    if refusal::is_expected(host, &set.meta.uid) {
+        return Report::default();
+    }
     debug!(
         host,
         "too few pods for {}, creating {missing}",
@@ -157,6 +161,7 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
         .extend(std::iter::repeat_n(creation, missing))
         .slow_start(1)
         .run();
+    refusal::remember(host, &set.meta.uid, &results);
     let name = |answer: Answer| created_name(&answer).unwrap_or_default();
     scale::report_creations(results.into_iter().map(|result| result.map(name)))
 }

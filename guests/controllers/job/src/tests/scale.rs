@@ -162,6 +162,8 @@ fn a_terminating_namespace_gets_no_pods_and_no_error_is_reported() {
     );
     assert_eq!(count(&world.cluster.written(), "create v1/Pod"), 1);
     assert!(world.cluster.events().is_empty());
+    assert_eq!(world.try_sync(), Ok(Outcome::Done));
+    assert_eq!(count(&world.cluster.written(), "create v1/Pod"), 0);
 }
 
 #[test]

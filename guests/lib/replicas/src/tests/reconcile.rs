@@ -52,6 +52,20 @@ fn edit_pod(cluster: &Cluster, name: &str, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
+fn a_terminating_namespace_gets_one_creation_however_many_pods_go() {
+    let namespace = Object(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
+                                  "status": {"phase": "Terminating"}}),
+    );
+    let cluster = cluster([namespace, web(3)]);
+    reconcile(&cluster).unwrap();
+    assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
+    reconcile(&cluster).unwrap();
+    assert_eq!(count(&cluster.written(), "create v1/Pod"), 0);
+    assert!(cluster.events().is_empty());
+}
+
+#[test]
 fn missing_pods_are_created_and_counted_once() {
     let cluster = cluster([web(3)]);
     reconcile(&cluster).unwrap();
