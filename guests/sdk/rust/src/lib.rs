@@ -165,10 +165,15 @@ pub mod prelude {
     };
 }
 
-/// Exports a [`Controller`] from the component: `export!(MyController);`. Does nothing natively.
+/// Exports a [`Controller`] from the component: `export!(MyController);`. Natively, defines the constant `EXPORTED` for
+/// tests that run controllers of several crates: see [`testing::Exported`].
 #[macro_export]
 macro_rules! export {
     ($controller:ty) => {
+        #[cfg(not(target_arch = "wasm32"))]
+        #[doc(hidden)]
+        pub const EXPORTED: $crate::testing::Exported =
+            $crate::testing::Exported::of::<$controller>();
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             type ExportedController = $crate::wasm::Exported<$controller>;

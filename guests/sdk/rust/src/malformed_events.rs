@@ -3,7 +3,6 @@
 
 use flyball_types::EventOptions;
 
-use crate::controller::Controller;
 use crate::describe::Description;
 use crate::error::Error;
 use crate::host::Host;
@@ -13,13 +12,8 @@ const REASON: &str = "MalformedObject";
 
 /// Emits an event about each object that did not fit, if the plugin asks for it.
 #[cold]
-pub(crate) fn emit<C: Controller>(host: &Host<'_>, error: &Error) {
-    emit_for(host, error, C::describe);
-}
-
-#[cold]
 #[inline(never)]
-fn emit_for(host: &Host<'_>, error: &Error, describe: fn() -> Description) {
+pub(crate) fn emit(host: &Host<'_>, error: &Error, describe: fn() -> Description) {
     error.each_malformed(&mut |about, malformed| {
         let description = describe();
         if !description.malformed_events {

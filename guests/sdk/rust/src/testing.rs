@@ -46,6 +46,7 @@
 //! `flyball test-server` serves the same cluster to tests in other languages.
 
 mod apply;
+mod exported;
 mod imports;
 mod memo;
 mod metadata;
@@ -72,11 +73,11 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::imports::{MetricOperation, Page};
 use crate::log::Level;
-use crate::malformed_events;
 use crate::reconcile::{Outcome, Request};
 use crate::reference::ObjectReference;
 use crate::route::{Delta, RoutedKey};
 
+pub use exported::Exported;
 use memo::Memo;
 use rate::RateLimit;
 use records::EventIdentity;
@@ -214,9 +215,7 @@ impl Cluster {
     /// # Errors
     /// The error of the controller.
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
-        self.describe::<C>();
-        let host = Host::new(self);
-        C::reconcile(&host, request).inspect_err(|error| malformed_events::emit::<C>(&host, error))
+        Exported::of::<C>().reconcile(self, request)
     }
 
     /// Routes deltas, under the plugin's description for the cluster's configuration.
@@ -224,14 +223,7 @@ impl Cluster {
     /// # Errors
     /// The error of the controller.
     pub fn route<C: Controller>(&self, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
-        self.describe::<C>();
-        let host = Host::new(self);
-        C::route(&host, deltas).inspect_err(|error| malformed_events::emit::<C>(&host, error))
-    }
-
-    /// Restricts the host to what the controller describes.
-    fn describe<C: Controller>(&self) {
-        self.restrict(C::describe_configured(&self.host()));
+        Exported::of::<C>().route(self, deltas)
     }
 
     /// Restricts the host to what a description declares and requests, until [`host`](Self::host) is called. Reconciles

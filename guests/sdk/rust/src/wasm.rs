@@ -50,7 +50,7 @@ impl<C: Controller> guest::Guest for Exported<C> {
         };
         let host = Host::new(&Sandbox);
         let result = C::reconcile(&host, &request);
-        match result.inspect_err(|error| malformed_events::emit::<C>(&host, error)) {
+        match result.inspect_err(|error| malformed_events::emit(&host, error, C::describe)) {
             Ok(Outcome::Done) => guest::Outcome::Done,
             Ok(Outcome::RequeueAfter(delay)) => guest::Outcome::RequeueAfter(millis(delay)),
             Err(error) if error.is_terminal() => guest::Outcome::Terminal(error.to_string()),
@@ -63,7 +63,7 @@ impl<C: Controller> guest::Guest for Exported<C> {
         let deltas: Vec<Delta> = deltas.into_iter().map(lift_delta).collect();
         let host = Host::new(&Sandbox);
         let routed = C::route(&host, &deltas);
-        let routed = routed.inspect_err(|error| malformed_events::emit::<C>(&host, error));
+        let routed = routed.inspect_err(|error| malformed_events::emit(&host, error, C::describe));
         let routed = routed.map_err(|error| error.to_string())?;
         let lower = |one: RoutedKey| guest::RoutedKey {
             queue: one.queue,
