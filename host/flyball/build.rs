@@ -1,5 +1,5 @@
 //! Generates the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names, which
-//! `host/plugin/src/bin/precompile.rs` writes. Without the variable, the table is empty.
+//! `host/plugin/src/bin/embed.rs` writes. Without the variable, the table is empty.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ fn entry(folder: &Path, line: &str) -> Result<String, Box<dyn Error>> {
             size,
             format!("Frame({})", embed(folder, name)?),
         ),
-        [name, digest, size, start, end] => (name, digest, size, format!("Shared({start}, {end})")),
+        [name, digest, size, start, end] => (name, digest, size, format!("Shared({start}..{end})")),
         _ => return Err(format!("{}/index: not a line: {line}", folder.display()).into()),
     };
     Ok(format!(

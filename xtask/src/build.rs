@@ -1,5 +1,4 @@
-//! `cargo xtask build`: builds the guests, and the host with the built-in guests embedded and
-//! precompiled.
+//! `cargo xtask build`: builds the guests, compiles the built-in ones, and builds the host, which embeds their code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +13,7 @@ use crate::machine::Architecture;
 use crate::run::{command, is_fresh, run, say, workspace};
 use crate::toolchain::{Toolchain, prepare_toolchain};
 
-/// The variable that names the folder of the precompiled guests for the host's build.
+/// The variable that names the folder of the built-in guests' code, for the host's build.
 pub const EMBEDDED: &str = "FLYBALL_BUILTINS";
 
 /// The results of a build.
@@ -98,7 +97,7 @@ pub fn all_for(profile: Profile, foreign: Option<Architecture>) -> Result<Built>
         || build_compiler(foreign),
         || guests::build_for_host(profile.guests()),
     )?;
-    let embedded = precompile(&compiler, profile, foreign)?;
+    let embedded = compile(&compiler, profile, foreign)?;
     let name = profile.name();
     say(&format!(
         "step 3 of 3: building the host with the profile {name}"
@@ -160,17 +159,17 @@ fn side_by_side<A: Send, B>(
 
 /// Builds the program that compiles guests, and returns its path.
 fn build_compiler(foreign: Option<Architecture>) -> Result<PathBuf> {
-    let mut cargo = build_binary(Toolchain::Installed, "precompile", Profile::Dev);
+    let mut cargo = build_binary(Toolchain::Installed, "embed", Profile::Dev);
     if foreign.is_some() {
         cargo.args(["--features", "flyball-plugin/other-architectures"]);
     }
     run(&mut cargo)?;
-    Ok(workspace().join("target/debug/precompile"))
+    Ok(workspace().join("target/debug/embed"))
 }
 
 /// Compiles the built-in guests for all machines of an architecture, which is this machine's if no other is given, and
 /// compresses their code. Returns the folder that the host's build reads.
-fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf> {
+fn compile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) -> Result<PathBuf> {
     let architecture = foreign.map_or(std::env::consts::ARCH, Architecture::name);
     let components = profile.guests().components();
     let codes = profile
@@ -179,9 +178,9 @@ fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) 
         .join("built-in")
         .join(architecture);
     let level = profile.compression();
-    let packed = codes.join(format!("packed-{level}"));
-    std::fs::create_dir_all(&packed)
-        .with_context(|| format!("can't create {}", packed.display()))?;
+    let compressed = codes.join(format!("compressed-{level}"));
+    std::fs::create_dir_all(&compressed)
+        .with_context(|| format!("can't create {}", compressed.display()))?;
     let code = |name: &str| codes.join(format!("{name}.cwasm"));
     let is_stale = |name: &&str| !is_fresh(&code(name), &[&component(&components, name), compiler]);
     let stale: Vec<PathBuf> = built_ins()
@@ -199,14 +198,17 @@ fn precompile(compiler: &Path, profile: Profile, foreign: Option<Architecture>) 
     let mut sources: Vec<PathBuf> = built_ins().map(code).collect();
     sources.push(compiler.to_owned());
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
-    let index = packed.join("index");
+    let index = compressed.join("index");
     if !is_fresh(&index, &sources) || !lists_all(&index) {
-        let mut pack = command(compiler);
-        pack.args(["pack", level]).arg(&codes).arg(&packed);
+        let mut compress = command(compiler);
+        compress
+            .args(["compress", level])
+            .arg(&codes)
+            .arg(&compressed);
         let of_built_ins = built_ins().map(|name| component(&components, name));
-        run(pack.args(of_built_ins))?;
+        run(compress.args(of_built_ins))?;
     }
-    Ok(packed)
+    Ok(compressed)
 }
 
 /// Whether the index of the compressed code has all built-in guests, and no other.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use flyball_controllers::{built_in, canonical};
 use flyball_manager::{BuiltIn, Manager, Options, PluginOptions, Sources, Telemetry};
-use flyball_plugin::{EngineOptions, Packed, Precompiled, SharedCode};
+use flyball_plugin::{EmbeddedCode, EmbeddedComponent, EngineOptions, SharedCode};
 use flyball_policy::Policy;
 use flyball_policy::grant::Grants;
 use sha2::{Digest, Sha256};
@@ -209,12 +209,12 @@ fn embedded(builtins: &[&'static Builtin]) -> Vec<BuiltIn> {
     let shared = SharedCode::new(SHARED);
     let embedded = |builtin: &&'static Builtin| BuiltIn {
         name: builtin.name,
-        component: Precompiled {
+        component: EmbeddedComponent {
             digest: builtin.digest,
             size: builtin.size,
-            code: Packed {
+            code: EmbeddedCode {
                 shared: shared.clone(),
-                part: builtin.part,
+                part: builtin.part.clone(),
             },
         },
     };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flyball_plugin::{
-    Engine, EngineOptions, Imports, Limits, PackPart, Packed, Part, Plugin, Precompiled,
-    SharedCode, pack,
+    EmbeddedCode, EmbeddedComponent, Engine, EngineOptions, Imports, Limits, Part, Plugin,
+    SharedCode, compile_for, compress,
 };
 use support::{Fake, guest, plain};
 use tokio::runtime::{Builder, Runtime};
@@ -108,7 +108,7 @@ fn calls(criterion: &mut Criterion) {
 fn loads(criterion: &mut Criterion) {
     let runtime = runtime();
     let wasm = &guest();
-    let compile = || Engine::precompile(wasm, std::env::consts::ARCH).expect("it compiles");
+    let compile = || compile_for(std::env::consts::ARCH, wasm).expect("it compiles");
     let component = embedded(compile());
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let mut group = criterion.benchmark_group("a guest");
@@ -116,7 +116,7 @@ fn loads(criterion: &mut Criterion) {
     group.bench_function("is loaded from what was compiled", |bencher| {
         bencher.iter(|| {
             runtime
-                .block_on(engine.load_precompiled(component.clone()))
+                .block_on(engine.load_embedded(component.clone()))
                 .expect("it loads")
         });
     });
@@ -124,17 +124,17 @@ fn loads(criterion: &mut Criterion) {
 }
 
 /// Compiled code as a binary embeds it.
-fn embedded(code: Vec<u8>) -> Precompiled {
-    let pack = pack(&[code], 1, 3).expect("it is compressed");
-    let [PackPart::Shared(range)] = &pack.parts[..] else {
+fn embedded(code: Vec<u8>) -> EmbeddedComponent {
+    let code = compress(&[code], 1, 3).expect("it is compressed");
+    let [Part::Shared(range)] = &code.parts[..] else {
         panic!("it is the shared code");
     };
-    Precompiled {
+    EmbeddedComponent {
         digest: "",
         size: 0,
-        code: Packed {
-            shared: SharedCode::new(pack.shared.leak()),
-            part: Part::Shared(range.start, range.end),
+        code: EmbeddedCode {
+            shared: SharedCode::new(code.shared.leak()),
+            part: Part::Shared(range.clone()),
         },
     }
 }

@@ -13,8 +13,8 @@ wasmtime::component::bindgen!({
     },
     exports: { default: async },
     with: {
-        "flyball:controller/lister.cursor": crate::world::lister::OpenCursor,
-        "flyball:controller/reader.batch": crate::world::reader::OpenBatch,
-        "flyball:controller/writer.batch": crate::world::writer::OpenBatch,
+        "flyball:controller/lister.cursor": crate::handles::OpenCursor,
+        "flyball:controller/reader.batch": crate::handles::ReadBatch,
+        "flyball:controller/writer.batch": crate::handles::WriteBatch,
     },
 });

@@ -1,4 +1,4 @@
-//! A compiled component, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not
+//! A component whose code is loaded, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not
 //! run.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::cache::CachedFile;
+use crate::code_cache::CachedFile;
 use crate::deserialize::{deserialize, map};
 
 /// A checked and compiled component. Clones share the code.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiler::{ChildWork, Compiler, CompilerProcess, Ended, Stop};
+use crate::compile::{ChildWork, Compiler, CompilerProcess, Ended, Stop};
 use crate::component::{Component, Stored};
 use crate::engine::Engine;
 use crate::error::{CallFailure, DescribeError, LoadError};

@@ -9,7 +9,7 @@
 
 use wasmtime::component::Component;
 
-use crate::cache::CachedFile;
+use crate::code_cache::CachedFile;
 
 /// Loads the result of [`wasmtime::Engine::precompile_component`] or [`Component::serialize`]. Fails if it was created
 /// with other settings, by another version of wasmtime or for another machine.

@@ -8,18 +8,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use wasmtime::component::Linker;
 
-use crate::cache::Cache;
-use crate::compiler::{Compiler, Stop};
+use crate::code_cache::CodeCache;
+use crate::compile::{Compiler, Stop};
 use crate::component::Component;
+use crate::embedded::EmbeddedComponent;
 use crate::error::{EngineError, LoadError};
 use crate::limits::SharedMemory;
 use crate::loader::Loader;
-use crate::packed::Packed;
 use crate::slots::InstanceSlots;
 use crate::threads::Threads;
 use crate::ticker::Ticker;
-use crate::world::{self, State};
-use crate::{loader, machine, settings};
+use crate::world::{self, InstanceState};
+use crate::{format, loader, machine, settings};
 
 /// The most memory that plugins share by default, in bytes.
 const MAX_SHARED_MEMORY: usize = 4 << 30;
@@ -37,7 +37,7 @@ pub struct EngineOptions {
     pub shared_memory: usize,
     /// Maximum size of a plugin's file, in bytes. Default: 64 MiB. A Python guest takes 18 MiB.
     pub max_component_bytes: usize,
-    /// The place where components are compiled. Default: in this process.
+    /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,
     /// The directory in which compiled plugins are kept across restarts; none to compile at each start. It is created
     /// if it does not exist. It must belong to this process's user and be closed to all others, because its files are
@@ -59,29 +59,12 @@ impl Default for EngineOptions {
             shared_memory: machine::memory().map_or(MAX_SHARED_MEMORY, |memory| {
                 (memory / 2).min(MAX_SHARED_MEMORY)
             }),
-            max_component_bytes: 64 * 1024 * 1024,
+            max_component_bytes: format::MAX_BYTES,
             compiler: Compiler::default(),
             cache: None,
             cache_bytes: 1024 * 1024 * 1024,
             tick: Duration::from_millis(2),
         }
-    }
-}
-
-/// A component whose compiled code is embedded in the host's binary.
-#[derive(Clone)]
-pub struct Precompiled {
-    /// The component's [`digest`](crate::digest).
-    pub digest: &'static str,
-    /// The size of the component before it was compiled, in bytes.
-    pub size: usize,
-    /// The result of [`Engine::precompile`].
-    pub code: Packed,
-}
-
-impl std::fmt::Debug for Precompiled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Precompiled").field(&self.digest).finish()
     }
 }
 
@@ -94,11 +77,11 @@ pub struct Engine {
 /// The state that all parts of the runtime share.
 pub(crate) struct Shared {
     pub(crate) wasmtime: wasmtime::Engine,
-    pub(crate) linker: Linker<State>,
+    pub(crate) linker: Linker<InstanceState>,
     pub(crate) slots: InstanceSlots,
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) ticker: Ticker,
-    cache: Option<Cache>,
+    cache: Option<CodeCache>,
     pub(crate) compiler: Compiler,
     max_component_bytes: usize,
     /// None only while this is dropped.
@@ -122,7 +105,7 @@ impl Engine {
         let cache = match &options.cache {
             Some(directory) => {
                 raise_open_file_limit();
-                Some(Cache::open(directory, &wasmtime, options.cache_bytes)?)
+                Some(CodeCache::open(directory, &wasmtime, options.cache_bytes)?)
             }
             None => None,
         };
@@ -152,8 +135,8 @@ impl Engine {
         })
     }
 
-    /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread. Dropping the
-    /// future ends the process that compiles.
+    /// Checks and compiles a component, or takes its code from the code cache. May take seconds, on a separate thread.
+    /// Dropping the future ends the process that compiles.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
         let shared = self.shared.clone();
         let loading = move |stop: &Stop| loader::load(shared.loader(), &wasm, stop);
@@ -165,26 +148,15 @@ impl Engine {
         self.shared.max_component_bytes
     }
 
-    /// Loads a component from the result of [`Engine::precompile`] that is embedded in the host's binary. Fails if that
-    /// result is for another version of this crate or another architecture.
-    pub async fn load_precompiled(&self, component: Precompiled) -> Result<Component, LoadError> {
+    /// Loads a component whose code is embedded in the host's binary. Fails if the code was compiled by another version
+    /// of this crate or for another architecture.
+    pub async fn load_embedded(
+        &self,
+        component: EmbeddedComponent,
+    ) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| loader::load_precompiled(shared.loader(), &component))
+            .block(move |shared| loader::load_embedded(shared.loader(), &component))
             .await
-    }
-
-    /// Compiles a component for [`Engine::load_precompiled`], for any machine of an architecture that runs this
-    /// operating system. The architecture is one that Rust knows, such as `x86_64`. Another one than this machine's
-    /// needs the feature `other-architectures`. Meant for builds: it blocks and needs no engine.
-    pub fn precompile(wasm: &[u8], architecture: &str) -> Result<Vec<u8>, LoadError> {
-        let compiler =
-            settings::portable(architecture).and_then(|config| wasmtime::Engine::new(&config));
-        let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
-        loader::precompile(
-            &compiler,
-            wasm,
-            EngineOptions::default().max_component_bytes,
-        )
     }
 }
 

@@ -76,6 +76,8 @@ const PROVIDED: [(&str, &str, &[&str]); 8] = [
     ),
 ];
 
+/// Default of the maximum size of a component, in bytes. A Python guest takes 18 MiB.
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 /// The most imports and exports of a component together. A Python guest has 60.
 const MAX_EXTERNS: usize = 1000;
 /// The deepest nesting of components and modules. Toolchains nest up to five.

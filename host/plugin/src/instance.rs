@@ -18,7 +18,7 @@ use crate::request::Request;
 use crate::share::Share;
 use crate::slots::Slots;
 use crate::tally::Tally;
-use crate::world::{RuleViolation, State};
+use crate::world::{InstanceState, RuleViolation};
 
 /// A call is long if it took at least this many times as long as the creation of another instance. The memory of its
 /// instance need not be kept then.
@@ -31,7 +31,7 @@ const HOSTCALL_FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exh
 
 /// An instance, from before it is instantiated until it is dropped.
 pub(crate) struct Instance {
-    store: Store<State>,
+    store: Store<InstanceState>,
     guest: Guest,
     pub(crate) meter: Arc<Meter>,
     limits: Arc<Limits>,
@@ -49,14 +49,14 @@ pub(crate) struct Instance {
 
 enum Guest {
     /// Until the first call.
-    Linked(Arc<ControllerPre<State>>),
+    Linked(Arc<ControllerPre<InstanceState>>),
     Instantiated(Controller),
 }
 
 impl Instance {
     /// Creates the store. The first call instantiates the component.
     pub(crate) fn new(
-        linked: Arc<ControllerPre<State>>,
+        linked: Arc<ControllerPre<InstanceState>>,
         limits: Arc<Limits>,
         tally: Arc<Tally>,
         share: Arc<Share>,
@@ -65,7 +65,7 @@ impl Instance {
         let meter = Arc::new(Meter::new(share, limits.cpu_per_call));
         let mut store = Store::new(
             linked.instance_pre().engine(),
-            State::new(limits.clone(), meter.clone(), tally.clone()),
+            InstanceState::new(limits.clone(), meter.clone(), tally.clone()),
         );
         store.set_hostcall_fuel(limits.staged_bytes);
         store.limiter(|state| &mut state.memory);

@@ -2,7 +2,7 @@
 //! client: the manager passes an [`Imports`] to each call, which implements what the guest imports.
 //!
 //! The steps of a plugin's life:
-//! 1. [`Engine::load`] checks and compiles a component.
+//! 1. [`Engine::load`] checks and compiles a component (`compile.rs`).
 //! 2. [`Engine::describe`] calls its `describe` without any grant.
 //! 3. [`Plugin::new`] links it to the world.
 //! 4. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
@@ -12,15 +12,17 @@ mod allowance;
 mod backtrace;
 mod bindings;
 mod budget;
-mod cache;
-mod compiler;
+mod code_cache;
+mod compile;
 mod component;
 mod describe;
 mod deserialize;
+mod embedded;
 mod engine;
 mod error;
 mod footprint;
 mod format;
+mod handles;
 mod hits;
 mod imports;
 mod instance;
@@ -28,7 +30,6 @@ mod limits;
 mod loader;
 mod machine;
 mod meter;
-mod packed;
 mod pages;
 mod plugin;
 mod pool;
@@ -45,10 +46,11 @@ mod world;
 
 pub use allowance::{Allowance, Each};
 pub use budget::{Budget, Charge, Held};
-pub use compiler::{CompileLimits, Compiler, CompilerProcess, run_compiler};
+pub use compile::{CompileLimits, Compiler, CompilerProcess, compile_for, run_compiler};
 pub use component::Component;
 pub use describe::{Describe, LogSink};
-pub use engine::{Engine, EngineOptions, Precompiled};
+pub use embedded::{CompressedCode, EmbeddedCode, EmbeddedComponent, Part, SharedCode, compress};
+pub use engine::{Engine, EngineOptions};
 pub use error::{CallError, CallFailure, CompileLimit, DescribeError, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
@@ -58,7 +60,6 @@ pub use imports::{
 };
 pub use limits::{Limits, MemoryOwner};
 pub use loader::digest;
-pub use packed::{Pack, PackPart, Packed, Part, SharedCode, pack};
 pub use plugin::Plugin;
 pub use quota::Quota;
 pub use request::{Delta, Outcome, RoutedKey};

@@ -1,30 +1,30 @@
-//! Checks a component, and loads its code from the cache or compiles it. All functions block for milliseconds to
-//! seconds, so the engine calls them on threads for blocking work.
+//! Loads components: takes their code from the code cache, from the host's binary, or from the compiler. See
+//! `compile.rs` for the words. All functions block for milliseconds to seconds, so the engine calls them on threads for
+//! blocking work.
 
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use crate::cache::{Cache, CachedFile};
-use crate::compiler::{Compiler, Stop};
+use crate::code_cache::{CachedFile, CodeCache};
+use crate::compile::{self, Compiler, Stop, refused};
 use crate::component::{Code, Component, Stored};
 use crate::deserialize::{deserialize, map};
-use crate::engine::Precompiled;
+use crate::embedded::EmbeddedComponent;
 use crate::error::LoadError;
-use crate::priority;
 use crate::{footprint, format};
 
 /// Loads components.
 #[derive(Clone, Copy)]
 pub(crate) struct Loader<'a> {
     pub(crate) engine: &'a wasmtime::Engine,
-    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) cache: Option<&'a CodeCache>,
     pub(crate) compiler: &'a Compiler,
     /// Maximum size of a component, in bytes.
     pub(crate) limit: usize,
 }
 
-/// Checks a component, and loads it from the cache or compiles it.
+/// Checks a component, and takes its code from the code cache or compiles it.
 ///
 /// Code that a child process compiled is not loaded into the engine yet.
 pub(crate) fn load(loader: Loader<'_>, wasm: &[u8], stop: &Stop) -> Result<Component, LoadError> {
@@ -52,7 +52,7 @@ pub(crate) fn load(loader: Loader<'_>, wasm: &[u8], stop: &Stop) -> Result<Compo
     let code = match compiler {
         Compiler::InProcess => {
             format::check_names(wasm)?;
-            serialize(engine, cache, &digest, compile(engine, wasm)?)
+            serialize(engine, cache, &digest, compile::in_process(engine, wasm)?)
         }
         // The process checks the names, too.
         Compiler::Process(process) => {
@@ -78,29 +78,10 @@ fn with_footprint(component: Component, wasm: &[u8]) -> Result<Component, LoadEr
     }
 }
 
-/// Compiles a component on all cores, at a low priority, so that running plugins go first.
-fn compile(
-    engine: &wasmtime::Engine,
-    wasm: &[u8],
-) -> Result<wasmtime::component::Component, LoadError> {
-    let compile = || wasmtime::component::Component::from_binary(engine, wasm).map_err(refused);
-    // Wasmtime compiles on the threads of the rayon pool that it is called in.
-    let threads = rayon::ThreadPoolBuilder::new().thread_name(|_| "flyball-compile".into());
-    match threads.start_handler(|_| priority::lower()).build() {
-        Ok(threads) => threads.install(compile),
-        Err(error) => {
-            tracing::warn!(
-                "can't start threads of a low priority, so the component is compiled without them: {error}"
-            );
-            compile()
-        }
-    }
-}
-
 /// Stores the code of a component in the cache, if there is one, and returns the code as mapped from there.
 fn serialize(
     engine: &wasmtime::Engine,
-    cache: Option<&Cache>,
+    cache: Option<&CodeCache>,
     digest: &str,
     code: wasmtime::component::Component,
 ) -> Code {
@@ -119,51 +100,41 @@ fn serialize(
     }
 }
 
-/// Loads a component whose compiled code is embedded in this binary. If there is a cache, the code is unpacked into the
-/// cache once and mapped from there, like the code of any plugin, so that only the parts that run take memory.
-pub(crate) fn load_precompiled(
+/// Loads a component whose code is embedded in this binary. If there is a code cache, the code is decompressed into it
+/// once and mapped from there, like the code of any plugin, so that only the parts that run take memory.
+pub(crate) fn load_embedded(
     loader: Loader<'_>,
-    component: &Precompiled,
+    component: &EmbeddedComponent,
 ) -> Result<Component, LoadError> {
     let Loader { engine, cache, .. } = loader;
-    let Precompiled { digest, size, code } = component;
+    let EmbeddedComponent { digest, size, code } = component;
     let component = |code| Component::new(code, digest, *size);
     if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, digest)) {
         return Ok(component(code));
     }
-    let unpacked = code.unpack();
-    let unpacked = unpacked.map_err(|error| LoadError::Embedded(error.to_string()))?;
-    match cache.and_then(|cache| store(engine, cache, digest, &unpacked)) {
+    let code = code.decompress();
+    let code = code.map_err(|error| LoadError::Embedded(error.to_string()))?;
+    match cache.and_then(|cache| store(engine, cache, digest, &code)) {
         Some(code) => Ok(component(code)),
-        None => deserialize(engine, &unpacked)
+        None => deserialize(engine, &code)
             .map(|code| component(code.into()))
             .map_err(|error| LoadError::Embedded(format!("{error:#}"))),
     }
 }
 
-/// Compiles a component with an engine that only compiles.
-pub(crate) fn precompile(
-    engine: &wasmtime::Engine,
-    wasm: &[u8],
-    limit: usize,
-) -> Result<Vec<u8>, LoadError> {
-    format::check(wasm, limit)?;
-    engine.precompile_component(wasm).map_err(refused)
-}
-
 /// Maps the code of a component from the cache. None if the cache does not have it or the engine rejects it.
-fn load_cached(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
+fn load_cached(engine: &wasmtime::Engine, cache: &CodeCache, digest: &str) -> Option<Code> {
     mapped(engine, cache, digest, cache.get(digest)?)
 }
 
 /// Stores compiled code in the cache, and maps it from there. None if it can't be stored or the engine rejects it.
-fn store(engine: &wasmtime::Engine, cache: &Cache, digest: &str, code: &[u8]) -> Option<Code> {
+fn store(engine: &wasmtime::Engine, cache: &CodeCache, digest: &str, code: &[u8]) -> Option<Code> {
     mapped(engine, cache, digest, cache.put(digest, code)?)
 }
 
 fn mapped(
     engine: &wasmtime::Engine,
-    cache: &Cache,
+    cache: &CodeCache,
     digest: &str,
     file: CachedFile,
 ) -> Option<Code> {
@@ -186,8 +157,4 @@ pub fn digest(wasm: &[u8]) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
-}
-
-fn refused(error: wasmtime::Error) -> LoadError {
-    LoadError::Compile(format!("{error:#}"))
 }

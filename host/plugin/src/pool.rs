@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -25,10 +25,10 @@ use crate::limits::{Limits, MemoryShares};
 use crate::request::Request;
 use crate::settings::TABLES_PER_SLOT;
 use crate::share::{self, Share};
-use crate::slots::Holder;
+use crate::slots::{Holder, IdleInstances};
 use crate::tally::{Stats, Tally, UsageGuard};
 use crate::threads::{CallResult, Threads};
-use crate::world::State;
+use crate::world::InstanceState;
 
 /// Used if a deadline is too late to be expressed. Longer times overflow the clocks of some systems.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -37,7 +37,7 @@ pub(crate) struct Pool {
     shared: Arc<Shared>,
     code: Arc<Code>,
     /// The code, linked with the host's functions; none while it is unloaded.
-    linked: Mutex<Option<Arc<ControllerPre<State>>>>,
+    linked: Mutex<Option<Arc<ControllerPre<InstanceState>>>>,
     /// Notified when an instance is created, for which unloaded code is loaded.
     loaded: Notify,
     limits: Arc<Limits>,
@@ -101,7 +101,8 @@ impl Pool {
             tally,
             last_used: Mutex::new(Instant::now()),
         });
-        pool.shared.slots.register(&pool);
+        let idle: Weak<Self> = Arc::downgrade(&pool);
+        pool.shared.slots.register(idle);
         Ok(pool)
     }
 
@@ -117,10 +118,6 @@ impl Pool {
     pub(crate) fn threads(&self) -> Handle {
         let threads = self.shared.threads().filter(|_| self.share.is_limited());
         threads.map_or_else(Handle::current, Threads::handle)
-    }
-
-    pub(crate) fn holder(&self) -> Option<&Arc<Holder>> {
-        self.holder.as_ref()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -285,7 +282,7 @@ impl Pool {
     }
 
     /// Returns the linked code. Loads it if it is unloaded.
-    fn linked(&self) -> wasmtime::Result<Arc<ControllerPre<State>>> {
+    fn linked(&self) -> wasmtime::Result<Arc<ControllerPre<InstanceState>>> {
         let mut linked = self.linked.lock();
         if let Some(linked) = &*linked {
             return Ok(linked.clone());
@@ -308,17 +305,6 @@ impl Pool {
         }
     }
 
-    /// When the instance that has been idle for longest became idle.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        self.idle.lock().front().map(|idle| idle.since)
-    }
-
-    /// Drops the instance that has been idle for longest. False if none is idle.
-    pub(crate) fn drop_oldest_idle(&self) -> bool {
-        let oldest = self.idle.lock().pop_front();
-        oldest.is_some()
-    }
-
     pub(crate) fn stats(&self) -> Stats {
         self.tally.stats(self.idle.lock().len())
     }
@@ -334,13 +320,28 @@ impl Pool {
         });
         // Checked after the instance was added: a waiter that did not find it is visible by now.
         if self.shared.slots.has_waiters(self.holder()) {
-            self.drop_oldest_idle();
+            self.drop_oldest();
         }
     }
 }
 
+impl IdleInstances for Pool {
+    fn holder(&self) -> Option<&Arc<Holder>> {
+        self.holder.as_ref()
+    }
+
+    fn oldest_since(&self) -> Option<Instant> {
+        self.idle.lock().front().map(|idle| idle.since)
+    }
+
+    fn drop_oldest(&self) -> bool {
+        let oldest = self.idle.lock().pop_front();
+        oldest.is_some()
+    }
+}
+
 /// Links code with the host's functions. Loads it if it is unloaded.
-fn link(shared: &Shared, code: &Code) -> wasmtime::Result<Arc<ControllerPre<State>>> {
+fn link(shared: &Shared, code: &Code) -> wasmtime::Result<Arc<ControllerPre<InstanceState>>> {
     let linked = shared.linker.instantiate_pre(&code.load()?)?;
     ControllerPre::new(linked).map(Arc::new)
 }

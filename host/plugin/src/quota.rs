@@ -14,7 +14,7 @@ use crate::share::Share;
 /// The most that brief work is charged: its thread may have waited for a core meanwhile.
 const BRIEF: Duration = Duration::from_micros(100);
 
-/// The CPU quota of one plugin. Clones share it.
+/// Charges the host's own work for a plugin to the plugin's CPU quota. Clones charge the same quota.
 #[derive(Clone, Debug)]
 pub struct Quota {
     share: Arc<Share>,

@@ -10,7 +10,7 @@ use flyball_types::printable;
 use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
-use crate::world::{State, owned};
+use crate::world::{InstanceState, owned};
 
 /// Maximum length of a guest's error message, in bytes. It goes to logs and events.
 const MAX_MESSAGE: usize = 4096;
@@ -61,7 +61,7 @@ pub(crate) trait Request: Send + Sync + 'static {
     fn call(
         &self,
         guest: &Guest,
-        store: &mut Store<State>,
+        store: &mut Store<InstanceState>,
     ) -> impl Future<Output = wasmtime::Result<Self::Output>> + Send;
 
     /// Names the call in error messages.
@@ -87,7 +87,11 @@ impl Route {
 impl Request for Describe {
     type Output = Vec<u8>;
 
-    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Vec<u8>> {
+    async fn call(
+        &self,
+        guest: &Guest,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Vec<u8>> {
         guest.call_describe(store).await
     }
 
@@ -99,7 +103,11 @@ impl Request for Describe {
 impl Request for Reconcile {
     type Output = Outcome;
 
-    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Outcome> {
+    async fn call(
+        &self,
+        guest: &Guest,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Outcome> {
         let outcome = guest
             .call_reconcile(store, &self.queue, &self.key, self.attempt)
             .await?;
@@ -128,7 +136,7 @@ impl Request for Route {
     async fn call(
         &self,
         guest: &Guest,
-        store: &mut Store<State>,
+        store: &mut Store<InstanceState>,
     ) -> wasmtime::Result<Self::Output> {
         let routed = guest.call_route(store, &self.0).await?;
         Ok(routed

@@ -21,7 +21,7 @@ use crate::limits::Limits;
 /// threads.
 pub(crate) const CALL_COST: Duration = Duration::from_micros(30);
 
-/// The CPU quota of one plugin.
+/// The account of one plugin's CPU quota: its balance, and the turns that polls take.
 #[derive(Debug)]
 pub(crate) struct Share {
     /// The limit; none if the plugin may use all cores.

@@ -4,11 +4,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::pool::Pool;
 
 /// The slots that the instances of all plugins share.
 pub(crate) struct InstanceSlots {
@@ -26,7 +25,19 @@ pub(crate) struct InstanceSlots {
     /// ...and those that wait for slots beyond the first ones of their plugin.
     waiting_surplus: AtomicUsize,
     /// The pools whose idle instances can be evicted.
-    pools: Mutex<Vec<Weak<Pool>>>,
+    pools: Mutex<Vec<Weak<dyn IdleInstances>>>,
+}
+
+/// The idle instances of a plugin, which occupy slots that others may need.
+pub(crate) trait IdleInstances: Send + Sync {
+    /// Counts the plugin's slots; none if it has a reservation.
+    fn holder(&self) -> Option<&Arc<Holder>>;
+
+    /// When the instance that has been idle for longest became idle; none if none is idle.
+    fn oldest_since(&self) -> Option<Instant>;
+
+    /// Drops the instance that has been idle for longest. False if none is idle.
+    fn drop_oldest(&self) -> bool;
 }
 
 /// Counts the slots that a plugin without a reservation holds or waits for.
@@ -34,8 +45,7 @@ pub(crate) struct InstanceSlots {
 pub(crate) struct Holder(AtomicU32);
 
 impl Holder {
-    /// Whether the plugin holds slots beyond its first [`FIRST`] ones. Plugins with few slots have precedence for
-    /// these.
+    /// Whether the plugin holds slots beyond its first [`FIRST`] ones. Plugins with few slots take precedence over it.
     fn has_surplus(&self) -> bool {
         self.0.load(SeqCst) > FIRST
     }
@@ -106,10 +116,10 @@ impl InstanceSlots {
     }
 
     /// Registers a pool whose idle instances may be evicted when others need their slots.
-    pub(crate) fn register(&self, pool: &Arc<Pool>) {
+    pub(crate) fn register(&self, pool: Weak<dyn IdleInstances>) {
         let mut pools = self.pools.lock();
         pools.retain(|pool| pool.strong_count() > 0);
-        pools.push(Arc::downgrade(pool));
+        pools.push(pool);
     }
 
     /// Takes `count` slots, waiting if necessary. Reserved slots are taken only without a `holder`. None once the
@@ -137,7 +147,7 @@ impl InstanceSlots {
             // Counted first, as in `acquire_free`.
             let _waiting = Waiting::new(&self.waiting_surplus);
             let has_surplus =
-                |pool: &Pool| pool.holder().is_some_and(|holder| holder.has_surplus());
+                |holder: Option<&Arc<Holder>>| holder.is_some_and(|holder| holder.has_surplus());
             while self.surplus.available_permits() < count as usize
                 && self.evict_oldest_idle(has_surplus)
             {}
@@ -147,7 +157,7 @@ impl InstanceSlots {
         }
         let _waiting = Waiting::new(&self.waiting_unreserved);
         while self.unreserved.available_permits() < count as usize
-            && self.evict_oldest_idle(|pool| pool.holder().is_some())
+            && self.evict_oldest_idle(|holder| holder.is_some())
         {}
         let permit = self.unreserved.clone().acquire_many_owned(count.min(most));
         Some(Unreserved {
@@ -181,19 +191,19 @@ impl InstanceSlots {
             })
     }
 
-    /// Drops the instance that has been idle for longest, of the plugins that `may_evict` selects. False if none is
-    /// idle.
-    fn evict_oldest_idle(&self, may_evict: impl Fn(&Pool) -> bool) -> bool {
-        let pools: Vec<Arc<Pool>> = {
+    /// Drops the instance that has been idle for longest, of the plugins that `may_evict` selects by their holders.
+    /// False if none is idle.
+    fn evict_oldest_idle(&self, may_evict: impl Fn(Option<&Arc<Holder>>) -> bool) -> bool {
+        let pools: Vec<Arc<dyn IdleInstances>> = {
             let pools = self.pools.lock();
             pools.iter().filter_map(Weak::upgrade).collect()
         };
         let oldest = pools
             .iter()
-            .filter(|pool| may_evict(pool))
-            .filter_map(|pool| Some((pool.idle_since()?, pool)))
+            .filter(|pool| may_evict(pool.holder()))
+            .filter_map(|pool| Some((pool.oldest_since()?, pool)))
             .min_by_key(|(since, _)| *since);
-        oldest.is_some_and(|(_, pool)| pool.drop_oldest_idle())
+        oldest.is_some_and(|(_, pool)| pool.drop_oldest())
     }
 }
 

@@ -15,12 +15,12 @@ const MAX_IDLE_PERIODS: u32 = 10;
 
 /// The ticking thread. Dropping this ends and joins it.
 pub(crate) struct Ticker {
-    state: Arc<State>,
+    state: Arc<TickerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct State {
+struct TickerState {
     /// Guests that are being polled.
     running: AtomicUsize,
     /// True while the thread sleeps and must be woken when a guest starts.
@@ -38,7 +38,7 @@ impl Ticker {
         period: Duration,
         tick: impl Fn() + Send + 'static,
     ) -> std::io::Result<Self> {
-        let state = Arc::new(State::default());
+        let state = Arc::new(TickerState::default());
         let shared = state.clone();
         let thread = thread::Builder::new()
             .name("flyball-tick".into())
@@ -83,7 +83,7 @@ impl Drop for Ticker {
     }
 }
 
-fn run(state: &State, period: Duration, tick: impl Fn()) {
+fn run(state: &TickerState, period: Duration, tick: impl Fn()) {
     let mut idle = 0;
     while !state.stop.load(SeqCst) {
         idle = if state.running.load(SeqCst) == 0 {

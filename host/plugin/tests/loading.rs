@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flyball_plugin::{
-    CompileLimit, CompileLimits, Compiler, CompilerProcess, Describe, DescribeError, Engine,
-    EngineError, EngineOptions, Limits, LoadError, PackPart, Packed, Part, Plugin, Precompiled,
-    SharedCode, digest, pack,
+    CompileLimit, CompileLimits, Compiler, CompilerProcess, Describe, DescribeError, EmbeddedCode,
+    EmbeddedComponent, Engine, EngineError, EngineOptions, Limits, LoadError, Part, Plugin,
+    SharedCode, compile_for, compress, digest,
 };
 use proptest::prelude::*;
 use support::{component, engine, engine_with, faulty, guest, plain};
@@ -137,7 +137,7 @@ fn child(change: impl FnOnce(&mut CompileLimits)) -> Compiler {
     change(&mut limits);
     let own = CompilerProcess::of_this_binary().unwrap();
     Compiler::Process(CompilerProcess {
-        program: env!("CARGO_BIN_EXE_precompile").into(),
+        program: env!("CARGO_BIN_EXE_embed").into(),
         limits,
         ..own
     })
@@ -359,31 +359,31 @@ async fn an_idle_plugin_releases_the_memory_of_its_code_and_can_run_again() {
 }
 
 /// Compiled code as a binary embeds it, of a component with this digest.
-fn embedded(code: Vec<u8>, digest: &'static str) -> Precompiled {
-    let pack = pack(&[code], 0, 3).unwrap();
-    let [PackPart::Frame(frame)] = &pack.parts[..] else {
-        panic!("{:?}", pack.parts);
+fn embedded(code: Vec<u8>, digest: &'static str) -> EmbeddedComponent {
+    let code = compress(&[code], 0, 3).unwrap();
+    let [Part::Frame(frame)] = &code.parts[..] else {
+        panic!("{:?}", code.parts);
     };
-    Precompiled {
+    EmbeddedComponent {
         digest,
         size: 1234,
-        code: Packed {
-            shared: SharedCode::new(pack.shared.leak()),
-            part: Part::Frame(frame.clone().leak()),
+        code: EmbeddedCode {
+            shared: SharedCode::new(code.shared.leak()),
+            part: Part::Frame(&*frame.clone().leak()),
         },
     }
 }
 
 #[tokio::test]
-async fn embedded_code_is_unpacked_into_the_cache_once() {
+async fn embedded_code_is_decompressed_into_the_cache_once() {
     let wasm = guest();
-    let code = Engine::precompile(&wasm, std::env::consts::ARCH).unwrap();
+    let code = compile_for(std::env::consts::ARCH, &wasm).unwrap();
     let digest: &'static str = digest(&wasm).leak();
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let engine = engine_with(|options| options.cache = Some(cache.clone()));
-    let check = async |engine: &Engine, component: Precompiled| {
-        let component = engine.load_precompiled(component).await.unwrap();
+    let check = async |engine: &Engine, component: EmbeddedComponent| {
+        let component = engine.load_embedded(component).await.unwrap();
         assert_eq!((component.digest(), component.size()), (digest, 1234));
         let plugin = Plugin::new(engine, component, Limits::default()).unwrap();
         assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
@@ -392,13 +392,13 @@ async fn embedded_code_is_unpacked_into_the_cache_once() {
     check(&engine, component.clone()).await;
     let cached = fs::read(cached_file(&cache)).unwrap();
     assert!(cached.starts_with(&code), "the code is not in the cache");
-    // Code in the cache is not unpacked again.
+    // Code in the cache is not decompressed again.
     let mut corrupted = component.clone();
     corrupted.code.part = Part::Frame(b"");
     check(&engine, corrupted.clone()).await;
     let uncached = engine_with(|_| ());
     check(&uncached, component).await;
-    let error = uncached.load_precompiled(corrupted).await.unwrap_err();
+    let error = uncached.load_embedded(corrupted).await.unwrap_err();
     assert!(error.to_string().contains("cargo xtask build"), "{error}");
 }
 
@@ -411,7 +411,7 @@ async fn embedded_code_of_another_version_is_refused() {
         engine_with(|_| ()),
     ] {
         let component = embedded(b"of another version".to_vec(), "a digest");
-        let loaded = engine.load_precompiled(component).await;
+        let loaded = engine.load_embedded(component).await;
         assert!(matches!(loaded, Err(LoadError::Embedded(_))), "{loaded:?}");
     }
     assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);

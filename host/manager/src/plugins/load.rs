@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_limits::rate::RateGate;
-use flyball_plugin::{Component, Describe, DescribeError, Engine, Limits, LoadError, Precompiled};
+use flyball_plugin::{
+    Component, Describe, DescribeError, EmbeddedComponent, Engine, Limits, LoadError,
+};
 use flyball_policy::LimitPolicy;
 use flyball_policy::grant::PluginFile;
 use flyball_policy::kinds;
@@ -25,7 +27,7 @@ const DROPPED_IN_SHARE: u32 = 250;
 pub struct BuiltIn {
     /// Its canonical name.
     pub name: &'static str,
-    pub component: Precompiled,
+    pub component: EmbeddedComponent,
 }
 
 /// The source of a plugin.
@@ -172,7 +174,7 @@ pub(crate) async fn builtin(
     config: BTreeMap<String, String>,
 ) -> Result<(LoadedPlugin, Component), PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
-    let loaded = engine.load_precompiled(builtin.component.clone()).await;
+    let loaded = engine.load_embedded(builtin.component.clone()).await;
     let component = loaded.map_err(|source| origin.not_loaded(source))?;
     let plugin = describe(engine, origin, &component, config).await?;
     Ok((plugin, component))

@@ -3,13 +3,13 @@
 //!
 //! The engine limits the arguments of a call to [`Limits::staged_bytes`](crate::Limits::staged_bytes) together, which
 //! bodies of writes need. A text that the host splits, escapes or renders takes many times its length, so each text has
-//! a limit of its own. [`State::imports`](super::State::imports) is the only way to the host's functions, and takes the
+//! a limit of its own. [`InstanceState::imports`](super::InstanceState::imports) is the only way to the host's functions, and takes the
 //! call's arguments to check them. `tests/arguments.rs` generates a call for each text in `wit/`, so that no import can
 //! forget one.
 
 use flyball_types::ApiError;
 
-use super::State;
+use super::InstanceState;
 use crate::hits::Limit;
 use crate::imports::{Operation, Read, Target, Write};
 
@@ -218,7 +218,7 @@ fn at_most(what: &'static str, found: usize, limit: usize, unit: &'static str) -
     })
 }
 
-impl State {
+impl InstanceState {
     /// Counts an argument that is too long.
     pub(super) fn checked(
         &self,

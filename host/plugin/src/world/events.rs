@@ -1,9 +1,9 @@
 //! `events`: Kubernetes events about objects. Emitting never waits. An event with a name that is too long is dropped.
 
-use super::{State, arguments};
+use super::{InstanceState, arguments};
 use crate::bindings::flyball::controller::events::{self, Host};
 
-impl Host for State {
+impl Host for InstanceState {
     fn emit(
         &mut self,
         about: events::ObjectReference,

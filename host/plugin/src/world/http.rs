@@ -24,7 +24,7 @@ use wasmtime_wasi_http::{
 
 use self::connection::Dialer;
 use super::wasi::{self, Wasi};
-use super::{State, trap};
+use super::{InstanceState, trap};
 use crate::hits::Limit;
 use crate::imports::HttpGrant;
 use crate::tally::Tally;
@@ -42,7 +42,7 @@ pub(super) const MAX_HANDLE: usize = MAX_HEADERS + 3 * MAX_TEXT + BODY_CHUNK;
 const TYPES: &str = "wasi:http/types@0.2.12";
 
 /// Defines a function of an interface.
-type Define = fn(&mut LinkerInstance<State>, &str) -> wasmtime::Result<()>;
+type Define = fn(&mut LinkerInstance<InstanceState>, &str) -> wasmtime::Result<()>;
 
 /// The result of an outgoing request: a response, and a future that is dropped with it.
 type Sent = Result<
@@ -93,12 +93,12 @@ impl Http {
 }
 
 /// Links `wasi:http`. The memory that a guest's handles hold is bounded and counts against the plugin's budget.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     let mut replace = |function, define: Define| wasi::replace(linker, TYPES, function, define);
     replace("[constructor]fields", |types, name| {
         types.func_wrap(name, |mut store, (): ()| {
-            let state: &mut State = store.data_mut();
+            let state: &mut InstanceState = store.data_mut();
             state.hold_handle()?;
             Ok((HostFields::new(&mut state.http())?,))
         })
@@ -106,7 +106,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     replace("[static]fields.from-list", |types, name| {
         type Entries = (Vec<(String, Vec<u8>)>,);
         types.func_wrap(name, |mut store, (entries,): Entries| {
-            let state: &mut State = store.data_mut();
+            let state: &mut InstanceState = store.data_mut();
             state.hold_handle()?;
             let mut http = state.http();
             let fields = http.from_list(entries);
@@ -119,7 +119,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })?;
     replace("[method]fields.clone", |types, name| {
         types.func_wrap(name, |mut store, (fields,): (Resource<FieldMap>,)| {
-            let state: &mut State = store.data_mut();
+            let state: &mut InstanceState = store.data_mut();
             state.hold_handle()?;
             Ok((HostFields::clone(&mut state.http(), fields)?,))
         })
@@ -127,7 +127,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Request = Resource<HostOutgoingRequest>;
     replace("[method]outgoing-request.set-method", |types, name| {
         types.func_wrap(name, |mut store, (request, method): (Request, Method)| {
-            let state: &mut State = store.data_mut();
+            let state: &mut InstanceState = store.data_mut();
             Ok((match &method {
                 Method::Other(text) if text.len() > MAX_TEXT => Err(()),
                 _ => state.http().set_method(request, method)?,
@@ -137,7 +137,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type SetText = (Request, Option<String>);
     replace("[method]outgoing-request.set-authority", |types, name| {
         types.func_wrap(name, |mut store, (request, authority): SetText| {
-            let state: &mut State = store.data_mut();
+            let state: &mut InstanceState = store.data_mut();
             Ok((if is_long(&authority) {
                 Err(())
             } else {
@@ -149,7 +149,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         "[method]outgoing-request.set-path-with-query",
         |types, name| {
             types.func_wrap(name, |mut store, (request, path): SetText| {
-                let state: &mut State = store.data_mut();
+                let state: &mut InstanceState = store.data_mut();
                 Ok((if is_long(&path) {
                     Err(())
                 } else {
@@ -164,7 +164,7 @@ fn is_long(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|text| text.len() > MAX_TEXT)
 }
 
-impl State {
+impl InstanceState {
     /// Counts what one more handle may hold. Traps beyond the plugin's budget.
     fn hold_handle(&mut self) -> wasmtime::Result<()> {
         let wasi = self.wasi();
@@ -176,7 +176,7 @@ impl State {
     }
 }
 
-impl WasiHttpView for State {
+impl WasiHttpView for InstanceState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let Wasi { table, http, .. } = self.wasi();
         WasiHttpCtxView {

@@ -4,33 +4,12 @@ use flyball_types::{ApiError, Projection, Query};
 use wasmtime::component::Resource;
 
 use super::arguments::{self, Checked};
-use super::{State, owned, trap};
+use super::{InstanceState, owned, trap};
 use crate::bindings::flyball::controller::lister::{self, Error, Host, HostCursor};
-use crate::imports::{Cursor, Page};
+use crate::handles::OpenCursor;
+use crate::imports::Page;
 
-/// A cursor that a guest holds.
-#[allow(
-    unreachable_pub,
-    reason = "the bindings name it in public, in a private module"
-)]
-pub struct OpenCursor {
-    /// The cursor; none once the call that opened it has ended.
-    rest: Option<Box<dyn Cursor>>,
-    /// Bytes that it holds.
-    staged: usize,
-}
-
-impl OpenCursor {
-    /// Drops the snapshot at the end of the call.
-    pub(super) fn end(&mut self) {
-        *self = Self {
-            rest: None,
-            staged: 0,
-        };
-    }
-}
-
-impl Host for State {
+impl Host for InstanceState {
     fn get(
         &mut self,
         kind: String,
@@ -109,7 +88,7 @@ impl Host for State {
     }
 }
 
-impl HostCursor for State {
+impl HostCursor for InstanceState {
     fn drop(&mut self, cursor: Resource<OpenCursor>) -> wasmtime::Result<()> {
         let cursor = self.handles.delete(cursor)?;
         self.unstage(cursor.staged);
@@ -117,7 +96,7 @@ impl HostCursor for State {
     }
 }
 
-impl State {
+impl InstanceState {
     /// Converts a page for the guest. Creates a handle only if more pages follow, which is rare.
     fn page(&mut self, page: Page) -> wasmtime::Result<Result<lister::Page, Error>> {
         let Page { items, rest } = page;

@@ -5,14 +5,14 @@
 mod arguments;
 mod events;
 mod http;
-pub(crate) mod lister;
+mod lister;
+mod local;
 mod queue;
-pub(crate) mod reader;
-mod services;
+mod reader;
 mod signer;
 mod staged;
 mod wasi;
-pub(crate) mod writer;
+mod writer;
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::allowance::Allowance;
 use crate::bindings::Controller;
 use crate::bindings::flyball::controller::types;
 use crate::budget::Charge;
+use crate::handles::{OpenCursor, ReadBatch, WriteBatch};
 use crate::hits::Limit;
 use crate::imports::{Imports, ObjectReference};
 use crate::limits::{Limits, MemoryMeter};
@@ -39,7 +40,7 @@ const MAX_LAST_ERROR: usize = 2048;
 const LARGE_ANSWER: usize = 64 * 1024;
 
 /// The state of one instance and of its current call.
-pub(crate) struct State {
+pub(crate) struct InstanceState {
     /// The imports of the current call; none between two calls.
     imports: Option<Arc<dyn Imports>>,
     limits: Arc<Limits>,
@@ -61,15 +62,15 @@ pub(crate) struct State {
 }
 
 /// Links all imports of the world, and WASI.
-pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<InstanceState>> {
     let mut linker = Linker::new(engine);
-    Controller::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    Controller::add_to_linker::<InstanceState, HasSelf<InstanceState>>(&mut linker, |state| state)?;
     wasi::link(&mut linker)?;
     http::link(&mut linker)?;
     Ok(linker)
 }
 
-impl State {
+impl InstanceState {
     pub(crate) fn new(limits: Arc<Limits>, meter: Arc<Meter>, tally: Arc<Tally>) -> Self {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(limits.handles);
@@ -108,11 +109,11 @@ impl State {
         if self.staged > 0 || !self.handles.is_empty() {
             self.unstage(self.staged);
             for entry in self.handles.iter_mut() {
-                if let Some(cursor) = entry.downcast_mut::<lister::OpenCursor>() {
+                if let Some(cursor) = entry.downcast_mut::<OpenCursor>() {
                     cursor.end();
-                } else if let Some(batch) = entry.downcast_mut::<reader::OpenBatch>() {
+                } else if let Some(batch) = entry.downcast_mut::<ReadBatch>() {
                     batch.end();
-                } else if let Some(batch) = entry.downcast_mut::<writer::OpenBatch>() {
+                } else if let Some(batch) = entry.downcast_mut::<WriteBatch>() {
                     batch.end();
                 }
             }
@@ -239,7 +240,7 @@ impl State {
     }
 }
 
-impl types::Host for State {}
+impl types::Host for InstanceState {}
 
 impl From<types::ObjectReference> for ObjectReference {
     fn from(object: types::ObjectReference) -> Self {

@@ -1,10 +1,10 @@
 //! `queue`: the plugin's own queues.
 
-use super::State;
+use super::InstanceState;
 use super::arguments::{Checked, name};
 use crate::bindings::flyball::controller::queue::{Error, Host};
 
-impl Host for State {
+impl Host for InstanceState {
     fn add(&mut self, queue: String, key: String) -> wasmtime::Result<Result<(), Error>> {
         let added = self
             .imports(checked(&queue, &key))?

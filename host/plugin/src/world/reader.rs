@@ -4,10 +4,10 @@ use flyball_types::{ApiError, Catalogue, ServedKind};
 use futures::StreamExt;
 use wasmtime::component::Resource;
 
-use super::staged::Staged;
-use super::{State, arguments, owned, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
+use crate::handles::ReadBatch;
 use crate::hits::Limit;
 use crate::imports::Read;
 
@@ -17,23 +17,16 @@ const CONCURRENCY: usize = 16;
 /// Maximum number of reads of a batch. The same as for writes.
 const MAX_READS: usize = 1000;
 
-/// A batch of reads that a guest holds. A read whose arguments are too long fails without being sent.
-#[allow(
-    unreachable_pub,
-    reason = "the bindings name it in public, in a private module"
-)]
-pub type OpenBatch = Staged<Vec<Result<Read, ApiError>>>;
+impl Host for InstanceState {}
 
-impl Host for State {}
-
-impl HostBatch for State {
-    fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
+impl HostBatch for InstanceState {
+    fn new(&mut self) -> wasmtime::Result<Resource<ReadBatch>> {
         self.new_batch()
     }
 
     fn get(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<ReadBatch>,
         kind: String,
         namespace: String,
         name: String,
@@ -52,7 +45,7 @@ impl HostBatch for State {
 
     fn list(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<ReadBatch>,
         kind: String,
         namespace: String,
         parameters: Vec<Parameter>,
@@ -70,13 +63,13 @@ impl HostBatch for State {
         )
     }
 
-    fn raw(&mut self, batch: Resource<OpenBatch>, path: String) -> wasmtime::Result<()> {
+    fn raw(&mut self, batch: Resource<ReadBatch>, path: String) -> wasmtime::Result<()> {
         self.add_read(batch, Read::Raw { path })
     }
 
     async fn run(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<ReadBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let (imports, allowance) = (self.imports_without_texts()?.clone(), self.allowance());
         let (reads, _charge) = self.take_batch(&batch)?;
@@ -99,7 +92,7 @@ impl HostBatch for State {
         Ok(results)
     }
 
-    fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+    fn drop(&mut self, batch: Resource<ReadBatch>) -> wasmtime::Result<()> {
         self.drop_batch(batch)
     }
 }
@@ -111,8 +104,8 @@ fn too_large(size: usize, limit: usize) -> ApiError {
     ))
 }
 
-impl State {
-    fn add_read(&mut self, batch: Resource<OpenBatch>, read: Read) -> wasmtime::Result<()> {
+impl InstanceState {
+    fn add_read(&mut self, batch: Resource<ReadBatch>, read: Read) -> wasmtime::Result<()> {
         let read = self.checked(arguments::read(&read)).map(|()| read);
         let size = read.as_ref().map_or(size_of::<ApiError>(), size);
         let reads = self.stage_in(&batch, size)?;
@@ -152,7 +145,7 @@ fn size(read: &Read) -> usize {
     size_of::<Read>() + strings
 }
 
-impl discovery::Host for State {
+impl discovery::Host for InstanceState {
     async fn kinds(&mut self) -> wasmtime::Result<Result<discovery::Catalogue, types::Error>> {
         let imports = self.imports_without_texts()?.clone();
         let catalogue = imports.discovery_kinds().await;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::State;
+use super::InstanceState;
 use super::arguments::{self, Checked, name, names};
 use crate::bindings::flyball::controller::signer::{
     Attribute, CertificateTemplate, Error, Host, KeyUsages, SubjectKey,
@@ -11,7 +11,7 @@ use crate::bindings::flyball::controller::signer::{
 use crate::bindings::flyball::controller::types::Time;
 use crate::imports;
 
-impl Host for State {
+impl Host for InstanceState {
     async fn sign_jwt(
         &mut self,
         key: String,
@@ -71,7 +71,7 @@ impl Host for State {
     }
 }
 
-impl State {
+impl InstanceState {
     /// Charges the call for work of the host, and returns its result.
     fn charged<T>(&self, work: imports::Metered<T>) -> Result<T, Error> {
         self.meter.charge(work.cpu_time);

@@ -2,34 +2,11 @@
 
 use wasmtime::component::Resource;
 
-use super::{State, trap};
+use super::{InstanceState, trap};
 use crate::budget::Charge;
+use crate::handles::Staged;
 
-/// The items that a guest has added to a batch.
-#[allow(
-    unreachable_pub,
-    reason = "the bindings name it in public, in a private module"
-)]
-#[derive(Default)]
-pub struct Staged<T> {
-    pub(super) items: T,
-    /// Bytes that the items hold.
-    bytes: usize,
-    /// True once the call that created the batch has ended.
-    ended: bool,
-}
-
-impl<T: Default> Staged<T> {
-    /// Empties the batch at the end of the call.
-    pub(super) fn end(&mut self) {
-        *self = Self {
-            ended: true,
-            ..Self::default()
-        };
-    }
-}
-
-impl State {
+impl InstanceState {
     pub(super) fn new_batch<T: Default + Send + 'static>(
         &mut self,
     ) -> wasmtime::Result<Resource<Staged<T>>> {

@@ -19,7 +19,7 @@ use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamError, Stream
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
 use super::http::{Http, MAX_HANDLE};
-use super::{MAX_LAST_ERROR, State, last_error_tail, trap};
+use super::{InstanceState, MAX_LAST_ERROR, last_error_tail, trap};
 use crate::budget::Charge;
 use crate::imports::{Imports, LogLevel};
 use crate::tally::Tally;
@@ -153,7 +153,7 @@ impl Drop for Wasi {
 }
 
 /// Links WASI without `wasi:http`.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     // The list lives as long as the guest waits, and may name a handle any number of times.
     type Pollables = (Vec<Resource<DynPollable>>,);
@@ -176,10 +176,10 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// Replaces a function that is linked. Fails if there is none, because then a guest would get the original under
 /// another version of the interface.
 pub(super) fn replace(
-    linker: &mut Linker<State>,
+    linker: &mut Linker<InstanceState>,
     interface: &str,
     function: &str,
-    define: impl FnOnce(&mut LinkerInstance<State>, &str) -> wasmtime::Result<()>,
+    define: impl FnOnce(&mut LinkerInstance<InstanceState>, &str) -> wasmtime::Result<()>,
 ) -> wasmtime::Result<()> {
     let unused = linker
         .instance(interface)?
@@ -194,14 +194,14 @@ pub(super) fn replace(
     defined
 }
 
-impl State {
+impl InstanceState {
     pub(super) fn wasi(&mut self) -> &mut Wasi {
         self.wasi
             .get_or_insert_with(|| Wasi::new(self.imports.clone(), self.tally.clone()))
     }
 }
 
-impl WasiView for State {
+impl WasiView for InstanceState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.wasi();
         WasiCtxView {

@@ -3,30 +3,23 @@
 use flyball_types::ApiError;
 use wasmtime::component::Resource;
 
-use super::staged::Staged;
-use super::{State, arguments, owned, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::budget::Held;
+use crate::handles::WriteBatch;
 use crate::hits::Limit;
-use crate::imports::{Batch, Operation, Target, Write};
+use crate::imports::{Operation, Target, Write};
 
-/// A batch of writes that a guest holds.
-#[allow(
-    unreachable_pub,
-    reason = "the bindings name it in public, in a private module"
-)]
-pub type OpenBatch = Staged<Batch>;
+impl Host for InstanceState {}
 
-impl Host for State {}
-
-impl HostBatch for State {
-    fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
+impl HostBatch for InstanceState {
+    fn new(&mut self) -> wasmtime::Result<Resource<WriteBatch>> {
         self.new_batch()
     }
 
     fn create(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         object: Vec<u8>,
         options: Vec<u8>,
@@ -45,7 +38,7 @@ impl HostBatch for State {
 
     fn update(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         resource_version: String,
         change: Vec<u8>,
@@ -66,7 +59,7 @@ impl HostBatch for State {
 
     fn update_status(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         resource_version: String,
         status: Vec<u8>,
@@ -89,7 +82,7 @@ impl HostBatch for State {
 
     fn patch(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         patch_type: String,
         patch: Vec<u8>,
@@ -110,7 +103,7 @@ impl HostBatch for State {
 
     fn delete(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         options: Vec<u8>,
         returns: Vec<String>,
@@ -120,7 +113,7 @@ impl HostBatch for State {
 
     fn delete_collection(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         label_selector: String,
         field_selector: String,
@@ -139,19 +132,19 @@ impl HostBatch for State {
         )
     }
 
-    fn slow_start(&mut self, batch: Resource<OpenBatch>, initial: u32) -> wasmtime::Result<()> {
+    fn slow_start(&mut self, batch: Resource<WriteBatch>, initial: u32) -> wasmtime::Result<()> {
         self.batch_items(&batch)?.slow_start = Some(initial);
         Ok(())
     }
 
-    fn stop_on_error(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+    fn stop_on_error(&mut self, batch: Resource<WriteBatch>) -> wasmtime::Result<()> {
         self.batch_items(&batch)?.stop_on_error = true;
         Ok(())
     }
 
     async fn run(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let (imports, allowance) = (self.imports_without_texts()?.clone(), self.allowance());
         let (batch, charge) = self.take_batch(&batch)?;
@@ -176,15 +169,15 @@ impl HostBatch for State {
             .collect())
     }
 
-    fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+    fn drop(&mut self, batch: Resource<WriteBatch>) -> wasmtime::Result<()> {
         self.drop_batch(batch)
     }
 }
 
-impl State {
+impl InstanceState {
     fn add(
         &mut self,
-        batch: Resource<OpenBatch>,
+        batch: Resource<WriteBatch>,
         target: writer::Target,
         operation: Operation,
         options: Vec<u8>,

@@ -250,7 +250,7 @@ impl Types {
                     .payload_offset(variant.tag(), cases)
                     .size_wasm32()
             }
-            other => panic!("a {} is no variant", other.as_str()),
+            other => panic!("a {} is not a variant", other.as_str()),
         }
     }
 

@@ -1,11 +1,8 @@
-//! Checks and compiles components: in this process, or each in a child process with its own limits, so that a component
-//! that makes the parser or the compiler crash, or use too much memory or time, costs only the child.
+//! Compiles each component in a child process with its own limits, so that a component that makes the parser or the
+//! compiler crash, or use too much memory or time, costs only the child.
 //!
-//! The child gets the component over stdin and returns the compiled code over stdout. Compiled code runs without
-//! further checks, so the host uses only the output that a child wrote to this pipe before it ended successfully.
-
-pub(crate) mod child;
-mod pace;
+//! The child gets the component over stdin and returns the code over stdout. Code runs without further checks, so the
+//! host uses only the output that a child wrote to this pipe before it ended successfully.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -20,25 +17,15 @@ use std::time::Duration;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
+use super::child::{self, COMMAND, NO_MEMORY, REFUSED, UNFIT};
+use super::pace;
 use crate::error::{CompileLimit, LoadError};
 use crate::machine;
-pub use child::run_compiler;
-use child::{COMMAND, NO_MEMORY, REFUSED, UNFIT};
 
 /// Bytes of the child's messages that are read.
 const MAX_MESSAGES: usize = 4096;
 /// The beginning of the message that the standard library prints before it ends a process that has no memory left.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
-
-/// The place where components are checked and compiled.
-#[derive(Clone, Debug, Default)]
-pub enum Compiler {
-    /// In this process. The compiler's memory and time are not limited, so a component must not be malicious.
-    #[default]
-    InProcess,
-    /// In a child process for each component.
-    Process(CompilerProcess),
-}
 
 /// The child process that compiles a component.
 #[derive(Clone, Debug)]

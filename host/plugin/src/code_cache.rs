@@ -1,4 +1,4 @@
-//! The cache of compiled plugins on disk, so that a restart need not compile again. Its files are run as native code.
+//! The code cache: a directory of compiled code, so that a restart need not compile again. Its files are run as native code.
 //! So only files that this process's user wrote are used, and each file has a digest, so that a truncated or corrupted
 //! file is compiled again.
 //!
@@ -43,9 +43,9 @@ impl CachedFile {
     }
 }
 
-/// The directory of compiled plugins.
+/// The directory of compiled code.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct CodeCache {
     folder: PrivateFolder,
     /// A hash of the engine's version, settings and target. Code for others is not found.
     compatibility: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Cache {
     capacity: u64,
 }
 
-impl Cache {
+impl CodeCache {
     /// Opens a directory, and creates it if it does not exist. Fails if other users have access to it.
     pub(crate) fn open(
         directory: &Path,
@@ -170,8 +170,8 @@ mod tests {
 
     use super::*;
 
-    fn open(directory: &Path, capacity: u64) -> Result<Cache, EngineError> {
-        Cache::open(directory, &wasmtime::Engine::default(), capacity)
+    fn open(directory: &Path, capacity: u64) -> Result<CodeCache, EngineError> {
+        CodeCache::open(directory, &wasmtime::Engine::default(), capacity)
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Compiles the built-in controllers for a host that embeds them:
-//! - `precompile compile ARCHITECTURE OUT COMPONENT…` writes the compiled code of each `NAME.wasm` to `OUT/NAME.cwasm`.
-//! - `precompile pack LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd.
-//!   It writes what the host's build reads: the shared code as `OUT/shared.zst`, the others as `OUT/NAME.zst`, and a
-//!   line for each in `OUT/index`: its name, digest, size before it was compiled, and, if it is in the shared code,
-//!   where that starts and ends.
+//! Prepares the code of the built-in controllers, which the host's binary embeds:
+//! - `embed compile ARCHITECTURE OUT COMPONENT…` compiles each `NAME.wasm` to `OUT/NAME.cwasm`.
+//! - `embed compress LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd, for
+//!   the host's build script: the shared code to `OUT/shared.zst`, the other code to `OUT/NAME.zst`. `OUT/index` has a
+//!   line for each component: its name, its digest, its size before it was compiled and, for shared code, where it
+//!   starts and ends.
 //!
 //! For the tests of the crate, it is also the child process that compiles a component.
 
@@ -12,9 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flyball_plugin::{Engine, Pack, PackPart, digest, pack};
+use flyball_plugin::{CompressedCode, Part, compile_for, compress, digest};
 
-const USAGE: &str = "usage: precompile compile ARCHITECTURE OUT COMPONENT… | precompile pack LEVEL CODES OUT COMPONENT…";
+const USAGE: &str =
+    "usage: embed compile ARCHITECTURE OUT COMPONENT… | embed compress LEVEL CODES OUT COMPONENT…";
 /// The number of components whose code other components refer to. A start without a cache unpacks them first, and they
 /// take memory then.
 const SHARED: usize = 1;
@@ -31,8 +32,8 @@ fn main() -> ExitCode {
         ["compile", architecture, out, components @ ..] => components
             .iter()
             .try_for_each(|component| compile(architecture, out, component)),
-        ["pack", level, codes, out, components @ ..] => {
-            pack_all(level, codes.as_ref(), out.as_ref(), components)
+        ["compress", level, codes, out, components @ ..] => {
+            compress_all(level, codes.as_ref(), out.as_ref(), components)
         }
         _ => {
             eprintln!("{USAGE}");
@@ -49,18 +50,18 @@ fn main() -> ExitCode {
 }
 
 fn compile(architecture: &str, out: &str, component: &str) -> Result<()> {
-    let compiled = Engine::precompile(&read(component.as_ref())?, architecture)
+    let compiled = compile_for(architecture, &read(component.as_ref())?)
         .map_err(|error| format!("can't compile {component} for {architecture}: {error}"))?;
     write(&code_of(out.as_ref(), component)?, compiled)
 }
 
-fn pack_all(level: &str, codes: &Path, out: &Path, components: &[&str]) -> Result<()> {
+fn compress_all(level: &str, codes: &Path, out: &Path, components: &[&str]) -> Result<()> {
     let level = level
         .parse::<i32>()
         .map_err(|error| format!("the level {level} is not a number: {error}"))?;
     let read_code = |component: &&str| read(&code_of(codes, component)?);
     let codes: Vec<Vec<u8>> = components.iter().map(read_code).collect::<Result<_>>()?;
-    let Pack { shared, parts } = pack(&codes, SHARED, level)
+    let CompressedCode { shared, parts } = compress(&codes, SHARED, level)
         .map_err(|error| format!("can't compress the code at level {level}: {error}"))?;
     write(&out.join("shared.zst"), shared)?;
     let mut index = String::new();
@@ -68,8 +69,8 @@ fn pack_all(level: &str, codes: &Path, out: &Path, components: &[&str]) -> Resul
         let (name, wasm) = (name(component)?, read(component.as_ref())?);
         write!(index, "{name} {} {}", digest(&wasm), wasm.len())?;
         match part {
-            PackPart::Shared(range) => write!(index, " {} {}", range.start, range.end)?,
-            PackPart::Frame(frame) => write(&out.join(format!("{name}.zst")), frame)?,
+            Part::Shared(range) => write!(index, " {} {}", range.start, range.end)?,
+            Part::Frame(frame) => write(&out.join(format!("{name}.zst")), frame)?,
         }
         index.push('\n');
     }

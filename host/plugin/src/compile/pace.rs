@@ -60,7 +60,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::compiler::Stop;
+    use crate::compile::Stop;
 
     #[test]
     fn a_child_that_computes_stays_within_its_share() {

@@ -1,6 +1,6 @@
-//! The compiled code of built-in controllers as the host's binary embeds it: compressed with zstd. The controllers
-//! share large parts of the SDK and of libraries. Therefore the code of some controllers is compressed first, as a
-//! whole, and the code of the others refers to it. A start with a cache of compiled code unpacks nothing.
+//! The code of built-in controllers as the host's binary embeds it: compressed with zstd. The controllers share large
+//! parts of the SDK and of libraries. Therefore the code of some controllers is compressed first, as a whole, and the
+//! code of the others refers to it. A start with a code cache decompresses nothing.
 
 use std::io;
 use std::ops::Range;
@@ -10,64 +10,91 @@ use zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name, get_fram
 
 use crate::pages::page_out;
 
-/// The code that the code of others refers to. It is unpacked when it is first needed, and takes memory until the last
-/// clone of the [`Packed`] code with it is dropped.
-pub struct SharedCode {
-    frame: &'static [u8],
-    /// Inner none if the frame is corrupted.
-    unpacked: OnceLock<Option<Vec<u8>>>,
-}
-
-impl SharedCode {
-    /// `frame` is [`Pack::shared`]. It is empty if no code is shared.
-    pub fn new(frame: &'static [u8]) -> Arc<Self> {
-        Arc::new(Self {
-            frame,
-            unpacked: OnceLock::new(),
-        })
-    }
-
-    fn unpacked(&self) -> io::Result<&[u8]> {
-        let unpack = || {
-            if self.frame.is_empty() {
-                return Some(Vec::new());
-            }
-            let code = decompress(self.frame, &[]).ok();
-            page_out(self.frame);
-            code
-        };
-        let unpacked = self.unpacked.get_or_init(unpack);
-        unpacked.as_deref().ok_or_else(corrupted)
-    }
-}
-
-/// The location of a component's code in the host's binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Bytes of the shared code, which start and end here.
-    Shared(usize, usize),
-    /// A frame that refers to the shared code.
-    Frame(&'static [u8]),
-}
-
-/// The compiled code of a component, compressed.
+/// A component whose code is embedded in the host's binary.
 #[derive(Clone)]
-pub struct Packed {
+pub struct EmbeddedComponent {
+    /// The component's [`digest`](crate::digest).
+    pub digest: &'static str,
+    /// The size of the component before it was compiled, in bytes.
+    pub size: usize,
+    pub code: EmbeddedCode,
+}
+
+impl std::fmt::Debug for EmbeddedComponent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("EmbeddedComponent")
+            .field(&self.digest)
+            .finish()
+    }
+}
+
+/// The code of a component, compressed.
+#[derive(Clone)]
+pub struct EmbeddedCode {
     pub shared: Arc<SharedCode>,
     pub part: Part,
 }
 
-impl Packed {
-    /// Unpacks the code. The pages of the binary that are read for it are returned to the system.
-    pub(crate) fn unpack(&self) -> io::Result<Vec<u8>> {
-        let shared = self.shared.unpacked()?;
-        match self.part {
-            Part::Shared(start, end) => {
-                let code = shared.get(start..end).ok_or_else(corrupted)?;
+/// The code that the code of others refers to. It is decompressed when it is first needed, and takes memory until the
+/// last clone of the [`EmbeddedCode`] with it is dropped.
+pub struct SharedCode {
+    frame: &'static [u8],
+    /// Inner none if the frame is corrupted.
+    decompressed: OnceLock<Option<Vec<u8>>>,
+}
+
+/// The location of a component's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<Frame = &'static [u8]> {
+    /// This range of the shared code.
+    Shared(Range<usize>),
+    /// A frame of zstd that refers to the shared code.
+    Frame(Frame),
+}
+
+/// The result of [`compress`], before it is embedded in a binary.
+#[derive(Debug)]
+pub struct CompressedCode {
+    /// The frame of [`SharedCode`].
+    pub shared: Vec<u8>,
+    /// In the order of the codes.
+    pub parts: Vec<Part<Vec<u8>>>,
+}
+
+impl SharedCode {
+    /// `frame` is [`CompressedCode::shared`]. It is empty if no code is shared.
+    pub fn new(frame: &'static [u8]) -> Arc<Self> {
+        Arc::new(Self {
+            frame,
+            decompressed: OnceLock::new(),
+        })
+    }
+
+    fn decompressed(&self) -> io::Result<&[u8]> {
+        let decompress = || {
+            if self.frame.is_empty() {
+                return Some(Vec::new());
+            }
+            let code = decompress_frame(self.frame, &[]).ok();
+            page_out(self.frame);
+            code
+        };
+        let decompressed = self.decompressed.get_or_init(decompress);
+        decompressed.as_deref().ok_or_else(corrupted)
+    }
+}
+
+impl EmbeddedCode {
+    /// Decompresses the code. The pages of the binary that are read for it are returned to the system.
+    pub(crate) fn decompress(&self) -> io::Result<Vec<u8>> {
+        let shared = self.shared.decompressed()?;
+        match &self.part {
+            Part::Shared(range) => {
+                let code = shared.get(range.clone()).ok_or_else(corrupted)?;
                 Ok(code.to_owned())
             }
             Part::Frame(frame) => {
-                let code = decompress(frame, shared);
+                let code = decompress_frame(frame, shared);
                 page_out(frame);
                 code
             }
@@ -75,28 +102,12 @@ impl Packed {
     }
 }
 
-/// The result of [`pack`].
-#[derive(Debug)]
-pub struct Pack {
-    /// The frame of [`SharedCode`].
-    pub shared: Vec<u8>,
-    /// In the order of the codes.
-    pub parts: Vec<PackPart>,
-}
-
-/// A [`Part`] before it is embedded in a binary.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PackPart {
-    Shared(Range<usize>),
-    Frame(Vec<u8>),
-}
-
 /// Compresses the codes of components at a level of zstd. `shared` of them, the largest, become the shared code. The
 /// result depends on nothing but the arguments.
 ///
 /// # Errors
 /// zstd refuses the level or lacks memory.
-pub fn pack(codes: &[Vec<u8>], shared: usize, level: i32) -> io::Result<Pack> {
+pub fn compress(codes: &[Vec<u8>], shared: usize, level: i32) -> io::Result<CompressedCode> {
     let mut order: Vec<usize> = (0..codes.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(codes[index].len()));
     order.truncate(shared);
@@ -108,21 +119,21 @@ pub fn pack(codes: &[Vec<u8>], shared: usize, level: i32) -> io::Result<Pack> {
         ranges[index] = Some(start..prefix.len());
     }
     let part = |(code, range): (&Vec<u8>, Option<Range<usize>>)| match range {
-        Some(range) => Ok(PackPart::Shared(range)),
-        None => compress(code, &prefix, level).map(PackPart::Frame),
+        Some(range) => Ok(Part::Shared(range)),
+        None => compress_frame(code, &prefix, level).map(Part::Frame),
     };
-    let parts: io::Result<Vec<PackPart>> = codes.iter().zip(ranges).map(part).collect();
-    Ok(Pack {
+    let parts: io::Result<Vec<Part<Vec<u8>>>> = codes.iter().zip(ranges).map(part).collect();
+    Ok(CompressedCode {
         shared: match prefix.as_slice() {
             [] => Vec::new(),
-            prefix => compress(prefix, &[], level)?,
+            prefix => compress_frame(prefix, &[], level)?,
         },
         parts: parts?,
     })
 }
 
 /// Compresses bytes into a frame that refers to a prefix.
-fn compress(bytes: &[u8], prefix: &[u8], level: i32) -> io::Result<Vec<u8>> {
+fn compress_frame(bytes: &[u8], prefix: &[u8], level: i32) -> io::Result<Vec<u8>> {
     let mut context = CCtx::create();
     // The whole prefix must be within reach of the last byte.
     let window = usize::BITS - (prefix.len() + bytes.len()).leading_zeros();
@@ -141,9 +152,9 @@ fn compress(bytes: &[u8], prefix: &[u8], level: i32) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Unpacks a frame that refers to a prefix. The frame must be trusted, because it gives the size of the memory to
+/// Decompresses a frame that refers to a prefix. The frame must be trusted, because it gives the size of the memory to
 /// allocate.
-fn decompress(frame: &[u8], prefix: &[u8]) -> io::Result<Vec<u8>> {
+fn decompress_frame(frame: &[u8], prefix: &[u8]) -> io::Result<Vec<u8>> {
     let size = get_frame_content_size(frame).ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok());
     let mut bytes = Vec::with_capacity(size.ok_or_else(corrupted)?);
@@ -167,17 +178,17 @@ mod tests {
 
     use super::*;
 
-    /// Embeds a pack as a binary does.
-    fn embed(pack: Pack) -> Vec<Packed> {
-        let shared = SharedCode::new(pack.shared.leak());
-        let embed = |part| Packed {
+    /// Embeds code as a binary does.
+    fn embed(code: CompressedCode) -> Vec<EmbeddedCode> {
+        let shared = SharedCode::new(code.shared.leak());
+        let embed = |part: Part<Vec<u8>>| EmbeddedCode {
             shared: shared.clone(),
             part: match part {
-                PackPart::Shared(range) => Part::Shared(range.start, range.end),
-                PackPart::Frame(frame) => Part::Frame(frame.leak()),
+                Part::Shared(range) => Part::Shared(range),
+                Part::Frame(frame) => Part::Frame(&*frame.leak()),
             },
         };
-        pack.parts.into_iter().map(embed).collect()
+        code.parts.into_iter().map(embed).collect()
     }
 
     /// Bytes that can't be compressed.
@@ -198,9 +209,10 @@ mod tests {
             codes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2000), 0..6),
             shared in 0_usize..8,
         ) {
-            let packed = embed(pack(&codes, shared, 3).unwrap());
-            let unpacked: Vec<Vec<u8>> = packed.iter().map(|code| code.unpack().unwrap()).collect();
-            prop_assert_eq!(unpacked, codes);
+            let embedded = embed(compress(&codes, shared, 3).unwrap());
+            let decompressed: Vec<Vec<u8>> =
+                embedded.iter().map(|code| code.decompress().unwrap()).collect();
+            prop_assert_eq!(decompressed, codes);
         }
     }
 
@@ -211,9 +223,9 @@ mod tests {
             [sdk.clone(), noise(3, 50_000)].concat(),
             [own, sdk].concat(),
         ];
-        let pack = pack(&codes, 1, 3).unwrap();
-        assert_eq!(pack.parts[0], PackPart::Shared(0..350_000));
-        let PackPart::Frame(frame) = &pack.parts[1] else {
+        let code = compress(&codes, 1, 3).unwrap();
+        assert_eq!(code.parts[0], Part::Shared(0..350_000));
+        let Part::Frame(frame) = &code.parts[1] else {
             panic!("the smaller one is not shared");
         };
         assert!(frame.len() < 11_000, "{} bytes", frame.len());
@@ -222,8 +234,8 @@ mod tests {
     #[test]
     fn corrupted_code_is_refused() {
         let codes = [vec![1; 5000], noise(1, 1000)];
-        let Pack { shared, parts } = pack(&codes, 1, 3).unwrap();
-        let [PackPart::Shared(range), PackPart::Frame(frame)] = &parts[..] else {
+        let CompressedCode { shared, parts } = compress(&codes, 1, 3).unwrap();
+        let [Part::Shared(range), Part::Frame(frame)] = &parts[..] else {
             panic!("{parts:?}");
         };
         let changed = |bytes: &[u8]| {
@@ -236,10 +248,11 @@ mod tests {
             (whole, Part::Frame(changed(frame))),
             (changed(&shared), Part::Frame(frame.clone().leak())),
             (whole, Part::Frame(&[])),
-            (whole, Part::Shared(range.start, range.end + 1)),
+            (whole, Part::Shared(range.start..range.end + 1)),
         ] {
             let shared = SharedCode::new(shared);
-            assert!(Packed { shared, part }.unpack().is_err(), "{part:?}");
+            let code = EmbeddedCode { shared, part };
+            assert!(code.decompress().is_err(), "{:?}", code.part);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The small services: `clock`, `random`, `log`, `metrics`, `config` and `memo`. None of them waits.
+//! The imports that need no objects: `clock`, `random`, `log`, `metrics`, `config` and `memo`. None of them waits.
 
 use std::time::UNIX_EPOCH;
 
 use super::arguments::{self, Checked, name};
-use super::{State, owned, trap};
+use super::{InstanceState, owned, trap};
 use crate::bindings::flyball::controller::types::Time;
 use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random};
 use crate::imports::LogLevel;
@@ -11,7 +11,7 @@ use crate::imports::LogLevel;
 /// Maximum number of random bytes that one import returns. Names and jitter need few.
 const MAX_RANDOM_BYTES: u32 = 65_536;
 
-impl clock::Host for State {
+impl clock::Host for InstanceState {
     fn now(&mut self) -> wasmtime::Result<Time> {
         let since = self
             .imports_without_texts()?
@@ -26,7 +26,7 @@ impl clock::Host for State {
     }
 }
 
-impl random::Host for State {
+impl random::Host for InstanceState {
     fn bytes(&mut self, count: u32) -> wasmtime::Result<Vec<u8>> {
         if count > MAX_RANDOM_BYTES {
             return Err(trap(format!(
@@ -39,7 +39,7 @@ impl random::Host for State {
     }
 }
 
-impl log::Host for State {
+impl log::Host for InstanceState {
     fn write(
         &mut self,
         level: log::Level,
@@ -77,7 +77,7 @@ impl From<log::Level> for LogLevel {
     }
 }
 
-impl metrics::Host for State {
+impl metrics::Host for InstanceState {
     fn add(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
         if let Ok(imports) = self.imports(checked_metric(&name, &labels))? {
             imports.metrics_add(&name, &labels, value);
@@ -106,14 +106,14 @@ fn checked_metric(metric: &str, labels: &[String]) -> Checked {
     arguments::labels(labels)
 }
 
-impl config::Host for State {
+impl config::Host for InstanceState {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
         let imports = self.imports(name("the key", &key))?;
         Ok(imports.ok().and_then(|imports| imports.config_get(&key)))
     }
 }
 
-impl memo::Host for State {
+impl memo::Host for InstanceState {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<memo::Entry>> {
         let imports = self.imports(name("the key", &key))?;
         let entry = imports.ok().and_then(|imports| imports.memo_get(&key));
