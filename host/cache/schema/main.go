@@ -1,7 +1,7 @@
-// Schema generates src/protobuf/schema.txt: the protobuf and JSON fields of each built-in kind, from the types of
-// k8s.io/api. src/protobuf/schema.rs describes the format.
+// Schema generates two files from the types of k8s.io/api: the list of Kubernetes' own kinds, and the protobuf and JSON
+// fields of each. kubernetes_kinds.rs and schema.rs, beside the files, describe the formats.
 //
-//	go run . > ../src/protobuf/schema.txt
+//	go run . ../../types/src/kubernetes_kinds.txt ../src/protobuf/schema.txt
 //
 // To update to another release, change the versions in go.mod, run `go mod tidy`, and run this program.
 package main
@@ -61,11 +61,21 @@ func main() {
 		all.add(goType)
 		kinds[kind] = name(goType)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		fmt.Printf("%s = %s\n", kind, kinds[kind])
+	if len(os.Args) != 3 {
+		fail("usage: go run . KINDS SCHEMA")
 	}
-	for _, message := range slices.Sorted(maps.Keys(all)) {
-		fmt.Printf("%s:%s\n", message, all[message])
+	write(os.Args[1], kinds, " = ")
+	write(os.Args[2], all, ":")
+}
+
+// write writes a line for each key, in their order: the key, the separator and the value.
+func write(file string, lines map[string]string, separator string) {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(lines)) {
+		fmt.Fprintf(&text, "%s%s%s\n", key, separator, lines[key])
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+		fail("%v", err)
 	}
 }
 

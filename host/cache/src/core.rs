@@ -34,7 +34,7 @@ pub(crate) struct Core {
     metadata_only: AtomicBool,
     /// Set once the server's protobuf could not be decoded.
     json_only: AtomicBool,
-    state: RwLock<State>,
+    state: RwLock<CoreState>,
     interner: Mutex<Interner>,
     pub(crate) acknowledged: Acknowledged,
     wanted: Mutex<Wanted>,
@@ -61,7 +61,7 @@ pub(crate) struct Position {
 }
 
 /// The part of the shared state that is behind the informer's lock.
-pub(crate) struct State {
+pub(crate) struct CoreState {
     pub(crate) indexer: Indexer,
     /// The mask that the objects were pruned by.
     mask: Arc<Mask>,
@@ -112,7 +112,7 @@ impl Core {
             scope,
             metadata_only: AtomicBool::new(metadata_only),
             json_only: AtomicBool::new(false),
-            state: RwLock::new(State {
+            state: RwLock::new(CoreState {
                 indexer: Indexer::new(),
                 mask: Arc::default(),
                 listed: false,
@@ -132,7 +132,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, CoreState> {
         self.state.read()
     }
 
@@ -385,7 +385,7 @@ impl Core {
             position.max(state.position)
         };
         state.publish(&deltas);
-        let State {
+        let CoreState {
             indexer,
             mask,
             subscribers,
@@ -483,7 +483,7 @@ impl Indexes {
     }
 }
 
-impl State {
+impl CoreState {
     fn holds(&self, mask: &Mask) -> bool {
         self.listed && self.mask.covers(mask)
     }

@@ -17,40 +17,9 @@ use serde::de::{DeserializeSeed, Deserializer};
 
 use crate::acknowledged::Acknowledged;
 use crate::intern::Interner;
-use crate::protobuf::{self, List, ProtobufError, Transcoder};
-use crate::{Object, SourceError};
+use crate::protobuf::{self, List, Transcoder};
+use crate::{DecodeError, Object, SourceError};
 use from_json::{EventVisitor, ObjectSeed, PageVisitor};
-
-/// Bytes that are not a valid response of the API server. A retry can't help.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// The body is not valid JSON of the expected shape.
-    #[error("can't decode the JSON that the API server sent: {0}")]
-    Json(String),
-    /// The body is not valid protobuf, or is protobuf of a later release. JSON may be decodable.
-    #[error("can't decode the protobuf that the API server sent: {0}")]
-    Protobuf(String),
-}
-
-impl From<serde_json::Error> for DecodeError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Json(error.to_string())
-    }
-}
-
-impl From<ProtobufError> for DecodeError {
-    fn from(error: ProtobufError) -> Self {
-        Self::Protobuf(error.to_string())
-    }
-}
-
-impl DecodeError {
-    /// The error for JSON that was transcoded from protobuf.
-    fn into_protobuf(self) -> Self {
-        let (Self::Json(text) | Self::Protobuf(text)) = self;
-        Self::Protobuf(text)
-    }
-}
 
 /// A page of a list.
 #[derive(Debug, Default)]
@@ -125,6 +94,24 @@ impl Decoder<'_> {
         let object = ObjectSeed(self).deserialize(&mut input)?;
         input.end()?;
         Ok(object)
+    }
+}
+
+impl Object {
+    /// Parses one object with all its fields, outside a cache. For tests and tools.
+    ///
+    /// # Errors
+    /// The text is not the JSON of an API object.
+    pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
+        let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
+        let acknowledged = &Acknowledged::default();
+        Decoder {
+            mask: &mask,
+            interner: &interner,
+            acknowledged,
+            scratch: &mut Vec::new(),
+        }
+        .object(json)
     }
 }
 

@@ -7,46 +7,17 @@ use flyball_types::Mask;
 use parking_lot::Mutex;
 use tokio::runtime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::core::{Core, Indexes};
 use crate::informer::Handle;
 use crate::reachability::Reachability;
 use crate::reflector::Reflector;
+use crate::registrations::{RegisteredInformer, Registration, Shared};
 use crate::{Informer, InformerStatus, Interest, ListMode, Source};
 
 /// Creates informers and owns the tasks of their reflectors.
 pub struct InformerFactory {
     shared: Arc<Shared>,
-}
-
-struct Shared {
-    source: Arc<dyn Source>,
-    reachability: Arc<Reachability>,
-    list_mode: ListMode,
-    registry: Mutex<Registry>,
-}
-
-#[derive(Default)]
-struct Registry {
-    entries: Vec<Entry>,
-    /// Tasks that are stopping.
-    ending: Vec<JoinHandle<()>>,
-    stopped: bool,
-}
-
-/// An informer and, once it is started, its reflector's task.
-struct Entry {
-    core: Arc<Core>,
-    task: Option<(watch::Sender<bool>, JoinHandle<()>)>,
-}
-
-/// The registration of a handle with its informer. Dropping the last one stops the reflector.
-pub(crate) struct Registration {
-    shared: Arc<Shared>,
-    core: Arc<Core>,
-    number: u64,
-    indexes: Arc<Indexes>,
 }
 
 impl InformerFactory {
@@ -65,7 +36,7 @@ impl InformerFactory {
                 source,
                 reachability,
                 list_mode,
-                registry: Mutex::default(),
+                registrations: Mutex::default(),
             }),
         }
     }
@@ -90,8 +61,8 @@ impl InformerFactory {
             Ok(mask) => (mask.clone(), mask),
             Err(_) => (Arc::new(interest.mask), Arc::new(Mask::whole())),
         };
-        let mut registry = self.shared.registry.lock();
-        let fits = |entry: &&Entry| {
+        let mut registrations = self.shared.registrations.lock();
+        let fits = |entry: &&RegisteredInformer| {
             entry.core.resource.kind == interest.resource.kind
                 && entry.core.scope == interest.scope
                 && (entry.core.is_metadata_only() == interest.metadata_only
@@ -99,7 +70,7 @@ impl InformerFactory {
                     || entry.task.is_none())
         };
         // If two fit, use the one that holds whole objects.
-        let core = match registry
+        let core = match registrations
             .entries
             .iter()
             .filter(fits)
@@ -108,11 +79,11 @@ impl InformerFactory {
             Some(entry) => Arc::clone(&entry.core),
             None => {
                 let core = Core::new(interest.resource, interest.scope, interest.metadata_only);
-                registry.entries.push(Entry {
+                registrations.entries.push(RegisteredInformer {
                     core: Arc::new(core),
                     task: None,
                 });
-                Arc::clone(&registry.entries[registry.entries.len() - 1].core)
+                Arc::clone(&registrations.entries[registrations.entries.len() - 1].core)
             }
         };
         if core.is_metadata_only() && !interest.metadata_only {
@@ -123,7 +94,7 @@ impl InformerFactory {
             selectors: interest.selectors,
         });
         let number = core.register(&kept, &indexes);
-        drop(registry);
+        drop(registrations);
         build(&core, &indexes);
         let registration = Registration {
             shared: Arc::clone(&self.shared),
@@ -145,12 +116,12 @@ impl InformerFactory {
 
     /// Starts the reflectors that are not running yet. Must be called in a tokio runtime.
     pub fn start(&self) {
-        let mut registry = self.shared.registry.lock();
-        registry.ending.retain(|task| !task.is_finished());
-        if registry.stopped {
+        let mut registrations = self.shared.registrations.lock();
+        registrations.ending.retain(|task| !task.is_finished());
+        if registrations.stopped {
             return;
         }
-        for entry in registry
+        for entry in registrations
             .entries
             .iter_mut()
             .filter(|entry| entry.task.is_none())
@@ -175,10 +146,10 @@ impl InformerFactory {
     /// Stops all reflectors and waits for their tasks. The caches stay readable.
     pub async fn shutdown(&self) {
         let tasks = {
-            let mut registry = self.shared.registry.lock();
-            registry.stopped = true;
-            let mut tasks = std::mem::take(&mut registry.ending);
-            for entry in &mut registry.entries {
+            let mut registrations = self.shared.registrations.lock();
+            registrations.stopped = true;
+            let mut tasks = std::mem::take(&mut registrations.ending);
+            for entry in &mut registrations.entries {
                 match entry.task.take() {
                     Some((stop, task)) => {
                         stop.send_replace(true);
@@ -199,7 +170,7 @@ impl InformerFactory {
     pub fn status(&self) -> Vec<InformerStatus> {
         let cores: Vec<Arc<Core>> = self
             .shared
-            .registry
+            .registrations
             .lock()
             .entries
             .iter()
@@ -220,28 +191,5 @@ fn build(core: &Arc<Core>, indexes: &Arc<Indexes>) {
     match runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(build)),
         Err(_) => build(),
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let mut registry = self.shared.registry.lock();
-        if self.core.unregister(self.number, &self.indexes) > 0 {
-            return;
-        }
-        let Some(at) = registry
-            .entries
-            .iter()
-            .position(|entry| Arc::ptr_eq(&entry.core, &self.core))
-        else {
-            return;
-        };
-        match registry.entries.swap_remove(at).task {
-            Some((stop, task)) => {
-                stop.send_replace(true);
-                registry.ending.push(task);
-            }
-            None => self.core.close(),
-        }
     }
 }

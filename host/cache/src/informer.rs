@@ -8,7 +8,7 @@ use flyball_types::{FieldPath, Kind, Mask};
 use tokio::time::timeout;
 
 use crate::core::{Core, Indexes};
-use crate::factory::Registration;
+use crate::registrations::Registration;
 use crate::stream::Requests;
 use crate::{ApiResource, ApiResponse, Delta, Deltas, Scope, Source, SourceError};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Mask, RowError};
 
-use crate::core::State;
+use crate::core::CoreState;
 use crate::indexer::selector_at;
 use crate::overlay::Entries;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
@@ -66,7 +66,7 @@ impl Lister {
     /// The object of this name. The namespace of a cluster-scoped object is empty.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let is_it = |object: &Object| object.name() == name && object.namespace() == namespace;
-        let find = |state: &State| {
+        let find = |state: &CoreState| {
             state
                 .indexer
                 .get(namespace, name)
@@ -78,7 +78,7 @@ impl Lister {
     }
 
     pub fn by_uid(&self, uid: &Uid) -> Option<Arc<Object>> {
-        let find = |state: &State| state.indexer.by_uid(uid).cloned().into_iter().collect();
+        let find = |state: &CoreState| state.indexer.by_uid(uid).cloned().into_iter().collect();
         self.read(find, |object| object.uid == *uid).pop()
     }
 
@@ -120,7 +120,7 @@ impl Lister {
     /// The number of all objects, without visiting them. `None` if the view hides some, or the cache
     /// lacks effects of the plugin's writes.
     fn count_all(&self) -> Option<usize> {
-        let count = |own: &Entries, state: &State| {
+        let count = |own: &Entries, state: &CoreState| {
             let shows_all = self.view.namespaces.is_none() && !own.any_ahead(state);
             shows_all.then(|| state.indexer.len())
         };
@@ -164,7 +164,7 @@ impl Lister {
         namespace: &str,
         labels: &LabelSet,
     ) -> Vec<Arc<Object>> {
-        let find = |state: &State| state.indexer.selecting(path, namespace, labels);
+        let find = |state: &CoreState| state.indexer.selecting(path, namespace, labels);
         let mut found = self.read_matching(find, |object| {
             object.namespace() == namespace
                 && selector_at(object, path)
@@ -186,7 +186,7 @@ impl Lister {
     /// cache.
     fn read(
         &self,
-        find: impl FnOnce(&State) -> Vec<Arc<Object>>,
+        find: impl FnOnce(&CoreState) -> Vec<Arc<Object>>,
         matches: impl Fn(&Object) -> bool,
     ) -> Vec<Arc<Object>> {
         let mut found = self.read_matching(find, &matches);
@@ -197,7 +197,7 @@ impl Lister {
     /// Like `read`, for a `find` whose results all match.
     fn read_matching(
         &self,
-        find: impl FnOnce(&State) -> Vec<Arc<Object>>,
+        find: impl FnOnce(&CoreState) -> Vec<Arc<Object>>,
         matches: impl Fn(&Object) -> bool,
     ) -> Vec<Arc<Object>> {
         let mut found = self.overlay.with(self.informer.core(), |own, state| {

@@ -11,10 +11,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowError};
 use parking_lot::Mutex;
-
-use crate::acknowledged::Acknowledged;
-use crate::decode::{DecodeError, Decoder};
-use crate::intern::Interner;
+use serde::Deserialize;
 
 /// A kept row is replaced after this many consecutive reads of other columns. A controller may read
 /// several sets of columns of an object in each reconcile.
@@ -84,23 +81,16 @@ pub struct OwnerReference {
     pub block_owner_deletion: bool,
 }
 
-impl Object {
-    /// Parses one object with all its fields, outside a cache. For tests and tools.
-    ///
-    /// # Errors
-    /// The text is not the JSON of an API object.
-    pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
-        let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
-        let acknowledged = &Acknowledged::default();
-        Decoder {
-            mask: &mask,
-            interner: &interner,
-            acknowledged,
-            scratch: &mut Vec::new(),
-        }
-        .object(json)
-    }
+/// The name and the version of an object. Missing values are empty.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ObjectVersion {
+    pub name: String,
+    pub namespace: String,
+    pub resource_version: String,
+}
 
+impl Object {
     /// Empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         &self.namespace

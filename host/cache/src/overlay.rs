@@ -36,7 +36,7 @@ use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-use crate::core::{Core, State};
+use crate::core::{Core, CoreState};
 use crate::{ApiResponse, DecodeError, Informer, Object, Uid};
 
 /// How long a deleted object without a known version stays hidden, since its addition may still
@@ -68,7 +68,7 @@ struct Informers {
 /// them.
 #[derive(Default)]
 pub(crate) struct Entries {
-    all: BTreeMap<Uid, Entry>,
+    all: BTreeMap<Uid, OwnWrite>,
     /// The UIDs whose entry is `Written`. Every read iterates over them.
     written: BTreeSet<Uid>,
 }
@@ -80,40 +80,43 @@ static NO_ENTRIES: Entries = Entries {
 
 impl Entries {
     /// Whether reads must not return an object of the cache, because an entry is newer.
-    pub(crate) fn hides(&self, object: &Object, state: &State) -> bool {
+    pub(crate) fn hides(&self, object: &Object, state: &CoreState) -> bool {
         self.all
             .get(&object.uid)
             .is_some_and(|entry| entry.is_ahead(&object.uid, state))
     }
 
     /// The objects that the plugin wrote and the cache does not have yet.
-    pub(crate) fn written<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Arc<Object>> {
+    pub(crate) fn written<'a>(
+        &'a self,
+        state: &'a CoreState,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
         let entries = self
             .written
             .iter()
             .filter_map(|uid| Some((uid, self.all.get(uid)?)));
         entries.filter_map(|(uid, entry)| match entry {
-            Entry::Written(object) if entry.is_ahead(uid, state) => Some(object),
+            OwnWrite::Written(object) if entry.is_ahead(uid, state) => Some(object),
             _ => None,
         })
     }
 
     /// Whether the cache lacks the effect of an entry.
-    pub(crate) fn any_ahead(&self, state: &State) -> bool {
+    pub(crate) fn any_ahead(&self, state: &CoreState) -> bool {
         let mut all = self.all.iter();
         all.any(|(uid, entry)| entry.is_ahead(uid, state))
     }
 
-    fn insert(&mut self, uid: Uid, entry: Entry) {
+    fn insert(&mut self, uid: Uid, entry: OwnWrite) {
         match entry {
-            Entry::Written(_) => self.written.insert(uid.clone()),
+            OwnWrite::Written(_) => self.written.insert(uid.clone()),
             _ => self.written.remove(&uid),
         };
         self.all.insert(uid, entry);
     }
 
     /// Removes the entries that the cache has passed.
-    fn tidy(&mut self, state: &State) {
+    fn tidy(&mut self, state: &CoreState) {
         self.all.retain(|uid, entry| entry.is_ahead(uid, state));
         self.written.retain(|uid| self.all.contains_key(uid));
     }
@@ -121,7 +124,7 @@ impl Entries {
 
 /// The effect of a write on an object.
 #[derive(Clone, Debug)]
-pub(crate) enum Entry {
+pub(crate) enum OwnWrite {
     /// The object is at this version.
     Written(Arc<Object>),
     /// The object left the informer's scope with this version.
@@ -131,9 +134,9 @@ pub(crate) enum Entry {
     Deleted { after: Option<u64>, since: Instant },
 }
 
-impl Entry {
+impl OwnWrite {
     /// Whether the cache does not have the effect yet.
-    pub(crate) fn is_ahead(&self, uid: &Uid, state: &State) -> bool {
+    pub(crate) fn is_ahead(&self, uid: &Uid, state: &CoreState) -> bool {
         match self {
             Self::Written(object) => object.resource_version > state.position,
             Self::Left(version) => *version > state.position,
@@ -159,7 +162,7 @@ impl Entry {
 impl Overlay {
     /// Reads the entries of an informer together with its cache. The entries are locked before the
     /// cache: if an entry was removed because the cache had passed it, the cache has its effect.
-    pub(crate) fn with<T>(&self, core: &Core, read: impl FnOnce(&Entries, &State) -> T) -> T {
+    pub(crate) fn with<T>(&self, core: &Core, read: impl FnOnce(&Entries, &CoreState) -> T) -> T {
         let informers = self.informers.read();
         let entries = informers
             .entries
@@ -210,14 +213,14 @@ impl OverlayWriter {
         let uid = object.uid.clone();
         let version = object.resource_version;
         let entry = if object.is_removed() && !is_held_by_spec(core, response)? {
-            Entry::Deleted {
+            OwnWrite::Deleted {
                 after: Some(version),
                 since: Instant::now(),
             }
         } else if core.scope.contains(&object) {
-            Entry::Written(object.clone())
+            OwnWrite::Written(object.clone())
         } else {
-            Entry::Left(version)
+            OwnWrite::Left(version)
         };
         self.put(core, uid, entry);
         Ok(object)
@@ -264,7 +267,7 @@ impl OverlayWriter {
         self.put(
             core,
             uid,
-            Entry::Deleted {
+            OwnWrite::Deleted {
                 after,
                 since: Instant::now(),
             },
@@ -290,7 +293,7 @@ impl OverlayWriter {
                     let own = entries
                         .all
                         .get(uid)
-                        .filter(|entry| !matches!(entry, Entry::Deleted { .. }));
+                        .filter(|entry| !matches!(entry, OwnWrite::Deleted { .. }));
                     (
                         own.map(|entry| (uid.clone(), entry.version())),
                         state.indexer.by_uid(uid),
@@ -313,7 +316,7 @@ impl OverlayWriter {
 
     /// Adds an entry, unless the cache has passed it or the overlay has a newer one for the UID. A
     /// deletion is never replaced.
-    fn put(&self, core: &Arc<Core>, uid: Uid, entry: Entry) {
+    fn put(&self, core: &Arc<Core>, uid: Uid, entry: OwnWrite) {
         if !entry.is_ahead(&uid, &core.state()) {
             return;
         }
@@ -389,7 +392,7 @@ mod tests {
     }
 
     fn left(writer: &OverlayWriter, core: &Arc<Core>, uid: u64, version: u64) {
-        writer.put(core, Uid::new(&uid.to_string()), Entry::Left(version));
+        writer.put(core, Uid::new(&uid.to_string()), OwnWrite::Left(version));
     }
 
     /// The number of entries, and the number at which obsolete ones are removed.
@@ -436,7 +439,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_deletion_without_a_known_version_is_kept_for_a_while() {
         let (writer, core) = empty();
-        let deleted = Entry::Deleted {
+        let deleted = OwnWrite::Deleted {
             after: None,
             since: Instant::now(),
         };

@@ -15,7 +15,7 @@ use flyball_types::{Kind, Node};
 pub(crate) use transcode::Transcoder;
 use wire::{Fields, Value, WireError};
 
-use crate::response::ObjectVersion;
+use crate::object::ObjectVersion;
 
 /// The first bytes of every object in protobuf.
 const MAGIC: &[u8] = b"k8s\0";
@@ -39,12 +39,6 @@ pub(crate) enum ProtobufError {
 /// Whether objects of a kind can be decoded from protobuf.
 pub(crate) fn knows(kind: &Kind) -> bool {
     schema::of_kind(&kind.to_string()).is_some()
-}
-
-/// Kubernetes' own kinds whose objects are stored, as in `apps/v1/Deployment`. Those of other resources of its groups, such as
-/// `authorization.k8s.io`, are left out.
-pub fn kubernetes_kinds() -> impl Iterator<Item = &'static str> {
-    schema::kinds()
 }
 
 /// Whether a body is an object in protobuf, rather than JSON.

@@ -73,7 +73,7 @@ pub(crate) struct Reflector {
 }
 
 /// The state of the reflector.
-enum State {
+enum Phase {
     /// Start a list.
     List {
         /// The server's versions went back: accept older versions than those seen.
@@ -96,10 +96,10 @@ enum State {
     /// backup may cause.
     Verify(AfterVerify),
     /// Wait, then enter another state.
-    Wait(Duration, Box<State>),
+    Wait(Duration, Box<Phase>),
 }
 
-impl State {
+impl Phase {
     /// A list that is not older than what was seen.
     fn list() -> Self {
         Self::List {
@@ -139,7 +139,7 @@ impl Reflector {
 
     /// Runs until it is stopped, or until the sender of `stop` is dropped.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let mut state = State::list();
+        let mut state = Phase::list();
         loop {
             state = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -149,15 +149,15 @@ impl Reflector {
         self.core.close();
     }
 
-    async fn step(&mut self, state: State) -> State {
+    async fn step(&mut self, state: Phase) -> Phase {
         match state {
-            State::List { reset, one_page } => self.list(reset, one_page).await,
-            State::Pages(list) => self.pages(list).await,
-            State::StreamedList(list) => self.streamed_list(list).await,
-            State::Connect { for_bookmark } => self.connect(for_bookmark).await,
-            State::Watch(watching) => self.watch(watching).await,
-            State::Verify(then) => self.verify(then).await,
-            State::Wait(delay, then) => {
+            Phase::List { reset, one_page } => self.list(reset, one_page).await,
+            Phase::Pages(list) => self.pages(list).await,
+            Phase::StreamedList(list) => self.streamed_list(list).await,
+            Phase::Connect { for_bookmark } => self.connect(for_bookmark).await,
+            Phase::Watch(watching) => self.watch(watching).await,
+            Phase::Verify(then) => self.verify(then).await,
+            Phase::Wait(delay, then) => {
                 sleep(delay).await;
                 *then
             }

@@ -8,23 +8,46 @@ use kube::core::Status;
 use serde::Deserialize;
 
 use self::type_meta::TypeMeta;
-use crate::protobuf::{self, Envelope, Transcoder};
-use crate::{DecodeError, Uid};
+use crate::Uid;
+use crate::object::ObjectVersion;
+use crate::protobuf::{self, Envelope, ProtobufError, Transcoder};
+
+/// Bytes that are not a valid response of the API server. A retry can't help.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The body is not valid JSON of the expected shape.
+    #[error("can't decode the JSON that the API server sent: {0}")]
+    Json(String),
+    /// The body is not valid protobuf, or is protobuf of a later release. JSON may be decodable.
+    #[error("can't decode the protobuf that the API server sent: {0}")]
+    Protobuf(String),
+}
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
+impl From<ProtobufError> for DecodeError {
+    fn from(error: ProtobufError) -> Self {
+        Self::Protobuf(error.to_string())
+    }
+}
+
+impl DecodeError {
+    /// The error for JSON that was transcoded from protobuf.
+    pub(crate) fn into_protobuf(self) -> Self {
+        let (Self::Json(text) | Self::Protobuf(text)) = self;
+        Self::Protobuf(text)
+    }
+}
 
 /// A response body whose kind is known. The rest is decoded on demand.
 #[derive(Clone, Debug)]
 pub struct ApiResponse {
     body: Bytes,
     kind: String,
-}
-
-/// The name and the version of an object. Missing values are empty.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ObjectVersion {
-    pub name: String,
-    pub namespace: String,
-    pub resource_version: String,
 }
 
 impl ApiResponse {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_registry::{PackageReference, PublicKey, RegistryError};
+use flyball_registry::{AddressError, PackageReference, PublicKey};
 use flyball_types::Mask;
 use flyball_types::description::VERBS;
 use flyball_types::nearest::{nearest, with_nearest};
@@ -197,7 +197,7 @@ impl PluginPolicy {
         if let Some(source) = &self.source {
             let source: PackageReference = source
                 .parse()
-                .map_err(|error: RegistryError| error.to_string())?;
+                .map_err(|error: AddressError| error.to_string())?;
             if source.digest().is_none() {
                 return Err(format!(
                     "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
@@ -374,7 +374,7 @@ pub(crate) mod tests {
             ),
             (
                 "[plugins.a.limits]\ncpu-share = -1.0",
-                "-1 is no number of cores",
+                "-1 is not a number of cores",
             ),
             (
                 "[plugins.a.limits]\nmemory = \"99999999999Gi\"",

@@ -1,9 +1,8 @@
 //! Checks the kinds that a policy or a description names, and suggests the kind that was probably meant.
 
-use flyball_cache::kubernetes_kinds;
 use flyball_types::description::{Description, DescriptionError};
 use flyball_types::nearest::nearest;
-use flyball_types::{Kind, KindPattern, printable};
+use flyball_types::{Kind, KindPattern, kubernetes_kinds, printable};
 
 /// Kinds of Kubernetes that controllers often use, for suggestions.
 const KNOWN: [&str; 39] = [
@@ -81,11 +80,12 @@ pub(super) fn check_spelling(text: &str) -> Result<(), String> {
     let Ok(KindPattern::One(kind)) = text.parse::<KindPattern>() else {
         return Ok(());
     };
-    if kubernetes_kinds().any(|known| known == text) {
+    let known_kinds = || kubernetes_kinds().map(|(kind, _)| kind);
+    if known_kinds().any(|known| known == text) {
         return Ok(());
     }
     let (version, name) = text.rsplit_once('/').unwrap_or_default();
-    let beside = kubernetes_kinds().filter_map(|known| known.rsplit_once('/'));
+    let beside = known_kinds().filter_map(|known| known.rsplit_once('/'));
     let beside = beside.filter(|(known, _)| *known == version);
     let meant = nearest(name, beside.map(|(_, known)| known))
         .filter(|meant| meant.len().abs_diff(name.len()) <= MISSPELT);
@@ -97,9 +97,9 @@ pub(super) fn check_spelling(text: &str) -> Result<(), String> {
     }
     // Groups of other projects have a domain.
     let group_of = |known: &'static str| known.split('/').next().unwrap_or_default();
-    let is_own = kubernetes_kinds().any(|known| group_of(known) == kind.group);
+    let is_own = known_kinds().any(|known| group_of(known) == kind.group);
     if !kind.group.is_empty() && !kind.group.contains('.') && !is_own {
-        let groups = kubernetes_kinds().map(group_of);
+        let groups = known_kinds().map(group_of);
         let meant = nearest(&kind.group, groups);
         let meant = meant.map(|meant| format!(": did you mean `{meant}`?"));
         return Err(format!(

@@ -96,7 +96,7 @@ pub struct LimitPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag"
+    expecting = "a limit is a number, or `{ times = 2 }` for a multiple of the host's flag"
 )]
 pub enum Rate {
     /// A fixed limit.
@@ -167,7 +167,7 @@ fn cores<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32
     let cores = f64::deserialize(deserializer)?;
     if !(0.0..=1024.0).contains(&cores) {
         return Err(serde::de::Error::custom(format!(
-            "{cores} is no number of cores: write it as 0.25, or 0 for no limit"
+            "{cores} is not a number of cores: write it as 0.25, or 0 for no limit"
         )));
     }
     Ok(Some((cores * 1000.0).ceil() as u32))

@@ -15,11 +15,11 @@ const MAX_CONFIG: usize = 4 * 1024 * 1024;
 #[derive(Default, Deserialize)]
 struct Config {
     #[serde(default)]
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, AuthEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct AuthEntry {
     /// `user:password` in base64.
     #[serde(default)]
     auth: String,

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
-use crate::PackageReference;
+use crate::reference::{AddressError, PackageReference};
 
 /// Why a package can't be pushed or pulled. [`RegistryError::can_retry`] says whether a retry may
 /// help.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    #[error(
-        "`{text}` is not the address of a package: {problem}; write it as `oci://registry.example.com/team/name:tag`"
-    )]
-    Address { text: String, problem: String },
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The registry can't be reached, or the request failed.
     #[error("can't {doing} {package}: {cause}")]
     Registry {
@@ -117,13 +115,22 @@ impl RegistryError {
             OciDistributionError::UnauthorizedError { .. }
             | OciDistributionError::AuthenticationFailure(_) => Self::Refused(package.clone()),
             OciDistributionError::DigestError(_) => {
-                package.tampered("manifest", package.digest().unwrap_or_default())
+                Self::tampered(package, "manifest", package.digest().unwrap_or_default())
             }
             cause => Self::Registry {
                 doing,
                 package: package.clone(),
                 cause: Box::new(cause),
             },
+        }
+    }
+
+    /// The error for data that does not match its digest.
+    pub(crate) fn tampered(package: &PackageReference, what: &'static str, expected: &str) -> Self {
+        Self::Digest {
+            package: package.clone(),
+            what,
+            expected: expected.into(),
         }
     }
 

@@ -78,7 +78,9 @@ impl Fetcher {
         let bytes = self.read(response, "manifest", MAX_MANIFEST).await?;
         let digest = digest(&bytes);
         match at.digest() {
-            Some(expected) if expected != digest => Err(self.source.tampered("manifest", expected)),
+            Some(expected) if expected != digest => {
+                Err(RegistryError::tampered(&self.source, "manifest", expected))
+            }
             _ => Ok((bytes, digest)),
         }
     }
@@ -95,7 +97,7 @@ impl Fetcher {
             .filter(|size| *size <= limit)
             .ok_or_else(|| self.too_large(what, limit))?;
         let response = self.get(&format!("blobs/{}", blob.digest)).await?;
-        let tampered = || self.source.tampered(what, &blob.digest);
+        let tampered = || RegistryError::tampered(&self.source, what, &blob.digest);
         match self.read(response, what, size).await {
             Ok(bytes) if digest(&bytes) == blob.digest => Ok(bytes),
             Ok(_) | Err(RegistryError::TooLarge { .. }) => Err(tampered()),

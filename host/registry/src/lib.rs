@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 pub use error::RegistryError;
 pub use package::{Package, Pulled, pull, push};
-pub use reference::PackageReference;
+pub use reference::{AddressError, PackageReference};
 pub use signature::{PublicKey, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, signature_tag};
 
 /// The settings for access to registries.

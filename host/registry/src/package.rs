@@ -13,8 +13,9 @@ use crate::cache::Cache;
 use crate::fetch::Fetcher;
 use crate::signature::Signed;
 use crate::{
-    IDLE_TIMEOUT, Options, PackageReference, PublicKey, RegistryError, SIGNATURE_ANNOTATION,
-    SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, USER_AGENT, credentials, digest, signature_tag,
+    AddressError, IDLE_TIMEOUT, Options, PackageReference, PublicKey, RegistryError,
+    SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, USER_AGENT, credentials, digest,
+    signature_tag,
 };
 
 /// The media type of the config of a WebAssembly package.
@@ -64,11 +65,11 @@ pub async fn push(
     options: &Options,
 ) -> Result<PackageReference, RegistryError> {
     if to.tag().is_none() || to.digest().is_some() {
-        let problem = "a package is pushed under a tag, without a digest".into();
-        return Err(RegistryError::Address {
+        let error = AddressError {
             text: to.to_string(),
-            problem,
-        });
+            problem: "a package is pushed under a tag, without a digest",
+        };
+        return Err(error.into());
     }
     let config = json!({
         "architecture": "wasm",
@@ -196,7 +197,7 @@ impl<'a> Pull<'a> {
         let path = self.cache.as_ref().map(|cache| {
             cache.put(&digest, &body)?;
             cache.put(&layer.digest, &wasm)?;
-            Ok(cache.path(&layer.digest))
+            Ok::<_, RegistryError>(cache.path(&layer.digest))
         });
         Ok(Pulled {
             wasm: wasm.into(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use oci_client::Reference;
 
-use crate::{Options, RegistryError};
+use crate::Options;
 
 /// The scheme of a package's address.
 const SCHEME: &str = "oci://";
@@ -21,6 +21,16 @@ const MAX_TAG: usize = 128;
 pub struct PackageReference {
     /// Boxed, since errors contain it.
     reference: Box<Reference>,
+}
+
+/// A text is not the address of a package. A retry can't help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not the address of a package: {problem}; write it as `oci://registry.example.com/team/name:tag`"
+)]
+pub struct AddressError {
+    pub text: String,
+    pub problem: &'static str,
 }
 
 impl PackageReference {
@@ -75,14 +85,6 @@ impl PackageReference {
                 .parse::<IpAddr>()
                 .is_ok_and(|address| address.is_loopback())
     }
-
-    pub(crate) fn tampered(&self, what: &'static str, expected: &str) -> RegistryError {
-        RegistryError::Digest {
-            package: self.clone(),
-            what,
-            expected: expected.into(),
-        }
-    }
 }
 
 impl fmt::Display for PackageReference {
@@ -94,12 +96,12 @@ impl fmt::Display for PackageReference {
 /// Parses `oci://REGISTRY/REPOSITORY[:TAG][@DIGEST]` by the grammar of the OCI distribution specification. (The parser
 /// of oci-client is a regular expression that takes 20 MiB of memory for as long as the process runs.)
 impl FromStr for PackageReference {
-    type Err = RegistryError;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, RegistryError> {
-        parse(text).map_err(|problem| RegistryError::Address {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        parse(text).map_err(|problem| AddressError {
             text: text.into(),
-            problem: problem.into(),
+            problem,
         })
     }
 }

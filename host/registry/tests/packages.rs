@@ -313,12 +313,12 @@ async fn a_package_that_is_not_a_plugins_is_refused() -> Result<()> {
         test.push_raw(tag, &layers, config).await?;
         let from: PackageReference =
             format!("oci://{}/team/greeter:{tag}", test.registry.address()).parse()?;
-        let error = pulled(&from).await.expect_err("it is no plugin's");
+        let error = pulled(&from).await.expect_err("it isn't a plugin's");
         assert!(error.to_string().contains(problem), "{error}");
     }
     let error = push(&test.pinned, package(WASM), &Options::default())
         .await
-        .expect_err("a digest is no place to push to");
+        .expect_err("a push to a digest fails");
     assert!(matches!(error, RegistryError::Address { .. }), "{error:?}");
     Ok(())
 }

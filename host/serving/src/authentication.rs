@@ -4,7 +4,6 @@
 mod certificate;
 mod trust;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -15,6 +14,7 @@ use tokio::time::Duration;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 
+use crate::User;
 use crate::cache::TtlCache;
 use crate::review::{TokenReviewer, TrustLookup};
 use crate::seldom::Seldom;
@@ -26,17 +26,6 @@ pub use trust::RequestHeaderOptions;
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 /// The same while some of them can't be read.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-
-/// An authenticated user, or the anonymous one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct User {
-    pub name: String,
-    /// The unique id, if the authenticator provides one.
-    pub uid: Option<String>,
-    pub groups: Vec<String>,
-    /// Further attributes from the authenticator.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
 
 /// The settings of authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -216,24 +205,6 @@ impl Authentication {
                 None
             }
         }
-    }
-}
-
-impl User {
-    fn anonymous() -> Self {
-        Self {
-            name: "system:anonymous".to_owned(),
-            groups: vec!["system:unauthenticated".to_owned()],
-            ..Self::default()
-        }
-    }
-
-    fn authenticated(mut self) -> Self {
-        let group = "system:authenticated";
-        if self.name != "system:anonymous" && !self.groups.iter().any(|g| g == group) {
-            self.groups.push(group.to_owned());
-        }
-        self
     }
 }
 

@@ -24,10 +24,10 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Open {
     next: u64,
-    by_number: BTreeMap<u64, Entry>,
+    by_number: BTreeMap<u64, OpenConnection>,
 }
 
-struct Entry {
+struct OpenConnection {
     client: IpAddr,
     /// Requests that are being handled.
     requests: usize,
@@ -59,7 +59,7 @@ impl Connections {
         let number = open.next;
         open.next += 1;
         let evicted = CancellationToken::new();
-        let entry = Entry {
+        let entry = OpenConnection {
             client,
             requests: 0,
             since: Instant::now(),
@@ -73,7 +73,7 @@ impl Connections {
         }
     }
 
-    fn update(&self, number: u64, update: impl FnOnce(&mut Entry)) {
+    fn update(&self, number: u64, update: impl FnOnce(&mut OpenConnection)) {
         // None if the connection was evicted or closed.
         if let Some(entry) = self.open.lock().by_number.get_mut(&number) {
             update(entry);
@@ -99,7 +99,7 @@ impl Open {
         }
     }
 
-    fn evict(&mut self, among: impl Fn(&Entry) -> bool) {
+    fn evict(&mut self, among: impl Fn(&OpenConnection) -> bool) {
         let candidates = self.by_number.iter().filter(|(_, entry)| among(entry));
         let longest = candidates.min_by_key(|(_, entry)| (entry.requests > 0, entry.since));
         if let Some(number) = longest.map(|(number, _)| *number)

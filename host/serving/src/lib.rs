@@ -27,9 +27,10 @@ mod seldom;
 mod server;
 mod slis;
 mod tls;
+mod user;
 mod zpages;
 
-pub use authentication::{Authentication, AuthenticationOptions, RequestHeaderOptions, User};
+pub use authentication::{Authentication, AuthenticationOptions, RequestHeaderOptions};
 pub use authorization::{Authorization, AuthorizationOptions};
 pub use debug::DebugPages;
 pub use debug_flags::SetVerbosity;
@@ -40,4 +41,5 @@ pub use server::{BindError, Bound, ServingOptions, bind};
 pub use tls::{
     Algorithms, Certificate, CertificateError, NamedCertificate, TlsOptions, Unsupported,
 };
+pub use user::User;
 pub use zpages::{BuildVersions, ZPages};

@@ -48,7 +48,7 @@ pub struct Metrics {
 
 #[derive(Default)]
 struct Inner {
-    families: Mutex<BTreeMap<String, Entry>>,
+    families: Mutex<BTreeMap<String, OwnedFamily>>,
     /// Functions that update gauges before each scrape. No lock is held while they run.
     scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
     restrictions: Mutex<Arc<Restrictions>>,
@@ -56,7 +56,7 @@ struct Inner {
 
 type ScrapeFn = dyn Fn() + Send + Sync;
 
-struct Entry {
+struct OwnedFamily {
     owner: String,
     help: String,
     labels: Vec<String>,
@@ -224,7 +224,7 @@ impl Metrics {
             registry,
             vec: FamilyVec::Collected,
         });
-        let entry = Entry {
+        let entry = OwnedFamily {
             owner: HOST.to_owned(),
             help: String::new(),
             labels: Vec::new(),
@@ -269,7 +269,7 @@ impl Metrics {
             .map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
         let family = Arc::new(family);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        let entry = Entry {
+        let entry = OwnedFamily {
             owner: owner.to_owned(),
             help: help.to_owned(),
             labels,

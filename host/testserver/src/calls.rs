@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::documents::{Bytes, Instant};
 use crate::protocol::Call;
 use crate::records;
-use crate::server::{Failure, Result, ok};
+use crate::result::{Failure, Result, ok};
 
 /// A cluster with the lists that the controller has not read to the end.
 #[derive(Default)]

@@ -9,6 +9,7 @@ mod calls;
 mod documents;
 mod protocol;
 mod records;
+mod result;
 mod server;
 
 use std::io::{self, BufRead, Write};

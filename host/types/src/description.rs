@@ -134,7 +134,7 @@ pub struct Watch {
     /// holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// How a change becomes keys; empty if the kind is only read.
+    /// The mappings from changes to keys; empty if the kind is only read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<Mapping>,
 }
@@ -191,7 +191,7 @@ pub enum DeltaType {
     Deleted,
 }
 
-/// How a delta becomes keys. The mapping is applied to the old and to the new object, and the union
+/// A mapping from a delta to keys. The mapping is applied to the old and to the new object, and the union
 /// is enqueued.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

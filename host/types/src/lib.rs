@@ -11,6 +11,8 @@ mod event;
 mod field_selector;
 mod ip;
 mod kind;
+#[cfg(feature = "host")]
+mod kubernetes_kinds;
 mod listed;
 mod mask;
 #[cfg(feature = "host")]
@@ -33,6 +35,8 @@ pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use ip::{cidr, ipv4};
 pub use kind::{Kind, KindError, KindPattern, usual_plural};
+#[cfg(feature = "host")]
+pub use kubernetes_kinds::kubernetes_kinds;
 pub use listed::listed;
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};

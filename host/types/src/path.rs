@@ -419,7 +419,7 @@ impl FromStr for FieldPath {
                     .ok_or_else(|| fail("a `[` has no `]`"))?;
                 let (field, value) = filter
                     .split_once('=')
-                    .ok_or_else(|| fail("what stands in `[ ]` is no filter"))?;
+                    .ok_or_else(|| fail("`[ ]` does not hold a filter"))?;
                 if ![field, value].into_iter().all(is_word) {
                     return Err(fail(
                         "the field or the value of a filter is empty or has signs that it can't have",

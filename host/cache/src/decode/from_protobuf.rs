@@ -5,9 +5,9 @@ use std::sync::Arc;
 use flyball_types::{MetadataSink, Node};
 
 use super::metadata::Metadata;
-use super::{DecodeError, Decoder, Event, Page, version};
+use super::{Decoder, Event, Page, version};
 use crate::protobuf::{self, Envelope, Frame, List, ProtobufError, Transcoder};
-use crate::{Object, SourceError};
+use crate::{DecodeError, Object, SourceError};
 
 impl Decoder<'_> {
     pub(super) fn list(&mut self, list: &List<'_>) -> Result<Page, DecodeError> {

@@ -17,12 +17,12 @@ const STEP: usize = 256;
 
 /// An index over the values or selectors of the objects at a path.
 pub(crate) trait PathIndex: Default {
-    /// The index's data for one object.
-    type Entry;
+    /// The data of one object in the index.
+    type Indexed;
 
-    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Self::Entry;
+    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Self::Indexed;
 
-    fn insert(&mut self, slot: u32, entry: Self::Entry);
+    fn insert(&mut self, slot: u32, entry: Self::Indexed);
 
     /// Removes the entry of the object in a slot.
     fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState);
@@ -80,7 +80,8 @@ impl<I: PathIndex> Declared<I> {
 
     pub(super) fn insert(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
-            own.index.insert(slot, I::entry(object, &own.path, hasher));
+            own.index
+                .insert(slot, I::indexed(object, &own.path, hasher));
         }
     }
 
@@ -95,7 +96,7 @@ impl<I: PathIndex> Declared<I> {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
             if !I::is_same(old, new, &own.path) {
                 own.index.remove(slot, old, &own.path, hasher);
-                own.index.insert(slot, I::entry(new, &own.path, hasher));
+                own.index.insert(slot, I::indexed(new, &own.path, hasher));
             }
         }
     }
@@ -119,10 +120,10 @@ impl<I> OfPath<I> {
 
 impl Step {
     /// Computes an index's entry for the object in each slot.
-    pub(crate) fn entries<I: PathIndex>(&self, path: &FieldPath) -> Vec<Option<I::Entry>> {
+    pub(crate) fn entries<I: PathIndex>(&self, path: &FieldPath) -> Vec<Option<I::Indexed>> {
         let entry = |object: &Option<Arc<Object>>| {
             let object = object.as_ref()?;
-            Some(I::entry(object, path, &self.hasher))
+            Some(I::indexed(object, path, &self.hasher))
         };
         self.slots.iter().map(entry).collect()
     }
@@ -172,7 +173,7 @@ impl Indexer {
         &mut self,
         path: &FieldPath,
         step: Step,
-        entries: Vec<Option<I::Entry>>,
+        entries: Vec<Option<I::Indexed>>,
     ) {
         let current = self.slots.iter().skip(step.from as usize);
         let current: Vec<_> = current.take(step.slots.len()).cloned().collect();
@@ -187,7 +188,7 @@ impl Indexer {
             if let Some(object) = object {
                 let is_unchanged = then.as_ref().is_some_and(|then| Arc::ptr_eq(then, object));
                 let entry = entry.filter(|_| is_unchanged);
-                let entry = entry.unwrap_or_else(|| I::entry(object, path, &step.hasher));
+                let entry = entry.unwrap_or_else(|| I::indexed(object, path, &step.hasher));
                 own.index.insert(to, entry);
             }
             to += 1;

@@ -33,7 +33,7 @@ struct PostedSelector {
 }
 
 /// A selector that is to be posted.
-pub(crate) struct Entry {
+pub(crate) struct SelectorTerms {
     selector: LabelSelector,
     /// For each label that it requires, the terms of its values.
     required: Vec<Box<[u64]>>,
@@ -43,9 +43,9 @@ pub(crate) struct Entry {
 
 impl PathIndex for SelectorIndex {
     /// None if the object has no selector that matches anything.
-    type Entry = Option<Entry>;
+    type Indexed = Option<SelectorTerms>;
 
-    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Option<Entry> {
+    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Option<SelectorTerms> {
         let selector = selector_at(object, path)?;
         let namespace = object.namespace();
         let is_posted =
@@ -55,14 +55,14 @@ impl PathIndex for SelectorIndex {
             own.values.iter().map(|value| term(value)).collect()
         };
         let required = selector.requirements().iter().filter(is_posted);
-        Some(Entry {
+        Some(SelectorTerms {
             required: required.map(terms).collect(),
             requires_none: hasher.hash_one(Term::RequiresNone(namespace)),
             selector,
         })
     }
 
-    fn insert(&mut self, slot: u32, entry: Option<Entry>) {
+    fn insert(&mut self, slot: u32, entry: Option<SelectorTerms>) {
         let Some(entry) = entry else {
             return;
         };

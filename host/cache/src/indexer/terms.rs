@@ -92,9 +92,9 @@ impl ValueIndex {
 
 impl PathIndex for ValueIndex {
     /// The terms.
-    type Entry = Vec<u64>;
+    type Indexed = Vec<u64>;
 
-    fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Vec<u64> {
+    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Vec<u64> {
         let values = object.strings(path);
         if values.len() > MAX_VALUES {
             return vec![hasher.hash_one(Term::ManyValues)];
@@ -116,7 +116,7 @@ impl PathIndex for ValueIndex {
     }
 
     fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState) {
-        Self::entry(object, path, hasher)
+        Self::indexed(object, path, hasher)
             .into_iter()
             .for_each(|term| self.terms.remove(term, slot));
     }

@@ -1,11 +1,6 @@
-//! The schema of the kinds in protobuf and in JSON. The Go program in `host/cache/schema` generates
-//! `schema.txt` from Kubernetes' types. A line is a kind and its message, as in
-//!
-//! ```text
-//! v1/Pod = core/v1.Pod
-//! ```
-//!
-//! or a message and its fields in the order of the JSON. A field has a name, a number and a type:
+//! The schema of Kubernetes' kinds in protobuf and in JSON. The Go program in `host/cache/schema` generates `schema.txt`
+//! from Kubernetes' types. A line is a message, named as the Go type in [`flyball_types::kubernetes_kinds`], and its
+//! fields in the order of the JSON. A field has a name, a number and a type:
 //!
 //! ```text
 //! core/v1.Volume: name:1:string 2:...core/v1.VolumeSource
@@ -17,6 +12,8 @@
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
+
+use flyball_types::kubernetes_kinds;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
 
@@ -80,11 +77,6 @@ pub(super) enum Type {
     Message(u16),
 }
 
-/// The kinds, as in `apps/v1/Deployment`.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    SCHEMA.kinds.keys().copied()
-}
-
 /// The message of a kind.
 pub(super) fn of_kind(kind: &str) -> Option<&'static Message> {
     SCHEMA.kinds.get(kind).copied().map(message)
@@ -112,8 +104,7 @@ impl Schema {
             kinds: HashMap::new(),
             lines,
         };
-        let kinds = text.lines().filter_map(|line| line.split_once(" = "));
-        schema.kinds = kinds
+        schema.kinds = kubernetes_kinds()
             .filter_map(|(kind, message)| Some((kind, schema.find(message)?)))
             .collect();
         schema

@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::recovery::{AfterVerify, ended_early};
 use super::watches::Watching;
-use super::{ListMode, Reflector, State, watch_timeout};
+use super::{ListMode, Phase, Reflector, watch_timeout};
 use crate::decode::Event;
 use crate::stream::Events;
 use crate::{Object, Uid};
@@ -42,8 +42,8 @@ pub(super) struct StreamedList {
 
 impl StreamedList {
     /// The state that starts the same list again.
-    fn again(&self) -> State {
-        State::List {
+    fn again(&self) -> Phase {
+        Phase::List {
             reset: self.reset,
             one_page: false,
         }
@@ -51,7 +51,7 @@ impl StreamedList {
 }
 
 impl Reflector {
-    pub(super) async fn list(&mut self, reset: bool, one_page: bool) -> State {
+    pub(super) async fn list(&mut self, reset: bool, one_page: bool) -> Phase {
         let mask = self.core.wanted_mask();
         self.widen_at = None;
         let pages_only = self.list_mode == ListMode::Paged
@@ -59,7 +59,7 @@ impl Reflector {
                 .pages_only_until
                 .is_some_and(|until| Instant::now() < until);
         if pages_only || one_page {
-            return State::Pages(PagedList {
+            return Phase::Pages(PagedList {
                 objects: Vec::new(),
                 next: String::new(),
                 mask,
@@ -75,7 +75,7 @@ impl Reflector {
         {
             Ok(stream) => {
                 self.reachability.restored();
-                State::StreamedList(StreamedList {
+                Phase::StreamedList(StreamedList {
                     stream,
                     objects: HashMap::new(),
                     mask,
@@ -84,14 +84,14 @@ impl Reflector {
                 })
             }
             Err(error) if error.is_too_large_version() => {
-                self.failed(&error, State::Verify(AfterVerify::List))
+                self.failed(&error, Phase::Verify(AfterVerify::List))
             }
             Err(error) if error.is_no_watch_list() => {
                 debug!(kind = %self.core.resource.kind, %error, "the server does not stream lists");
                 self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
-                State::List { reset, one_page }
+                Phase::List { reset, one_page }
             }
-            Err(error) => self.failed(&error, State::List { reset, one_page }),
+            Err(error) => self.failed(&error, Phase::List { reset, one_page }),
         }
     }
 
@@ -100,7 +100,7 @@ impl Reflector {
         if reset { 0 } else { self.core.position() }
     }
 
-    pub(super) async fn pages(&mut self, mut list: PagedList) -> State {
+    pub(super) async fn pages(&mut self, mut list: PagedList) -> Phase {
         let PagedList {
             reset, one_page, ..
         } = list;
@@ -113,34 +113,34 @@ impl Reflector {
             Ok(body) => body,
             Err(error) if error.is_expired() && !list.next.is_empty() => {
                 debug!(kind = %self.core.resource.kind, "the list expired between two of its pages");
-                return State::List {
+                return Phase::List {
                     reset,
                     one_page: true,
                 };
             }
             Err(error) if error.is_too_large_version() => {
-                return self.failed(&error, State::Verify(AfterVerify::List));
+                return self.failed(&error, Phase::Verify(AfterVerify::List));
             }
-            Err(error) => return self.failed(&error, State::List { reset, one_page }),
+            Err(error) => return self.failed(&error, Phase::List { reset, one_page }),
         };
         self.reachability.restored();
         let page = match self.core.decoder(&list.mask, &mut self.scratch).page(&body) {
             Ok(page) => page,
-            Err(error) => return self.undecodable(&error, State::List { reset, one_page }),
+            Err(error) => return self.undecodable(&error, Phase::List { reset, one_page }),
         };
         list.objects.extend(page.objects);
         if !page.next.is_empty() {
             list.next = page.next;
-            return State::Pages(list);
+            return Phase::Pages(list);
         }
         if page.resource_version < self.lower_bound(reset) {
-            return State::Verify(AfterVerify::List);
+            return Phase::Verify(AfterVerify::List);
         }
         self.take_list(list.objects, page.resource_version, list.mask, reset);
-        State::connect()
+        Phase::connect()
     }
 
-    pub(super) async fn streamed_list(&mut self, mut list: StreamedList) -> State {
+    pub(super) async fn streamed_list(&mut self, mut list: StreamedList) -> Phase {
         let again = list.again();
         let Ok(filled) = timeout(LIST_SILENCE, list.stream.fill()).await else {
             debug!(kind = %self.core.resource.kind, "the server stopped in the middle of a streamed list");
@@ -165,7 +165,7 @@ impl Reflector {
     }
 
     /// Handles events of a streamed list. The bookmark that ends the list starts the watch.
-    fn listed_events(&mut self, mut list: StreamedList, events: Vec<Event>) -> State {
+    fn listed_events(&mut self, mut list: StreamedList, events: Vec<Event>) -> Phase {
         let again = list.again();
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
@@ -173,7 +173,7 @@ impl Reflector {
                 Event::Upsert(object) => drop(list.objects.insert(object.uid.clone(), object)),
                 Event::Delete(object) => drop(list.objects.remove(&object.uid)),
                 Event::Error(error) if error.is_too_large_version() => {
-                    return State::Verify(AfterVerify::List);
+                    return Phase::Verify(AfterVerify::List);
                 }
                 Event::Error(error) if error.is_no_watch_list() => {
                     self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
@@ -187,7 +187,7 @@ impl Reflector {
                     resource_version, ..
                 } => {
                     if resource_version < self.lower_bound(list.reset) {
-                        return State::Verify(AfterVerify::List);
+                        return Phase::Verify(AfterVerify::List);
                     }
                     self.take_list(
                         list.objects.into_values().collect(),
@@ -206,7 +206,7 @@ impl Reflector {
                 }
             }
         }
-        State::StreamedList(list)
+        Phase::StreamedList(list)
     }
 
     fn take_list(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flyball_types::error_chain;
 use tracing::{info, warn};
 
-use super::{Reflector, State};
+use super::{Phase, Reflector};
 use crate::core::Problem;
 use crate::{DecodeError, SourceError};
 
@@ -18,10 +18,10 @@ pub(super) enum AfterVerify {
 
 impl Reflector {
     /// Compares the position with that of a consistent read.
-    pub(super) async fn verify(&mut self, then: AfterVerify) -> State {
+    pub(super) async fn verify(&mut self, then: AfterVerify) -> Phase {
         let position = self.core.position();
         if position == 0 {
-            return State::list();
+            return Phase::list();
         }
         match self.requests.fresh_position().await {
             Ok(fresh) if fresh < position => {
@@ -29,23 +29,23 @@ impl Reflector {
                     kind = %self.core.resource.kind, position, server_position = fresh,
                     "THE SERVER'S RESOURCE VERSIONS WENT BACK, as after a restore from a backup: listing again"
                 );
-                State::List {
+                Phase::List {
                     reset: true,
                     one_page: false,
                 }
             }
             Ok(_) => match then {
-                AfterVerify::List => State::Wait(self.backoff.next(), Box::new(State::list())),
-                AfterVerify::Connect => State::connect(),
+                AfterVerify::List => Phase::Wait(self.backoff.next(), Box::new(Phase::list())),
+                AfterVerify::Connect => Phase::connect(),
             },
-            Err(error) => self.failed(&error, State::Verify(then)),
+            Err(error) => self.failed(&error, Phase::Verify(then)),
         }
     }
 
     /// Handles the error that the server no longer has the versions after the position.
-    pub(super) fn expired(&mut self) -> State {
+    pub(super) fn expired(&mut self) -> Phase {
         info!(kind = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
-        State::list()
+        Phase::list()
     }
 
     /// Records that a list or watch succeeded.
@@ -57,7 +57,7 @@ impl Reflector {
     }
 
     /// Handles a response that can't be decoded. If it is protobuf, JSON is requested from now on.
-    pub(super) fn undecodable(&mut self, error: &DecodeError, next: State) -> State {
+    pub(super) fn undecodable(&mut self, error: &DecodeError, next: Phase) -> Phase {
         if matches!(error, DecodeError::Protobuf(_)) && self.core.read_json_only() {
             info!(kind = %self.core.resource.kind, %error, "can't decode the server's protobuf; requesting JSON from now on");
             return next;
@@ -66,7 +66,7 @@ impl Reflector {
     }
 
     /// Records a failure, and waits before the next state.
-    pub(super) fn failed(&mut self, error: &SourceError, next: State) -> State {
+    pub(super) fn failed(&mut self, error: &SourceError, next: Phase) -> Phase {
         let mut delay = self.backoff.next();
         if let SourceError::Refused {
             retry_after: Some(seconds),
@@ -87,7 +87,7 @@ impl Reflector {
                 warn!(kind = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; retrying");
             }
         }
-        State::Wait(delay, Box::new(next))
+        Phase::Wait(delay, Box::new(next))
     }
 }
 

@@ -7,7 +7,7 @@ use flyball_types::Mask;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::recovery::{AfterVerify, ended_early};
-use super::{Reflector, State, watch_timeout};
+use super::{Phase, Reflector, watch_timeout};
 use crate::decode::Event;
 use crate::stream::Events;
 
@@ -41,7 +41,7 @@ pub(super) struct Watching {
 }
 
 impl Reflector {
-    pub(super) async fn connect(&mut self, for_bookmark: bool) -> State {
+    pub(super) async fn connect(&mut self, for_bookmark: bool) -> Phase {
         let limit = if for_bookmark {
             BOOKMARK_WATCH
         } else {
@@ -56,7 +56,7 @@ impl Reflector {
                 // This server may have been restored from a backup.
                 self.core.acknowledged.clear();
                 let mask = self.core.held_mask();
-                State::Watch(Watching {
+                Phase::Watch(Watching {
                     stream,
                     mask,
                     started: Instant::now(),
@@ -66,14 +66,14 @@ impl Reflector {
             }
             Err(error) if error.is_expired() => self.expired(),
             Err(error) if error.is_too_large_version() => {
-                self.failed(&error, State::Verify(AfterVerify::Connect))
+                self.failed(&error, Phase::Verify(AfterVerify::Connect))
             }
-            Err(error) if error.is_not_found() => self.failed(&error, State::list()),
-            Err(error) => self.failed(&error, State::Verify(AfterVerify::Connect)),
+            Err(error) if error.is_not_found() => self.failed(&error, Phase::list()),
+            Err(error) => self.failed(&error, Phase::Verify(AfterVerify::Connect)),
         }
     }
 
-    pub(super) async fn watch(&mut self, mut watching: Watching) -> State {
+    pub(super) async fn watch(&mut self, mut watching: Watching) -> Phase {
         let never = Instant::now() + Duration::from_secs(86_400);
         let mut awaited = self.core.awaited.subscribe();
         let is_awaited = *awaited.borrow_and_update() > self.core.position();
@@ -88,40 +88,40 @@ impl Reflector {
                 if self.core.is_too_narrow() {
                     self.widen_soon();
                 }
-                return State::Watch(watching);
+                return Phase::Watch(watching);
             }
             () = sleep_until(self.widen_at.unwrap_or(never)), if self.widen_at.is_some() => {
                 self.last_widened = Some(Instant::now());
-                return State::list();
+                return Phase::list();
             }
             filled = timeout(WATCH_SILENCE, watching.stream.fill()) => filled,
-            _ = awaited.changed() => return State::Watch(watching),
+            _ = awaited.changed() => return Phase::Watch(watching),
             () = sleep_until(bookmark_at), if is_awaited => {
                 self.last_bookmark_request = Some(Instant::now());
-                return State::Connect { for_bookmark: true };
+                return Phase::Connect { for_bookmark: true };
             }
         };
         let lasted = watching.started.elapsed();
         match filled {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) if lasted < SHORT_WATCH && !watching.received => {
-                return self.failed(&ended_early(), State::Verify(AfterVerify::Connect));
+                return self.failed(&ended_early(), Phase::Verify(AfterVerify::Connect));
             }
             // A server ends a watch at the requested timeout. If it does so earlier, it may have
             // been restarted.
             Ok(Ok(false)) if lasted + SHORT_WATCH < watching.timeout => {
-                return State::Verify(AfterVerify::Connect);
+                return Phase::Verify(AfterVerify::Connect);
             }
             Ok(Ok(false)) => {
-                return State::connect();
+                return Phase::connect();
             }
             Ok(Err(error)) => {
                 if lasted >= HEALTHY_WATCH {
                     self.backoff.reset();
                 }
-                return self.failed(&error, State::Verify(AfterVerify::Connect));
+                return self.failed(&error, Phase::Verify(AfterVerify::Connect));
             }
-            Err(_silent) => return State::Verify(AfterVerify::Connect),
+            Err(_silent) => return Phase::Verify(AfterVerify::Connect),
         }
         watching.received = true;
         match self
@@ -136,24 +136,24 @@ impl Reflector {
                 }
                 self.changes(events, watching)
             }
-            Err(error) => self.undecodable(&error, State::list()),
+            Err(error) => self.undecodable(&error, Phase::list()),
         }
     }
 
-    pub(super) fn changes(&mut self, mut events: Vec<Event>, watching: Watching) -> State {
+    pub(super) fn changes(&mut self, mut events: Vec<Event>, watching: Watching) -> Phase {
         let error_at = events
             .iter()
             .position(|event| matches!(event, Event::Error(_)));
         // Events after an error are dropped.
         let error = error_at.map(|at| events.drain(at..).next());
         if !events.is_empty() && !self.core.apply(events) {
-            return State::Verify(AfterVerify::List);
+            return Phase::Verify(AfterVerify::List);
         }
         match error {
-            None => State::Watch(watching),
+            None => Phase::Watch(watching),
             Some(Some(Event::Error(error))) if error.is_expired() => self.expired(),
             Some(Some(Event::Error(error))) => {
-                self.failed(&error, State::Verify(AfterVerify::Connect))
+                self.failed(&error, Phase::Verify(AfterVerify::Connect))
             }
             Some(_) => unreachable!("the event at this position is an error"),
         }

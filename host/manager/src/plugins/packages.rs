@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -84,7 +85,8 @@ impl Package {
             origin: origin.text(),
             source,
         };
-        let source: PackageReference = self.source.parse().map_err(failed)?;
+        let source =
+            PackageReference::from_str(&self.source).map_err(|error| failed(error.into()))?;
         let key = match &self.signed_by {
             Some(path) => {
                 let file = path.clone();

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::User;
+use crate::User;
 
 /// The trusted authorities of client certificates, from one bundle.
 #[derive(Clone)]

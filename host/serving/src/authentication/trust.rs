@@ -8,7 +8,8 @@ use http::HeaderMap;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::certificate::{Authorities, subject};
-use super::{AuthenticationOptions, Unauthorized, User};
+use super::{AuthenticationOptions, Unauthorized};
+use crate::User;
 use crate::review::TrustLookup;
 
 /// The proxies that may set users, and the headers they use.
