@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flyball_author::tools::require;
 use flyball_controlplane::{FULL, SKIPPED_FILE};
+use xtask::debian::prepare_containers;
 use xtask::prerequisites::{c_compiler, go, python};
 use xtask::run::{command, run_and_read, say, workspace};
-use xtask::toolchain::prepare_containers;
+use xtask::toolchain;
 
 use crate::failures::Failures;
 use crate::{build, guests};
@@ -58,6 +59,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
             .args(selected)
             // `cargo test` builds the host's binary again.
             .env(build::EMBEDDED, &built.embedded)
+            .envs(toolchain::variables())
             .env(SKIPPED_FILE, &skipped);
         if arguments.full {
             cargo.env(FULL, "1");

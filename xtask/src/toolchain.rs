@@ -1,16 +1,18 @@
 //! Rust's standard library for guests, and for hosts of other architectures: from rustup if its server can be reached,
-//! otherwise built once from Debian's packages.
+//! otherwise built once from Debian's packages, in a toolchain of its own. No other file knows of that toolchain:
+//! builds use [`prepare_toolchain`], and programs that build projects get [`variables`].
 //!
 //! On a user's machine nothing is installed as root: an error names the missing packages and the
-//! command that installs them. Packages are installed here only in continuous integration (`CI` is
-//! set).
+//! command that installs them.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use flyball_author::RUST_TOOLCHAIN;
 
+use crate::debian::{install, missing};
 use crate::prerequisites::is_ci;
 use crate::run::{command, output, run, say};
 
@@ -28,13 +30,6 @@ const PACKAGES: [&str; 5] = [
     "libstd-rust-web-dev",
     "rust-web-src",
     "lld-22",
-];
-/// Debian's packages that compile C for WASI.
-const C_PACKAGES: [&str; 4] = [
-    "clang-22",
-    "lld-22",
-    "libclang-rt-22-dev-wasm32",
-    "wasi-libc",
 ];
 /// Time limit, in seconds, for rustup to reach its server and download 20 MB.
 const RUSTUP_LIMIT: u32 = 120;
@@ -87,17 +82,10 @@ pub fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
 
-/// Installs the runtime of containers in continuous integration. Elsewhere, tests that need it are skipped.
-pub fn prepare_containers() -> Result<()> {
-    match is_ci() {
-        true => install(&missing(&["crun"])),
-        false => Ok(()),
-    }
-}
-
-/// Installs a compiler for guests in C, in continuous integration.
-pub fn prepare_c() -> Result<()> {
-    install(&missing(&C_PACKAGES))
+/// The variables with which `flyball build` finds the toolchain for guests.
+pub fn variables() -> Option<(&'static str, &'static str)> {
+    let is_needed = !has_target(&[], TARGET) && has_target(&[&format!("+{LINKED}")], TARGET);
+    is_needed.then_some((RUST_TOOLCHAIN, LINKED))
 }
 
 /// Adds a target to the toolchain in use with rustup. Returns whether it succeeded.
@@ -176,46 +164,6 @@ fn install_packages(target: &str) -> Result<()> {
         missing.join(" ")
     );
     install(&missing)
-}
-
-/// Returns the packages that are not installed.
-fn missing(packages: &[&'static str]) -> Vec<&'static str> {
-    let is_installed = |package: &&&str| {
-        let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
-        status.is_some_and(|status| status.starts_with("ii"))
-    };
-    let packages = packages.iter();
-    packages
-        .filter(|package| !is_installed(package))
-        .copied()
-        .collect()
-}
-
-fn install(packages: &[&str]) -> Result<()> {
-    if packages.is_empty() {
-        return Ok(());
-    }
-    say(&format!("installing {}", packages.join(" ")));
-    run(as_root("apt-get").args(["-q", "update"]))?;
-    let mut install = as_root("apt-get");
-    run(install
-        .args(["-q", "-y", "install", "--no-install-recommends"])
-        .args(packages))
-    .with_context(|| format!("can't install Debian's packages {}", packages.join(" ")))
-}
-
-/// A command that runs as root, for continuous integration.
-fn as_root(program: &str) -> Command {
-    let is_root = output(command("id").arg("-u")).is_some_and(|id| id == "0");
-    let mut command = if is_root {
-        command(program)
-    } else {
-        let mut sudo = command("sudo");
-        sudo.arg(program);
-        sudo
-    };
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    command
 }
 
 /// The toolchain's folder. It is in the user's cache because all checkouts share rustup's link to

@@ -12,7 +12,7 @@ const OUTPUTS: [&str; 6] = [
 /// The prefix of files that the build copies into the SDK for Go.
 const COPIED: &str = "zz_upstream_";
 
-/// Whether a file or folder of this name is no source.
+/// Whether a file or folder of this name is an output of a build, and not a source.
 pub(crate) fn is_ignored(name: &str) -> bool {
     OUTPUTS.contains(&name) || name.starts_with(COPIED)
 }

@@ -7,6 +7,7 @@ mod python;
 mod rust;
 
 pub use python::COMPONENTIZE_PY;
+pub use rust::RUST_TOOLCHAIN;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,23 +15,9 @@ use std::process::ExitStatus;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::Project;
 use crate::embedded::File;
 use crate::tools::Tool;
-
-/// Programming language of a project.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Language {
-    #[default]
-    Rust,
-    Go,
-    #[value(name = "typescript")]
-    TypeScript,
-    #[value(name = "javascript")]
-    JavaScript,
-    Python,
-    C,
-}
+use crate::{Language, Project};
 
 /// The SDK that a new project uses.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +96,25 @@ fn ensure_built(status: ExitStatus, what: &Path, tool: &str) -> Result<()> {
         what.display()
     );
     Ok(())
+}
+
+/// Returns the path of a folder with an SDK: one with this manifest, which contains this text. `place` is the SDK's
+/// folder in a checkout.
+fn sdk_folder(given: &str, manifest: &str, text: &str, place: &str) -> Result<String> {
+    let path = Path::new(given);
+    let is_sdk =
+        std::fs::read_to_string(path.join(manifest)).is_ok_and(|found| found.contains(text));
+    ensure!(
+        is_sdk,
+        "--sdk {given} is not Flyball's SDK for this language: name the folder `{place}` of a checkout"
+    );
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("can't find {}", path.display()))?;
+    let path = path
+        .to_str()
+        .with_context(|| format!("the path {} is not Unicode", path.display()))?;
+    Ok(path.to_owned())
 }
 
 impl Language {

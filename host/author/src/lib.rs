@@ -5,6 +5,7 @@
 //! guests of this repository. [`Language`] is the entry to the code that differs between languages; each has a module
 //! in `languages/`.
 
+mod build;
 pub mod componentize;
 mod embedded;
 mod ignored;
@@ -15,7 +16,7 @@ mod project;
 mod sources;
 pub mod tools;
 
-pub use languages::{COMPONENTIZE_PY, Language};
+pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN};
 pub use new::New;
-pub use project::Project;
-pub use sources::Sources;
+pub use project::{Language, Project};
+pub use sources::SourceFiles;

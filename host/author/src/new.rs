@@ -63,25 +63,6 @@ impl New {
     }
 }
 
-/// Returns the path of a folder with an SDK: one with this manifest, which contains this text. `place` is the SDK's
-/// folder in a checkout.
-pub(crate) fn sdk_folder(given: &str, manifest: &str, text: &str, place: &str) -> Result<String> {
-    let path = Path::new(given);
-    let is_sdk =
-        std::fs::read_to_string(path.join(manifest)).is_ok_and(|found| found.contains(text));
-    ensure!(
-        is_sdk,
-        "--sdk {given} is not Flyball's SDK for this language: name the folder `{place}` of a checkout"
-    );
-    let path = path
-        .canonicalize()
-        .with_context(|| format!("can't find {}", path.display()))?;
-    let path = path
-        .to_str()
-        .with_context(|| format!("the path {} is not Unicode", path.display()))?;
-    Ok(path.to_owned())
-}
-
 /// Returns the name of a type for a name with dashes.
 fn camel_case(name: &str) -> String {
     let capitalize = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];

@@ -15,7 +15,7 @@ use crate::ignored::is_ignored;
 const WRITTEN: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 
 /// The sources of a project: all files of its folder except for hidden ones and for outputs of builds.
-pub struct Sources {
+pub struct SourceFiles {
     dir: PathBuf,
     watcher: RecommendedWatcher,
     /// The watched folders. Folders of build outputs, which may hold tens of thousands of files, are not watched.
@@ -26,7 +26,7 @@ pub struct Sources {
 /// The time of the last write, and the size.
 type Stamp = (SystemTime, u64);
 
-impl Sources {
+impl SourceFiles {
     /// Follows the sources of a project. `tell` is called on another thread, with the time, whenever they may have
     /// changed.
     ///
@@ -134,7 +134,7 @@ mod tests {
         fs::create_dir(dir.join("src")).unwrap();
         let project = Project::open(dir).unwrap();
         let (sender, events) = mpsc::channel();
-        let mut sources = Sources::follow(&project, move |at| {
+        let mut sources = SourceFiles::follow(&project, move |at| {
             let _ = sender.send(at);
         })
         .unwrap();

@@ -39,7 +39,7 @@ impl Tool {
         }
     }
 
-    /// Shows another name than that of the probe's program.
+    /// Shows another name than the probe's program has.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.to_owned();
         self

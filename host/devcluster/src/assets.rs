@@ -110,6 +110,14 @@ impl Assets {
         Ok(scheduler.command())
     }
 
+    /// Builds kube-controller-manager if that was put off until its first start. This blocks.
+    pub fn prepare_kcm(&self) -> anyhow::Result<()> {
+        match &self.kcm {
+            Kcm::Later(path) => path().map(drop),
+            Kcm::Missing | Kcm::Found(_) => Ok(()),
+        }
+    }
+
     /// Returns the command that starts kube-controller-manager. This blocks while it is built.
     pub(crate) fn kcm(&self) -> anyhow::Result<Command> {
         match &self.kcm {

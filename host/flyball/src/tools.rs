@@ -110,7 +110,7 @@ pub(crate) enum Tool {
         /// Output file; by default `NAME.wasm` in the project's folder
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The rustup toolchain to build a project in Rust with; by default the active one
+        /// The rustup toolchain to build a project in Rust with; by default `FLYBALL_RUST_TOOLCHAIN` or else the active one
         #[arg(long, value_name = "NAME")]
         toolchain: Option<String>,
     },

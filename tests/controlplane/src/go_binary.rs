@@ -41,9 +41,7 @@ pub fn find_or_build() -> anyhow::Result<Assets> {
 /// As [`find_or_build`].
 pub fn find_or_build_with_kcm() -> anyhow::Result<Assets> {
     let assets = find_or_build()?;
-    if Assets::named()?.is_none() {
-        KUBE_CONTROLLER_MANAGER.build()?;
-    }
+    assets.prepare_kcm()?;
     Ok(assets)
 }
 

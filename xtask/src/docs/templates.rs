@@ -26,7 +26,7 @@ pub(crate) fn preprocess(arguments: &Arguments) -> Result<()> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
     let (context, mut book): (Value, Value) =
-        serde_json::from_str(&text).context("mdBook's input is no context and book")?;
+        serde_json::from_str(&text).context("mdBook's input isn't a context and a book")?;
     let part = |value: &Value| value.as_str().map(PathBuf::from);
     let root = part(&context["root"]).context("mdBook's context has no root")?;
     let pages = root.join(part(&context["config"]["book"]["src"]).unwrap_or("src".into()));

@@ -10,9 +10,9 @@ use flyball_author::tools::require;
 use flyball_author::{COMPONENTIZE_PY, Project};
 
 use super::{Built, component, guests_folder};
+use crate::debian::prepare_c;
 use crate::prerequisites::{is_ci, node, python};
 use crate::run::{command, is_fresh, output, run, say, workspace};
-use crate::toolchain::prepare_c;
 
 /// A project that `flyball build` can build. Folders are relative to the workspace.
 struct Guest {

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-use super::{Sdk, Support, VENDORED, ensure_built};
+use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
+use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{self, C_SDK, C_TEMPLATE, File};
 use crate::tools::Tool;
-use crate::{Project, new};
 
 /// The versions of clang that are searched for by name. Debian installs each under a name of its own.
 const CLANGS: std::ops::RangeInclusive<u32> = 16..=24;
@@ -169,7 +169,7 @@ impl Support for C {
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
         match sdk {
             Sdk::Vendored => Ok(VENDORED.into()),
-            Sdk::At(given) => new::sdk_folder(given, "flyball.h", "SDK for C", "guests/sdk/c"),
+            Sdk::At(given) => sdk_folder(given, "flyball.h", "SDK for C", "guests/sdk/c"),
         }
     }
 

@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-use super::{Sdk, Support, VENDORED, ensure_built};
+use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
+use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{self, File, GO_SDK, GO_TEMPLATE};
 use crate::tools::Tool;
-use crate::{Project, new};
 
 /// The module of the SDK.
 const MODULE: &str = "flyball.dev/sdk";
@@ -124,7 +124,7 @@ impl Support for Go {
             Sdk::Vendored => return Ok(format!("./{VENDORED}")),
             Sdk::At(path) => path,
         };
-        new::sdk_folder(given, "go.mod", MODULE, "guests/sdk/go")
+        sdk_folder(given, "go.mod", MODULE, "guests/sdk/go")
     }
 
     fn refuses_name(&self, name: &str) -> Option<&'static str> {
@@ -166,7 +166,7 @@ fn replaced_sdk(dir: &Path) -> Result<Option<PathBuf>> {
 /// Returns the folder that the project replaces a module by.
 fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
     let format = "{{if .Replace}}{{if not .Replace.Version}}{{.Dir}}{{end}}{{end}}";
-    // With -e, a module that the project does not use is no error.
+    // With -e, a module that the project does not use isn't an error.
     let output = go(dir, ["list", "-e", "-m", "-f", format, module])
         .output()
         .context("can't run `go`")?;

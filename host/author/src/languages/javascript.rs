@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Sdk, Support, VENDORED};
+use super::{Sdk, Support, VENDORED, sdk_folder};
+use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{File, JAVASCRIPT_SDK, JAVASCRIPT_TEMPLATE, TYPESCRIPT_TEMPLATE};
 use crate::tools::Tool;
-use crate::{Project, new};
 
 const MANIFEST: &str = "package.json";
 /// The file by which a project in TypeScript is recognised.
@@ -102,7 +102,7 @@ impl Support for JavaScript {
             Sdk::Vendored => return Ok(format!("file:./{VENDORED}")),
             Sdk::At(path) => path,
         };
-        let path = new::sdk_folder(given, MANIFEST, "\"@flyball/sdk\"", "guests/sdk/js")?;
+        let path = sdk_folder(given, MANIFEST, "\"@flyball/sdk\"", "guests/sdk/js")?;
         // The text is part of a string in JSON.
         let quoted = serde_json::to_string(&format!("file:{path}"))?;
         Ok(quoted.trim_matches('"').to_owned())

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::{Sdk, Support, VENDORED, ensure_built};
+use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
+use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{File, PYTHON_SDK, PYTHON_TEMPLATE};
 use crate::tools::Tool;
-use crate::{Project, new};
 
 /// The version of componentize-py that is known to work.
 pub const COMPONENTIZE_PY: &str = "0.25.1";
@@ -135,7 +135,7 @@ impl Support for Python {
             Sdk::At(path) => path,
         };
         let text = "name = \"flyball-sdk\"";
-        new::sdk_folder(given, "pyproject.toml", text, "guests/sdk/python")
+        sdk_folder(given, "pyproject.toml", text, "guests/sdk/python")
     }
 
     fn test_command(&self) -> &'static str {
@@ -150,7 +150,7 @@ fn manifest(dir: &Path) -> Result<Manifest> {
     toml::from_str(&text).with_context(|| format!("{} has no project name", path.display()))
 }
 
-/// Returns the project's virtual environment: the one that is given, or that of the user, or that in its folder.
+/// Returns the project's virtual environment: the given one, or else the user's active one, or else the one in the project's folder.
 fn environment(project: &Project) -> Option<PathBuf> {
     let active = || std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let own = || Some(project.dir.join(ENVIRONMENT));

@@ -9,16 +9,16 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Sdk, Support, VENDORED, ensure_built};
+use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
 use crate::embedded::{File, RUST_SDK, RUST_TEMPLATE};
 use crate::tools::Tool;
-use crate::{Project, componentize, new};
+use crate::{Project, componentize};
 
 /// The compilation targets, in order of preference. Guests of the second one import WASI, for which the host has only
 /// stubs.
 const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
-/// The toolchain that `cargo xtask` links if rustup can't add a target.
-const LINKED_TOOLCHAIN: &str = "rust-wasm";
+/// The variable that names the toolchain to build projects with, for those that name none.
+pub const RUST_TOOLCHAIN: &str = "FLYBALL_RUST_TOOLCHAIN";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
 const CRATES: [&str; 4] = [
     "guests/sdk/rust",
@@ -62,8 +62,10 @@ impl Support for Rust {
 
     fn compile(&self, project: &Project, _wit: &Path, _work: &Path) -> Result<Vec<u8>> {
         let dir = &project.dir;
-        let (toolchain, target) = choose(dir, project.toolchain.as_deref())?;
-        let path = compile(dir, toolchain, target)?;
+        let by_default = std::env::var(RUST_TOOLCHAIN).ok();
+        let by_default = by_default.as_deref().filter(|name| !name.is_empty());
+        let toolchain = project.toolchain.as_deref().or(by_default);
+        let path = compile(dir, toolchain, choose(dir, toolchain)?)?;
         let module =
             std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
         componentize::component(&module)
@@ -177,7 +179,7 @@ fn dependency(sdk: Sdk) -> Result<String> {
         Sdk::At(url) if is_url(url) => return Ok(of("git", url)),
         Sdk::At(path) => path,
     };
-    let path = new::sdk_folder(given, "Cargo.toml", "name = \"flyball-sdk\"", CRATES[0])?;
+    let path = sdk_folder(given, "Cargo.toml", "name = \"flyball-sdk\"", CRATES[0])?;
     Ok(of("path", &path))
 }
 
@@ -189,18 +191,11 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.split_whitespace().any(|keyword| keyword == name)
 }
 
-/// Chooses a toolchain (none is the active one) and a target that it has.
-fn choose<'a>(dir: &Path, toolchain: Option<&'a str>) -> Result<(Option<&'a str>, &'static str)> {
-    let toolchains: &[Option<&str>] = if toolchain.is_some() {
-        &[toolchain]
-    } else {
-        &[None, Some(LINKED_TOOLCHAIN)]
-    };
-    for &toolchain in toolchains {
-        for target in TARGETS {
-            if has_target(dir, toolchain, target)? {
-                return Ok((toolchain, target));
-            }
+/// Chooses a target that a toolchain has; no name stands for the active toolchain.
+fn choose(dir: &Path, toolchain: Option<&str>) -> Result<&'static str> {
+    for target in TARGETS {
+        if has_target(dir, toolchain, target)? {
+            return Ok(target);
         }
     }
     let of = toolchain

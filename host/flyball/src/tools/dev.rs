@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use flyball_author::{Project, Sources};
+use flyball_author::{Project, SourceFiles};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// File with further objects to apply, in YAML; may be repeated
     #[arg(long, value_name = "FILE")]
     apply: Vec<PathBuf>,
-    /// The rustup toolchain to build a project in Rust with; by default the active one
+    /// The rustup toolchain to build a project in Rust with; by default `FLYBALL_RUST_TOOLCHAIN` or else the active one
     #[arg(long, value_name = "NAME")]
     toolchain: Option<String>,
 }
@@ -136,7 +136,7 @@ impl Session {
     async fn run(&mut self) -> anyhow::Result<()> {
         // A source that is saved from here on is built.
         let (sender, mut saves) = mpsc::channel(1);
-        let mut sources = Sources::follow(&self.project, move |at| {
+        let mut sources = SourceFiles::follow(&self.project, move |at| {
             // If a save is already waiting, its time is kept: the time of the first save.
             let _ = sender.try_send(at);
         })?;
@@ -257,7 +257,7 @@ fn this_binary() -> anyhow::Result<Command> {
 /// Waits until a source has changed. Returns the time of the first save.
 async fn until_saved(
     saves: &mut mpsc::Receiver<Instant>,
-    sources: &mut Sources,
+    sources: &mut SourceFiles,
 ) -> anyhow::Result<Instant> {
     loop {
         let saved = saves.recv().await;
