@@ -59,7 +59,7 @@ class Greeter(Controller):
             else:
                 host.update(CONFIG_MAP, found, {"data": {"text": text}})
             log.info("wrote the ConfigMap %s", Key(meta["namespace"], meta["name"]))
-            host.event(GREETING, greeting, "Normal", "Greeted", f"wrote ConfigMap {meta['name']}")
+            host.emit(GREETING, greeting, "Normal", "Greeted", f"wrote ConfigMap {meta['name']}")
         return conditions.condition("Ready", True, "Greeted", observed_generation=meta["generation"])
     # ANCHOR_END: steps
 
@@ -74,7 +74,7 @@ class Greeter(Controller):
         if changed or status.get("observedGeneration") != generation:
             host.update_status(GREETING, greeting, {**status, "observedGeneration": generation})
         if ready["reason"] == "NameTaken" and not was_taken:
-            host.event(GREETING, greeting, "Warning", "NameTaken", ready["message"])
+            host.emit(GREETING, greeting, "Warning", "NameTaken", ready["message"])
     # ANCHOR_END: report
 
     # ANCHOR: clean-up

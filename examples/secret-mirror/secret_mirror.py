@@ -61,7 +61,7 @@ class SecretMirror(Controller):
             .watch(
                 watch(Namespace)
                 .when_at(consent, "metadata.deletionTimestamp")
-                .enqueue(Mapping.constant(SOURCES).queue(SOURCES))
+                .enqueue(Mapping.key(SOURCES).queue(SOURCES))
             )
             .queue("secret-mirror")
             .queue(SOURCES)
@@ -173,7 +173,7 @@ def run(host, source, writes):
         if namespaces:
             log.info("%sd mirrors in %s", verb, some(namespaces))
     if source is not None and (kept := written["create"] + written["update"]):
-        host.event(Secret, source, "Normal", "Mirrored", f"wrote mirrors in {some(kept)}")
+        host.emit(Secret, source, "Normal", "Mirrored", f"wrote mirrors in {some(kept)}")
     taken = {namespace for namespace, error in errors.items() if error.is_already_exists()}
     if taken:
         warn(host, source, "NameTaken", f"a Secret of this name, which is no mirror of it, exists in {some(taken)}")
@@ -192,7 +192,7 @@ def is_settled(error, write):
 
 
 def warn(host, source, reason, message):
-    host.event(Secret, source, "Warning", reason, message, once=True)
+    host.emit(Secret, source, "Warning", reason, message, once=True)
 
 
 def some(namespaces, most=10):

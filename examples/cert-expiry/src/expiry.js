@@ -36,7 +36,7 @@ export const certExpiry = {
     host.metrics.set(EXPIRING, [key.namespace], found.isExpiring ? 1 : 0);
     host.metrics.set(UNREADABLE, [key.namespace], found.isUnreadable ? 1 : 0);
     if (found.warning !== undefined) {
-      host.event(SECRET, secret, "Warning", found.warning.reason, found.warning.message, { once: true });
+      host.emit(SECRET, secret, "Warning", found.warning.reason, found.warning.message, { once: true });
     }
     return found.nextMs === undefined ? undefined : requeueAfter(found.nextMs);
   },

@@ -186,16 +186,16 @@ async fn until(
         let greeting = map.and_then(|map| map.data?.remove("greeting"));
         let done = greeting.as_deref() == expected;
         table.rows(start, &host.reconciled()?);
-        let seen = greeting.map_or("no ConfigMap".into(), |greeting| {
+        let observed = greeting.map_or("no ConfigMap".into(), |greeting| {
             format!("the ConfigMap says {greeting:?}")
         });
         if done {
-            table.end(start, &seen);
+            table.end(start, &observed);
             return Ok(());
         }
         if since(start) > PATIENCE {
             bail!(
-                "\"{title}\" did not succeed within {} s: {seen}",
+                "\"{title}\" did not succeed within {} s: {observed}",
                 PATIENCE.as_secs()
             );
         }

@@ -36,7 +36,7 @@ struct Step {
 }
 
 /// The state of the cluster as a step sees it.
-pub(super) struct Seen {
+pub(super) struct Observation {
     /// Whether the step's condition holds.
     pub(super) done: bool,
     pub(super) description: String,
@@ -58,7 +58,7 @@ impl<'a> Stage<'a> {
         &mut self,
         title: &str,
         act: impl AsyncFnOnce(&Client) -> Result<()>,
-        look: impl AsyncFn(&Client) -> Result<Seen>,
+        look: impl AsyncFn(&Client) -> Result<Observation>,
     ) -> Result<()> {
         let step = self.act(title, act).await?;
         self.wait(step, look).await
@@ -81,7 +81,7 @@ impl<'a> Stage<'a> {
     pub(super) async fn finish(
         &mut self,
         title: &str,
-        look: impl AsyncFn(&Client) -> Result<Seen>,
+        look: impl AsyncFn(&Client) -> Result<Observation>,
     ) -> Result<()> {
         let (_, step) = self.begun.take().context("no step was begun")?;
         self.table.title(title);
@@ -109,14 +109,14 @@ impl<'a> Stage<'a> {
     async fn wait(
         &mut self,
         mut step: Step,
-        look: impl AsyncFn(&Client) -> Result<Seen>,
+        look: impl AsyncFn(&Client) -> Result<Observation>,
     ) -> Result<()> {
         let waits_since = Timestamp::now();
         loop {
-            let seen = look(&self.client).await?;
+            let observed = look(&self.client).await?;
             self.credit(step.start, &mut step.controllers)?;
-            if seen.done {
-                self.table.end(step.start, &seen.description);
+            if observed.done {
+                self.table.end(step.start, &observed.description);
                 self.played.push(Played {
                     title: step.title,
                     controllers: step.controllers,
@@ -129,7 +129,7 @@ impl<'a> Stage<'a> {
                     "\"{}\" did not succeed within {} s: {}",
                     step.title,
                     PATIENCE.as_secs(),
-                    seen.description
+                    observed.description
                 );
             }
             tokio::time::sleep(POLL).await;

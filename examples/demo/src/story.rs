@@ -6,7 +6,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::host::Host;
-use super::stage::{Seen, Stage};
+use super::stage::{Observation, Stage};
 
 /// The namespace of all objects of the demo.
 const NAMESPACE: &str = "demo";
@@ -58,7 +58,7 @@ pub(super) async fn play(
             async |client| {
                 let left = api::get(client, "Namespace", "", NAMESPACE).await?;
                 let pods = api::list(client, "Pod", NAMESPACE).await?.len();
-                Ok(Seen {
+                Ok(Observation {
                     done: left.is_none(),
                     description: format!("{pods} pods remain"),
                 })
@@ -72,7 +72,7 @@ pub(super) async fn play(
 
 /// A Deployment behind a Service.
 async fn services(stage: &mut Stage<'_>) -> Result<()> {
-    let settled = async |client: &Client| web(client).await.map(|web| web.seen(4, None));
+    let settled = async |client: &Client| web(client).await.map(|web| web.observation(4, None));
     stage
         .step(
             "A Deployment web with 4 replicas and its Service are created",
@@ -104,7 +104,11 @@ async fn services(stage: &mut Stage<'_>) -> Result<()> {
                     .await
                     .map(drop)
             },
-            async |client| web(client).await.map(|web| web.seen(4, Some("web:2"))),
+            async |client| {
+                web(client)
+                    .await
+                    .map(|web| web.observation(4, Some("web:2")))
+            },
         )
         .await
 }
@@ -136,10 +140,10 @@ async fn outage(stage: &mut Stage<'_>, nodes: usize, kubelet: &mut impl Kubelet)
             async |client| {
                 let web = web(client).await?;
                 let stranded = web.pods.iter().filter(|pod| is_stranded(pod)).count();
-                let seen = web.seen(4, None);
-                Ok(Seen {
-                    done: seen.done && stranded == 0,
-                    description: format!("{}; {stranded} on {FAILING_NODE}", seen.description),
+                let observed = web.observation(4, None);
+                Ok(Observation {
+                    done: observed.done && stranded == 0,
+                    description: format!("{}; {stranded} on {FAILING_NODE}", observed.description),
                 })
             },
         )
@@ -154,14 +158,14 @@ async fn outage(stage: &mut Stage<'_>, nodes: usize, kubelet: &mut impl Kubelet)
 }
 
 /// Whether the CronJob has created a Job, which completed.
-async fn first_job(client: &Client) -> Result<Seen> {
+async fn first_job(client: &Client) -> Result<Observation> {
     let jobs = api::list(client, "Job", NAMESPACE).await?;
     let complete = jobs.iter().filter(|job| job["status"]["succeeded"] == 1);
     let complete = complete.count();
     let scheduled = api::get(client, "CronJob", NAMESPACE, "backup")
         .await?
         .is_some_and(|cron_job| cron_job["status"]["lastSuccessfulTime"].is_string());
-    Ok(Seen {
+    Ok(Observation {
         done: complete > 0 && scheduled,
         description: format!("{} Jobs, {complete} complete", jobs.len()),
     })
@@ -200,7 +204,7 @@ async fn web(client: &Client) -> Result<Web> {
 impl Web {
     /// Whether the Deployment has this number of available pods, and all of them run this image and are addresses of
     /// the Service.
-    fn seen(&self, replicas: usize, image: Option<&str>) -> Seen {
+    fn observation(&self, replicas: usize, image: Option<&str>) -> Observation {
         let status = &self.deployment["status"];
         let settled = ["replicas", "updatedReplicas", "availableReplicas"]
             .into_iter()
@@ -209,7 +213,7 @@ impl Web {
         let runs =
             |pod: &Value| image.is_none_or(|image| pod["spec"]["containers"][0]["image"] == image);
         let ready = self.pods.iter().filter(|pod| is_ready(pod)).count();
-        Seen {
+        Observation {
             done: settled
                 && self.pods.len() == replicas
                 && ready == replicas
@@ -231,19 +235,19 @@ async fn status(
     name: &str,
     field: &str,
     expected: usize,
-) -> Result<Seen> {
+) -> Result<Observation> {
     let object = api::get(client, kind, NAMESPACE, name)
         .await?
         .with_context(|| format!("the {kind} {name} does not exist"))?;
     let count = object["status"][field].as_u64().unwrap_or(0);
-    Ok(Seen {
+    Ok(Observation {
         done: count == expected as u64,
         description: format!("{field} is {count}"),
     })
 }
 
 /// Whether all nodes are Ready and the namespace can be used.
-async fn nodes_and_namespace(client: &Client, expected: usize) -> Result<Seen> {
+async fn nodes_and_namespace(client: &Client, expected: usize) -> Result<Observation> {
     let nodes = api::list(client, "Node", "").await?;
     let usable = nodes
         .iter()
@@ -251,7 +255,7 @@ async fn nodes_and_namespace(client: &Client, expected: usize) -> Result<Seen> {
         .count();
     let account = api::get(client, "ServiceAccount", NAMESPACE, "default").await?;
     let bundle = api::get(client, "ConfigMap", NAMESPACE, "kube-root-ca.crt").await?;
-    Ok(Seen {
+    Ok(Observation {
         done: usable == expected && account.is_some() && bundle.is_some(),
         description: format!("{usable} nodes are Ready and untainted"),
     })

@@ -22,7 +22,7 @@ pub mod status;
 use pod::Pod;
 use script::Script;
 use settings::Settings;
-use status::Status;
+use status::PodStatus;
 
 /// The queue of pods.
 pub const PODS: &str = "pods";
@@ -102,7 +102,7 @@ fn give_address(
     settings: &Settings,
     node: u32,
     pod: &Pod,
-    status: &mut Status,
+    status: &mut PodStatus,
 ) -> Result<(), Error> {
     let of_node = address::of_node(node);
     let mut own = of_node.clone();

@@ -8,7 +8,7 @@ use flyball_sdk::prelude::*;
 use crate::pod::{Container, Pod};
 use crate::script::Script;
 use crate::settings::Settings;
-use crate::status::{Condition, ContainerStatus, State, Status};
+use crate::status::{Condition, ContainerState, ContainerStatus, PodStatus};
 
 /// Exit code of containers when their pod is deleted: 128 + SIGTERM, as for a process without a
 /// handler.
@@ -21,7 +21,7 @@ pub const KILLED: i32 = 137;
 /// The next step for a pod: the change to make now, and when to check it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    pub status: Status,
+    pub status: PodStatus,
     /// Whether to delete the object after the status is written.
     pub delete: bool,
     /// When the pod changes next.
@@ -201,13 +201,13 @@ fn end_or_restart(container: &mut ContainerStatus, pod: &Pod, code: i32, now: Ti
             container.name,
             pod.meta.key()
         );
-        let waiting = State::waiting("CrashLoopBackOff", message);
+        let waiting = ContainerState::waiting("CrashLoopBackOff", message);
         container.last_state = std::mem::replace(&mut container.state, waiting);
     }
 }
 
 /// Evicts a pod, regardless of its restart policy.
-fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
+fn evict(status: &mut PodStatus, pod: &Pod, script: &Script, now: Time) {
     end_all(status, pod, KILLED, now);
     status.phase = "Failed".into();
     status.reason = script.reason.clone().unwrap_or_else(|| "Evicted".into());
@@ -232,7 +232,7 @@ fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
 
 /// Ends all containers. Containers that never ran get the status that a kubelet gives to a
 /// container it has lost.
-fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
+fn end_all(status: &mut PodStatus, pod: &Pod, code: i32, now: Time) {
     let mut containers = Vec::new();
     for container in &pod.containers {
         let old = status
@@ -246,7 +246,7 @@ fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
             new.end(code, if code == 0 { "Completed" } else { "Error" }, now);
         } else if new.exit_code().is_none() {
             match new.last_state.terminated.take() {
-                Some(last) => new.state = State::terminated(last),
+                Some(last) => new.state = ContainerState::terminated(last),
                 None => new.end(KILLED, "ContainerStatusUnknown", now),
             }
         }
@@ -256,7 +256,7 @@ fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
     end_sidecars(status, now);
 }
 
-fn end_sidecars(status: &mut Status, now: Time) {
+fn end_sidecars(status: &mut PodStatus, now: Time) {
     for sidecar in status
         .init_container_statuses
         .iter_mut()
@@ -267,7 +267,7 @@ fn end_sidecars(status: &mut Status, now: Time) {
 }
 
 /// Derives phase and conditions from the containers.
-fn conclude(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
+fn conclude(status: &mut PodStatus, pod: &Pod, script: &Script, now: Time) {
     if !status.has_ended() {
         status.phase = phase(&status.container_statuses).into();
         if status.phase == "Failed" {
@@ -298,7 +298,7 @@ fn phase(containers: &[ContainerStatus]) -> &'static str {
 }
 
 /// Returns the conditions that kubelets set.
-fn conditions(status: &Status) -> [Condition; 4] {
+fn conditions(status: &PodStatus) -> [Condition; 4] {
     let unready: Vec<&str> = status
         .container_statuses
         .iter()

@@ -3,7 +3,7 @@
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
-use crate::status::{SCHEDULED, Status};
+use crate::status::{PodStatus, SCHEDULED};
 
 /// A pod that is bound to a node.
 #[derive(View, Clone, Debug, Default)]
@@ -49,7 +49,7 @@ pub struct Pod {
             "initContainerStatuses",
         )
     )]
-    pub status: Status,
+    pub status: PodStatus,
 }
 
 /// A container of the spec.

@@ -13,7 +13,7 @@ pub const SCHEDULED: &str = "PodScheduled";
 /// The fields of a pod's status that are read or written. Empty fields are not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct PodStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -82,8 +82,8 @@ pub struct Condition {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     pub name: String,
-    pub state: State,
-    pub last_state: State,
+    pub state: ContainerState,
+    pub last_state: ContainerState,
     pub ready: bool,
     pub restart_count: u32,
     pub image: String,
@@ -97,7 +97,7 @@ pub struct ContainerStatus {
 /// The state of a container: at most one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct ContainerState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct Terminated {
     pub container_id: String,
 }
 
-impl Status {
+impl PodStatus {
     pub fn has_ended(&self) -> bool {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
@@ -175,7 +175,7 @@ impl Status {
     /// Returns the strategic merge patch that changes this status to `desired`; `None` if they are
     /// equal. It contains the fields and conditions that differ, and the UID, so that it can't
     /// change another pod of the same name.
-    pub fn patch_to(&self, desired: &Status, uid: &str) -> Option<Value> {
+    pub fn patch_to(&self, desired: &PodStatus, uid: &str) -> Option<Value> {
         let (old, mut new) = (fields(self), fields(desired));
         new.retain(|field, value| old.get(field) != Some(value));
         if new.contains_key("conditions") {
@@ -190,14 +190,14 @@ impl Status {
     }
 }
 
-fn fields(status: &Status) -> Map<String, Value> {
+fn fields(status: &PodStatus) -> Map<String, Value> {
     match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,
         _ => unreachable!("a struct with named fields is an object"),
     }
 }
 
-impl State {
+impl ContainerState {
     pub fn waiting(reason: &str, message: String) -> Self {
         Self {
             waiting: Some(Waiting {
@@ -256,7 +256,7 @@ impl ContainerStatus {
         let hash =
             flyball_hash::fnv32a(format!("{uid}/{}/{}", self.name, self.restart_count).as_bytes());
         self.container_id = format!("fake://{millis:x}-{hash:08x}");
-        self.state = State::running(now);
+        self.state = ContainerState::running(now);
         self.started = Some(true);
     }
 
@@ -290,7 +290,7 @@ impl ContainerStatus {
             .running
             .take()
             .and_then(|running| running.started_at);
-        self.state = State::terminated(Terminated {
+        self.state = ContainerState::terminated(Terminated {
             exit_code,
             reason: reason.into(),
             message: String::new(),
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn equal_statuses_need_no_patch() {
-        let status = Status {
+        let status = PodStatus {
             phase: "Running".into(),
             pod_ip: "10.0.0.1".into(),
-            ..Status::default()
+            ..PodStatus::default()
         };
         assert_eq!(status.patch_to(&status, "uid"), None);
     }
@@ -325,9 +325,9 @@ mod tests {
             status: status.into(),
             ..Condition::default()
         };
-        let mut old = Status {
+        let mut old = PodStatus {
             phase: "Running".into(),
-            ..Status::default()
+            ..PodStatus::default()
         };
         old.set_condition(condition("Initialized", "True"), at);
         old.set_condition(

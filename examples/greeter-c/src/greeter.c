@@ -64,7 +64,7 @@ static const fb_error *keep_config_map(const cJSON *greeting, fb_condition *read
     }
     if (error == NULL) {
         fb_info("wrote the ConfigMap %s", fb_key_text(key));
-        fb_event(GREETING, greeting, "Normal", "Greeted", fb_format("wrote ConfigMap %s", key.name), NULL);
+        fb_emit(GREETING, greeting, "Normal", "Greeted", fb_format("wrote ConfigMap %s", key.name), NULL);
     }
     return error;
 }
@@ -89,7 +89,7 @@ static const fb_error *report(const cJSON *greeting, fb_condition ready) {
             return error;
     }
     if (strcmp(ready.reason, "NameTaken") == 0 && !was_taken)
-        fb_event(GREETING, greeting, "Warning", "NameTaken", ready.message, NULL);
+        fb_emit(GREETING, greeting, "Warning", "NameTaken", ready.message, NULL);
     return NULL;
 }
 /* ANCHOR_END: report */

@@ -82,14 +82,14 @@ function greet(host: Host, greeting: Greeting, map: ConfigMap | undefined): void
     return;
   }
   console.log(`wrote ConfigMap ${greeting.metadata.name}`);
-  host.event(GREETING, greeting, "Normal", "Greeted", `wrote ConfigMap ${greeting.metadata.name}`);
+  host.emit(GREETING, greeting, "Normal", "Greeted", `wrote ConfigMap ${greeting.metadata.name}`);
 }
 
 /** Reports that the ConfigMap's name is taken, with one event. */
 function refuse(host: Host, greeting: Greeting): void {
   const message = `ConfigMap ${greeting.metadata.name} exists and this Greeting does not control it`;
   const changed = report(host, greeting, { status: "False", reason: "NameTaken", message });
-  if (changed) host.event(GREETING, greeting, "Warning", "NameTaken", message);
+  if (changed) host.emit(GREETING, greeting, "Warning", "NameTaken", message);
 }
 // ANCHOR_END: steps
 

@@ -59,7 +59,7 @@ function sleep(host: Host, deployment: Deployment, until: Date): void {
   const replicas = replicasOf(deployment);
   if (replicas === 0) return;
   scale(host, deployment, 0, String(replicas));
-  host.event(DEPLOYMENT, deployment, "Normal", "ScaledToZero", `scaled from ${replicas} to 0 until ${until.toISOString()}`);
+  host.emit(DEPLOYMENT, deployment, "Normal", "ScaledToZero", `scaled from ${replicas} to 0 until ${until.toISOString()}`);
 }
 
 /**
@@ -76,7 +76,7 @@ function wake(host: Host, deployment: Deployment): void {
     return warn(host, deployment, "InvalidReplicas", message);
   }
   scale(host, deployment, Number(note), null);
-  host.event(DEPLOYMENT, deployment, "Normal", "ScaledUp", `scaled from 0 to ${Number(note)}`);
+  host.emit(DEPLOYMENT, deployment, "Normal", "ScaledUp", `scaled from 0 to ${Number(note)}`);
 }
 
 const replicasOf = (deployment: Deployment): number => deployment.spec?.replicas ?? 1;
@@ -88,5 +88,5 @@ function scale(host: Host, deployment: Deployment, replicas: number, note: strin
 
 /** Warns of a problem that only a change of the Deployment can correct. */
 function warn(host: Host, deployment: Deployment, reason: string, message: string): undefined {
-  host.event(DEPLOYMENT, deployment, "Warning", reason, message, { once: true });
+  host.emit(DEPLOYMENT, deployment, "Warning", reason, message, { once: true });
 }

@@ -94,7 +94,7 @@ static fb_outcome reconcile(const fb_request *request) {
         cJSON *options = cJSON_CreateObject();
         cJSON_AddBoolToObject(options, "once", true);
         const char *message = fb_format("no digest pins the image of %s", named);
-        fb_event(POD, pod, "Warning", "ImageNotPinned", message, options);
+        fb_emit(POD, pod, "Warning", "ImageNotPinned", message, options);
     }
     return fb_done();
 }

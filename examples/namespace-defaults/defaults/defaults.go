@@ -67,7 +67,7 @@ func (Controller) Describe(host *flyball.Host) *flyball.Description {
 		Watch(namespaces.Watch().WithLabels(profileLabel).Enqueue(flyball.Itself())).
 		Watch(configMaps.Watch().InNamespace(profiles.Namespace).WithFields("metadata.name="+profiles.Name).
 			Enqueue(flyball.ToAllOf(namespaces.Name))).
-		Setting(profilesSetting, profilesDefault, "Namespace and name of the ConfigMap with the profiles")
+		WithConfig(profilesSetting, profilesDefault, "Namespace and name of the ConfigMap with the profiles")
 	for _, kind := range defaults {
 		description.
 			Watch(kind.Watch().WithFields("metadata.name="+name).WhenAt("spec").WhenLabels().Enqueue(flyball.ToNamespace())).

@@ -95,7 +95,7 @@ cJSON *fb_its_namespace(void) {
     return mapping("namespace", NULL, NULL);
 }
 
-cJSON *fb_constant(const char *key) {
+cJSON *fb_constant_key(const char *key) {
     return mapping("constant", "key", key);
 }
 
@@ -126,7 +126,7 @@ void fb_permission(cJSON *description, const char *kind, const char *subresource
     va_end(verbs);
 }
 
-void fb_use(cJSON *description, const char *import) {
+void fb_import(cJSON *description, const char *import) {
     cJSON_AddItemToArray(array_of(description, "imports"), cJSON_CreateString(import));
 }
 

@@ -156,7 +156,7 @@ cJSON *fb_selecting(const char *kind, const char *path);      /* Those whose sel
 cJSON *fb_all_in_namespace(const char *kind);                 /* All objects of this kind in its namespace. */
 cJSON *fb_all_of(const char *kind);                           /* All objects of this kind. */
 cJSON *fb_its_namespace(void);                                /* The name of its namespace. */
-cJSON *fb_constant(const char *key);                          /* A constant key. */
+cJSON *fb_constant_key(const char *key);                          /* A constant key. */
 cJSON *fb_its_reference(void);                                /* A reference to it. */
 cJSON *fb_dependents(void);                                   /* References to the objects that name it as an owner. */
 cJSON *fb_owner_references(const char *which);                /* References to its owners that are `missing` or `deleting`. */
@@ -165,7 +165,7 @@ cJSON *fb_routed(void);                                       /* The keys that `
 /* Requests verbs, which end with NULL, on a kind or on a subresource of it; `*` means all kinds. */
 void fb_permission(cJSON *description, const char *kind, const char *subresource, ...) FB_SENTINEL;
 /* Requests an import that needs a grant: `discovery`, `signer`, `raw`. */
-void fb_use(cJSON *description, const char *import);
+void fb_import(cJSON *description, const char *import);
 /* Adds a queue with client-go's defaults. Returns it. */
 cJSON *fb_add_queue(cJSON *description, const char *name);
 /* Adds an index of a watched kind by the value of a field. */
@@ -365,7 +365,7 @@ cJSON *fb_controller_reference(const char *kind, const cJSON *owner);
 
 /* Emits a `Normal` or `Warning` event about an object that was read. Never fails. `options` are
  * event-options.schema.json, or NULL. */
-void fb_event(const char *kind, const cJSON *about, const char *type, const char *reason, const char *message, cJSON *options);
+void fb_emit(const char *kind, const cJSON *about, const char *type, const char *reason, const char *message, cJSON *options);
 
 typedef enum { FB_LOG_TRACE, FB_LOG_DEBUG, FB_LOG_INFO, FB_LOG_WARN, FB_LOG_ERROR } fb_level;
 

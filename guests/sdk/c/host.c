@@ -125,13 +125,13 @@ const fb_error *fb_run(fb_write write, cJSON **answer) {
     return result.error;
 }
 
-void fb_event(const char *kind, const cJSON *about, const char *type, const char *reason, const char *message, cJSON *options) {
+void fb_emit(const char *kind, const cJSON *about, const char *type, const char *reason, const char *message, cJSON *options) {
     if (options == NULL)
         options = cJSON_CreateObject();
     const char *version = fb_text(about, "metadata.resourceVersion");
     if (*version)
         fb_set_text(options, "resourceVersion", version);
-    fb_emit(fb_reference_to(kind, about), type, reason, message, options);
+    fb_events_emit(fb_reference_to(kind, about), type, reason, message, options);
 }
 
 void fb_log(fb_level level, const char *format, ...) {

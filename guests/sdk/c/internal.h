@@ -22,7 +22,7 @@ void fb_load_page(fb_list *list);
 /* A function of the world: changes a metric. The operation is `add`, `set` or `observe`. */
 void fb_metric(const char *operation, const char *name, double value, const char *const *labels, size_t count);
 /* A function of the world: emits an event. */
-void fb_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options);
+void fb_events_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options);
 /* Takes the keys that `route` has added. */
 size_t fb_take_routed(const fb_routed_key **keys);
 

@@ -94,13 +94,13 @@ func (description *Description) Index(name, kind, path string) *Description {
 	return description
 }
 
-// Tick adds a key that is enqueued periodically in the primary queue.
-func (description *Description) Tick(key Key, period time.Duration) *Description {
-	return description.Ticker(Ticker{Key: key.String(), PeriodMs: millis(period)})
+// Ticker adds a key that is enqueued periodically in the primary queue.
+func (description *Description) Ticker(key Key, period time.Duration) *Description {
+	return description.TickerWith(Ticker{Key: key.String(), PeriodMs: millis(period)})
 }
 
-// Ticker adds a key that is enqueued periodically, in another queue or with a configurable period.
-func (description *Description) Ticker(ticker Ticker) *Description {
+// TickerWith adds a key that is enqueued periodically, in another queue or with a configurable period.
+func (description *Description) TickerWith(ticker Ticker) *Description {
 	description.Tickers = append(description.Tickers, ticker)
 	return description
 }
@@ -122,17 +122,17 @@ func (description *Description) Import(name string) *Description {
 	return description
 }
 
-// Setting declares a configuration key with its default.
-func (description *Description) Setting(key, otherwise, help string) *Description {
-	return description.setting(key, &otherwise, help)
+// WithConfig declares a configuration key with its default.
+func (description *Description) WithConfig(key, otherwise, help string) *Description {
+	return description.withConfig(key, &otherwise, help)
 }
 
-// OptionalSetting declares a configuration key without a default.
-func (description *Description) OptionalSetting(key, help string) *Description {
-	return description.setting(key, nil, help)
+// WithOptionalConfig declares a configuration key without a default.
+func (description *Description) WithOptionalConfig(key, help string) *Description {
+	return description.withConfig(key, nil, help)
 }
 
-func (description *Description) setting(key string, otherwise *string, help string) *Description {
+func (description *Description) withConfig(key string, otherwise *string, help string) *Description {
 	if description.Config == nil {
 		description.Config = map[string]ConfigKey{}
 	}

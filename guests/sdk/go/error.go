@@ -77,8 +77,8 @@ func IsTimeout(err error) bool {
 	return reason == "Timeout" || reason == "ServerTimeout"
 }
 
-// MayHaveChanged says whether the failed call may have taken effect.
-func MayHaveChanged(err error) bool {
+// MayHaveTakenEffect says whether the failed call may have taken effect.
+func MayHaveTakenEffect(err error) bool {
 	var of *APIError
 	return errors.As(err, &of) && of.Effect == EffectUnknown
 }

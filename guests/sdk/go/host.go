@@ -117,19 +117,25 @@ func (queue Queue) Requeues(key Key) (int, error) {
 	return queue.world.QueueRequeues(queue.name, key.String())
 }
 
-// Count adds to a counter of the plugin. The labels are values, in the order of the declared names.
-func (host *Host) Count(metric string, value float64, labels ...string) {
-	host.world.Metric(MetricAdd, metric, labels, value)
+// Metrics returns the metrics of the plugin. Labels are values, in the order of the declared names.
+func (host *Host) Metrics() Metrics { return Metrics{host.world} }
+
+// Metrics are the metrics that the plugin declares.
+type Metrics struct{ world World }
+
+// Add adds to a counter.
+func (metrics Metrics) Add(metric string, value float64, labels ...string) {
+	metrics.world.Metric(MetricAdd, metric, labels, value)
 }
 
-// Gauge sets a gauge of the plugin, or the part of the key that is being reconciled in a sum.
-func (host *Host) Gauge(metric string, value float64, labels ...string) {
-	host.world.Metric(MetricSet, metric, labels, value)
+// Set sets a gauge, or the part of the key that is being reconciled in a sum.
+func (metrics Metrics) Set(metric string, value float64, labels ...string) {
+	metrics.world.Metric(MetricSet, metric, labels, value)
 }
 
-// Observe observes a value in a histogram of the plugin.
-func (host *Host) Observe(metric string, value float64, labels ...string) {
-	host.world.Metric(MetricObserve, metric, labels, value)
+// Observe observes a value in a histogram.
+func (metrics Metrics) Observe(metric string, value float64, labels ...string) {
+	metrics.world.Metric(MetricObserve, metric, labels, value)
 }
 
 // Memo returns the plugin's memo: a cache of derived data that all its instances share, and that may be emptied between

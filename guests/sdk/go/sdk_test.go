@@ -55,12 +55,12 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 				flyball.ToKey(flyball.Key{Name: "all"}).Having("spec.a", "b").HavingAnyOf("spec.c").Unless("spec.d").UnlessHaving("spec.e", "f"))).
 		Watch(flyball.WatchDiscovered(time.Minute, flyball.Discovered{Verbs: []string{"delete"}}).OnlyMetadata().Enqueue(flyball.Itself())).
 		Index("by-node", "v1/Pod", "spec.nodeName").
-		Tick(flyball.Key{Name: "all"}, 1500*time.Microsecond).
+		Ticker(flyball.Key{Name: "all"}, 1500*time.Microsecond).
 		Permission("v1/Pod", "get", "delete").
 		PermissionOn("v1/Pod", "status", "update").
 		Import("discovery").
-		Setting("period", "10s", "How often.").
-		OptionalSetting("name", "Whose.").
+		WithConfig("period", "10s", "How often.").
+		WithOptionalConfig("name", "Whose.").
 		Counter("widgets_total", "Widgets.", "node").
 		Histogram("widgets_seconds", "Time.", []float64{0.1, 1}).
 		Sum("widgets", "Widgets.", "colour").
@@ -103,7 +103,7 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 func TestErrorsAreToldApartByTheirReasonThroughWrapping(t *testing.T) {
 	api := &flyball.APIError{Status: 409, Reason: "Conflict", Message: "changed", Effect: flyball.EffectUnknown}
 	err := fmt.Errorf("can't update: %w", api)
-	if !flyball.IsConflict(err) || flyball.IsNotFound(err) || flyball.IsTerminal(err) || !flyball.MayHaveChanged(err) {
+	if !flyball.IsConflict(err) || flyball.IsNotFound(err) || flyball.IsTerminal(err) || !flyball.MayHaveTakenEffect(err) {
 		t.Errorf("%v is not told apart", err)
 	}
 	if want := "can't update: changed (409 Conflict)"; err.Error() != want {

@@ -27,7 +27,7 @@ pub struct Term {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FenceState {
     /// The process takes part in no election.
     Open,
     Closed,
@@ -36,46 +36,46 @@ enum State {
 
 /// The fence before all writes of this process.
 #[derive(Debug)]
-pub struct Fence(Mutex<State>);
+pub struct Fence(Mutex<FenceState>);
 
 impl Fence {
     /// A fence that is always open, for a process without an election.
     pub fn open() -> Self {
-        Self(Mutex::new(State::Open))
+        Self(Mutex::new(FenceState::Open))
     }
 
     /// A fence that is closed until the lease is held.
     pub fn closed() -> Self {
-        Self(Mutex::new(State::Closed))
+        Self(Mutex::new(FenceState::Closed))
     }
 
     /// Lets writes through for the term of a lease that was acquired or renewed.
     pub fn lead(&self, term: Term) {
-        *self.0.lock() = State::Leading(term);
+        *self.0.lock() = FenceState::Leading(term);
     }
 
     /// Stops all writes, because the lease is lost.
     pub fn close(&self) {
-        *self.0.lock() = State::Closed;
+        *self.0.lock() = FenceState::Closed;
     }
 
     /// Returns how long a write that starts now may take; none if there is no limit. Fails with `Fenced` if it may not
     /// start.
     pub fn admit(&self, now: Duration) -> Result<Option<Duration>, ApiError> {
         match *self.0.lock() {
-            State::Open => Ok(None),
-            State::Leading(term) if now < term.start_until => {
+            FenceState::Open => Ok(None),
+            FenceState::Leading(term) if now < term.start_until => {
                 Ok(Some(term.end_until.saturating_sub(now)))
             }
-            State::Leading(_) | State::Closed => Err(ApiError::fenced()),
+            FenceState::Leading(_) | FenceState::Closed => Err(ApiError::fenced()),
         }
     }
 
     /// Returns how long ago the lease ended, if this process has not noticed yet.
     pub fn overdue(&self, now: Duration) -> Option<Duration> {
         match *self.0.lock() {
-            State::Leading(term) => now.checked_sub(term.end_until),
-            State::Open | State::Closed => None,
+            FenceState::Leading(term) => now.checked_sub(term.end_until),
+            FenceState::Open | FenceState::Closed => None,
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Incidents {
 
 impl Incidents {
     /// Returns the result of a call, and reports it if the call was denied.
-    pub fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
+    pub fn report_denial<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
         if let Err(error) = &answer
             && error.reason == HostReason::Denied.as_str()
         {

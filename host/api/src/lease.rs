@@ -26,7 +26,7 @@ use crate::events::{Event, Recorder};
 use crate::fence::{self, Fence, Term};
 use crate::rights::{HostRight, HostScope, HostVerb};
 use candidate::Candidate;
-use record::{Claim, Observed};
+use record::{Decision, Observed};
 
 const GET: HostRight = HostRight {
     verb: HostVerb::Get,
@@ -205,15 +205,17 @@ impl Elector {
         );
         loop {
             let (reason, is_normal) = match self.try_acquire_or_renew().await {
-                Ok(Claim::Take) => break,
-                Ok(Claim::Unassigned | Claim::EndOfTerm { .. }) => (
+                Ok(Decision::Take) => break,
+                Ok(Decision::Unassigned | Decision::EndOfTerm { .. }) => (
                     format!("the API server has not chosen the holder of the lease {lease} yet"),
                     true,
                 ),
-                Ok(Claim::Wait { holder }) if self.is_coordinated() || self.is_behind_flyball() => {
+                Ok(Decision::Wait { holder })
+                    if self.is_coordinated() || self.is_behind_flyball() =>
+                {
                     (format!("{holder} holds the lease {lease}"), true)
                 }
-                Ok(Claim::Wait { holder }) => (
+                Ok(Decision::Wait { holder }) => (
                     format!(
                         "{holder} holds the lease {lease} and is another program, such as a stock kube-controller-manager: \
                          nothing runs here until it ends. To run plugins beside it, start the host with `--controllers=`, which \
@@ -299,11 +301,11 @@ impl Elector {
         let deadline = (self.clock)() + self.election.renew_deadline;
         loop {
             let failed = match self.try_acquire_or_renew().await {
-                Ok(Claim::Take) => return Ok(()),
-                Ok(Claim::Wait { holder }) => return Err(format!("{holder} holds it")),
-                Ok(Claim::Unassigned) => return Err("it has expired".to_owned()),
+                Ok(Decision::Take) => return Ok(()),
+                Ok(Decision::Wait { holder }) => return Err(format!("{holder} holds it")),
+                Ok(Decision::Unassigned) => return Err("it has expired".to_owned()),
                 // Like in client-go, this process continues to lead until the time of its next renewal.
-                Ok(Claim::EndOfTerm { successor }) => {
+                Ok(Decision::EndOfTerm { successor }) => {
                     format!("the API server has chosen {successor} to hold it next")
                 }
                 Err(error) => error.to_string(),
@@ -320,8 +322,8 @@ impl Elector {
         }
     }
 
-    /// Makes one attempt. Returns [`Claim::Take`] if this process holds the lease now, or else why not.
-    async fn try_acquire_or_renew(&mut self) -> Result<Claim, ApiError> {
+    /// Makes one attempt. Returns [`Decision::Take`] if this process holds the lease now, or else why not.
+    async fn try_acquire_or_renew(&mut self) -> Result<Decision, ApiError> {
         // With the version that was read last: the server refuses the update if the lease has changed since.
         if let Some(observed) = self.observed.as_ref().filter(|observed| {
             observed.is_held_by(&self.holder_identity)
@@ -329,7 +331,7 @@ impl Elector {
         }) {
             let lease = observed.lease.clone();
             match self.take(lease, (self.clock)()).await {
-                Ok(()) => return Ok(Claim::Take),
+                Ok(()) => return Ok(Decision::Take),
                 Err(error) => {
                     self.slow_path
                         .with_label_values(&[&self.election.name])
@@ -345,24 +347,24 @@ impl Elector {
         {
             Ok(lease) => lease,
             Err(error) if error.is_not_found() && self.is_coordinated() => {
-                return Ok(Claim::Unassigned);
+                return Ok(Decision::Unassigned);
             }
             Err(error) if error.is_not_found() => {
-                return self.create(asked).await.map(|()| Claim::Take);
+                return self.create(asked).await.map(|()| Decision::Take);
             }
             Err(error) => return Err(error),
         };
         let observed = Observed::next(self.observed.take(), lease, (self.clock)());
-        let claim = match self.is_coordinated() {
-            true => record::claim_assigned(&observed, &self.holder_identity, (self.clock)()),
-            false => record::claim(&observed, &self.holder_identity, (self.clock)()),
+        let decision = match self.is_coordinated() {
+            true => record::decide_assigned(&observed, &self.holder_identity, (self.clock)()),
+            false => record::decide(&observed, &self.holder_identity, (self.clock)()),
         };
         let lease = observed.lease.clone();
         self.observed = Some(observed);
-        if claim == Claim::Take {
+        if decision == Decision::Take {
             self.take(lease, asked).await?;
         }
-        Ok(claim)
+        Ok(decision)
     }
 
     /// Writes this process into the lease. `asked` is a time before the request.

@@ -19,7 +19,7 @@ pub(crate) struct Described {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Manifest {
     pub(crate) about: String,
-    /// What does not happen in a cluster without the controller, as a clause. Each absent one says it.
+    /// The effect of the controller's absence on a cluster, as a clause. Required for each absent controller.
     pub(crate) without: Option<String>,
     #[serde(default = "complete")]
     pub(crate) state: String,

@@ -18,7 +18,7 @@ pub struct Controller {
     /// Older names, which stay valid.
     pub aliases: &'static [&'static str],
     pub start: Start,
-    /// What does not happen in a cluster without the controller, as a clause; none if Flyball has it.
+    /// The effect of the controller's absence on a cluster, as a clause; none if Flyball has it.
     pub without: Option<&'static str>,
     /// Feature gates that can be off. The controller runs only if all of them are on.
     pub gates: &'static [&'static str],

@@ -39,7 +39,7 @@ pub struct PrivateFolder {
 
 /// A file of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FolderEntry {
     pub name: OsString,
     pub bytes: u64,
     pub modified: SystemTime,
@@ -150,14 +150,14 @@ impl PrivateFolder {
     }
 
     /// Returns the files that [`PrivateFolder::file`] opens and whose names are UTF-8.
-    pub fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub fn entries(&self) -> io::Result<Vec<FolderEntry>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let name = OsString::from_vec(entry?.file_name().to_bytes().to_owned());
             // Another process may delete a file meanwhile.
             if let Some(Ok(file)) = name.to_str().map(|name| self.file(name)) {
                 let metadata = file.metadata()?;
-                entries.push(Entry {
+                entries.push(FolderEntry {
                     name,
                     bytes: metadata.len(),
                     modified: metadata.modified()?,

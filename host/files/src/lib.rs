@@ -8,5 +8,5 @@
 mod folder;
 mod read;
 
-pub use folder::{Entry, OthersMay, PrivateFolder};
+pub use folder::{FolderEntry, OthersMay, PrivateFolder};
 pub use read::{read, read_to_string};

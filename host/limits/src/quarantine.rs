@@ -26,7 +26,7 @@ const REASON: usize = 1000;
 
 /// Whether the keys of a plugin are reconciled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum QuarantineState {
     Running,
     /// No key is reconciled before `until`. After it, keys are tried one at a time, until a call returns.
     Quarantined {
@@ -122,10 +122,10 @@ impl Quarantine {
         }
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> QuarantineState {
         match &self.phase.lock().hold {
-            None => State::Running,
-            Some(hold) => State::Quarantined {
+            None => QuarantineState::Running,
+            Some(hold) => QuarantineState::Quarantined {
                 until: hold.until,
                 reason: hold.reason.clone(),
             },
@@ -247,7 +247,7 @@ mod tests {
         for _ in 0..1000 {
             assert_eq!(go(&quarantine, "bad").await.failed("it trapped"), None);
         }
-        assert_eq!(quarantine.state(), State::Running);
+        assert_eq!(quarantine.state(), QuarantineState::Running);
     }
 
     #[tokio::test(start_paused = true)]
@@ -262,7 +262,7 @@ mod tests {
                 assert!(!go(&quarantine, "good").await.returned());
             }
         }
-        assert_eq!(quarantine.state(), State::Running);
+        assert_eq!(quarantine.state(), QuarantineState::Running);
     }
 
     #[tokio::test(start_paused = true)]
@@ -271,7 +271,7 @@ mod tests {
         let until = Instant::now() + PAUSE.0;
         assert_eq!(
             quarantine.state(),
-            State::Quarantined {
+            QuarantineState::Quarantined {
                 until,
                 reason: "it trapped".into()
             }
@@ -298,7 +298,7 @@ mod tests {
         };
         let (waited, ()) = futures::join!(others, trial);
         assert_eq!(waited, PAUSE.0 + Duration::from_secs(1));
-        assert_eq!(quarantine.state(), State::Running);
+        assert_eq!(quarantine.state(), QuarantineState::Running);
         assert_eq!(go(&quarantine, "3").await.failed("again"), None);
     }
 
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(late.failed("late"), None);
         assert_eq!(later(&quarantine, "late").await, PAUSE.0);
         assert!(good.returned());
-        assert_eq!(quarantine.state(), State::Running);
+        assert_eq!(quarantine.state(), QuarantineState::Running);
     }
 
     #[tokio::test(start_paused = true)]
@@ -363,7 +363,7 @@ mod tests {
             keys,
             (0..KEYS).map(|key| format!("0/{key}")).collect::<Vec<_>>()
         );
-        assert_eq!(quarantine.state(), State::Running);
+        assert_eq!(quarantine.state(), QuarantineState::Running);
     }
 
     #[tokio::test(start_paused = true)]

@@ -40,7 +40,7 @@ struct Deleted {
 
 /// The state that a plugin's versions share: its acknowledged writes, and the deletions that it observed.
 #[derive(Clone, Default)]
-pub struct Seen {
+pub struct SharedReads {
     overlay: Arc<OverlayWriter>,
     deleted: Arc<Mutex<Deleted>>,
 }
@@ -72,7 +72,7 @@ pub struct CachedReads {
     listers: Listers,
     discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
-    seen: Seen,
+    shared: SharedReads,
     masks: Parsed<Mask>,
     columns: Parsed<Columns>,
     /// The longest page in bytes.
@@ -98,7 +98,7 @@ impl CachedReads {
         informers: impl IntoIterator<Item = &'a Informer>,
         discovery: Arc<Discovery>,
         answer_bytes: usize,
-        seen: Seen,
+        shared: SharedReads,
     ) -> Self {
         let index = |index: &flyball_types::description::Index| {
             Some((
@@ -109,19 +109,19 @@ impl CachedReads {
         let indexes = description.indexes.iter().filter_map(index).collect();
         let (masks, columns) = (Parsed::default(), Parsed::default());
         Self {
-            listers: Listers::new(policy, seen.clone(), informers),
+            listers: Listers::new(policy, shared.clone(), informers),
             discovery,
             indexes,
-            seen,
+            shared,
             masks,
             columns,
             answer_bytes,
         }
     }
 
-    /// Returns the state for the plugin's next version.
-    pub fn seen(&self) -> Seen {
-        self.seen.clone()
+    /// Returns the state that the plugin's versions share, for the next version.
+    pub fn shared(&self) -> SharedReads {
+        self.shared.clone()
     }
 
     /// Returns a view that tells which objects of a watch the plugin sees.
@@ -250,7 +250,7 @@ impl CachedReads {
 
     /// Whether the deletion of this object was observed; false means unknown.
     pub fn is_deletion_observed(&self, object: &Reference) -> bool {
-        self.seen.deleted.lock().known.contains(object)
+        self.shared.deleted.lock().known.contains(object)
     }
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
@@ -271,24 +271,24 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it; none if
-    /// the plugin doesn't see it.
+    /// Adds a write that the server acknowledged with this object. Returns the part that is visible to the plugin; none if
+    /// the object isn't visible to it.
     pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
-        let mut seen = None;
+        let mut visible = None;
         for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
-            match self.seen.overlay.written(informer, answer) {
-                Ok(object) => seen = Some(object),
+            match self.shared.overlay.written(informer, answer) {
+                Ok(object) => visible = Some(object),
                 Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {
                     let written = answer.object_version().unwrap_or_default();
-                    seen = lister.get(&written.namespace, &written.name).or(seen);
+                    visible = lister.get(&written.namespace, &written.name).or(visible);
                 }
                 Err(error) => {
                     tracing::warn!(%kind, %error, "can't read the server's answer to a write: it is not an object")
                 }
             }
         }
-        seen
+        visible
     }
 
     /// Returns an object as the plugin sees it, before it is deleted.
@@ -309,7 +309,7 @@ impl CachedReads {
     ) {
         for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
-            match self.seen.overlay.deleted(informer, at, before, answer) {
+            match self.shared.overlay.deleted(informer, at, before, answer) {
                 Ok(()) => {}
                 Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
                 Err(error) => {
@@ -330,7 +330,7 @@ impl CachedReads {
 
     /// Frees the memory of writes that the reflectors have seen.
     pub fn tidy(&self) {
-        self.seen.overlay.tidy();
+        self.shared.overlay.tidy();
     }
 
     /// Returns the listers that a query reads, and the query for the cache.

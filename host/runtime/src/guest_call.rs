@@ -136,7 +136,7 @@ impl GuestCall {
                     running.unwrap_or_else(|error| metered(|| Err(failed(error))))
                 }
             };
-            done.result = context.telemetry.incidents.seen(done.result);
+            done.result = context.telemetry.incidents.report_denial(done.result);
             done
         }
         .boxed()
@@ -161,7 +161,7 @@ impl GuestCall {
             context
                 .telemetry
                 .incidents
-                .seen(running.await.unwrap_or_else(|error| Err(failed(error))))
+                .report_denial(running.await.unwrap_or_else(|error| Err(failed(error))))
         }
         .boxed()
     }
@@ -178,7 +178,7 @@ impl Imports for GuestCall {
         self.context
             .telemetry
             .incidents
-            .seen(self.context.reads.cached.get(kind, namespace, name, fields))
+            .report_denial(self.context.reads.cached.get(kind, namespace, name, fields))
     }
 
     fn lister_list(
@@ -190,12 +190,12 @@ impl Imports for GuestCall {
     ) -> Result<Page, ApiError> {
         let cached = &self.context.reads.cached;
         let page = cached.list(query, projection, limit, allowance);
-        self.context.telemetry.incidents.seen(page)
+        self.context.telemetry.incidents.report_denial(page)
     }
 
     fn lister_count(&self, query: &Query, allowance: &Allowance) -> Result<u32, ApiError> {
         let count = self.context.reads.cached.count(query, allowance);
-        self.context.telemetry.incidents.seen(count)
+        self.context.telemetry.incidents.report_denial(count)
     }
 
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
@@ -223,7 +223,7 @@ impl Imports for GuestCall {
         async move {
             self.check_running()?;
             let prepared = self.context.reads.live.prepare(read);
-            let read = self.context.telemetry.incidents.seen(prepared)?;
+            let read = self.context.telemetry.incidents.report_denial(prepared)?;
             let fetched =
                 self.on_host(|context| async move { context.reads.live.fetch(read).await });
             fetched.await?.reduce(&allowance)
@@ -234,7 +234,7 @@ impl Imports for GuestCall {
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
         async move {
             let granted = self.settings().policy.may_discover();
-            let granted = self.context.telemetry.incidents.seen(granted)?;
+            let granted = self.context.telemetry.incidents.report_denial(granted)?;
             let kinds =
                 self.on_host(|context| async move { context.reads.live.kinds(granted).await });
             Ok(catalogue(&*kinds.await?))
@@ -270,7 +270,7 @@ impl Imports for GuestCall {
             let results = results.unwrap_or_else(|_| (0..count).map(|_| stopped()).collect());
             results
                 .into_iter()
-                .map(|result| self.context.telemetry.incidents.seen(result))
+                .map(|result| self.context.telemetry.incidents.report_denial(result))
                 .collect()
         }
         .boxed()
@@ -298,7 +298,7 @@ impl Imports for GuestCall {
             .parse()
             .map_err(|error| ApiError::invalid(format!("{error}")))
             .and_then(|kind| self.settings().policy.may_record(&kind, namespace));
-        let Ok(granted) = self.context.telemetry.incidents.seen(granted) else {
+        let Ok(granted) = self.context.telemetry.incidents.report_denial(granted) else {
             return;
         };
         let event = Event {
@@ -420,11 +420,14 @@ impl Imports for GuestCall {
         self.check_running()?;
         let context = self.context.clone();
         let incidents = &context.telemetry.incidents;
-        let reach = incidents.seen(context.settings.policy.check_server(server))?;
+        let reach = incidents.report_denial(context.settings.policy.check_server(server))?;
         Ok(HttpGrant {
             runtime: context.runtime.clone(),
             check_addresses: Box::new(move |addresses| {
-                context.telemetry.incidents.seen(reach.check(addresses))
+                context
+                    .telemetry
+                    .incidents
+                    .report_denial(reach.check(addresses))
             }),
         })
     }

@@ -72,7 +72,7 @@ impl WatchRoute {
         let cached = &context.reads.cached;
         let guest_route = router.has_guest_route().then(|| {
             let view = cached.route_view(&informer);
-            let view = context.telemetry.incidents.seen(view).ok()?;
+            let view = context.telemetry.incidents.report_denial(view).ok()?;
             Some(guest.sender(&kind, view, &left))
         });
         let view = cached.watch_view(&informer);

@@ -60,7 +60,7 @@ fn signer(pem: &[u8]) -> Plugin {
 fn refused(pem: &[u8]) -> String {
     Signer::default()
         .add("a", pem)
-        .expect_err("it is no key that signs")
+        .expect_err("the key can't sign")
         .to_string()
 }
 

@@ -12,7 +12,7 @@ use crate::{Causes, Priority, shrink_if_sparse};
 /// their adds.
 type Due = (Instant, u64);
 
-struct Entry<R> {
+struct DelayedAdd<R> {
     due: Due,
     priority: Priority,
     causes: Causes<R>,
@@ -32,7 +32,7 @@ pub(crate) struct DueKey<K, R> {
 /// that repeated adds of one key don't grow the maps.
 pub(crate) struct Delayed<K, R> {
     by_due: BTreeMap<Due, K>,
-    by_key: HashMap<K, Entry<R>>,
+    by_key: HashMap<K, DelayedAdd<R>>,
     next_sequence: u64,
     key_bytes: fn(&K) -> usize,
     /// The bytes of all keys.
@@ -72,7 +72,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
                 self.bytes += (self.key_bytes)(&key);
                 self.by_key.insert(
                     key.clone(),
-                    Entry {
+                    DelayedAdd {
                         due,
                         priority,
                         causes,
@@ -99,7 +99,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
             .first_entry()
             .filter(|entry| entry.key().0 <= now)?;
         let ((due, _), key) = first.remove_entry();
-        let Entry {
+        let DelayedAdd {
             priority, causes, ..
         } = self.by_key.remove(&key)?;
         self.bytes -= (self.key_bytes)(&key);

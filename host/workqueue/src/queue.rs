@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
 use crate::limiter::RateLimiter;
-use crate::state::{Effects, Next, State, Taken};
+use crate::state::{Effects, Next, QueueState, Taken};
 use crate::token_bucket::MAX_WAIT;
 use crate::{Causes, Held, Metrics, NoMetrics, Priority, RateLimit, Snapshot};
 
@@ -65,7 +65,7 @@ pub struct WorkQueue<K: Eq + Hash + Clone, R> {
 }
 
 struct Shared<K, R> {
-    state: Mutex<State<K, R>>,
+    state: Mutex<QueueState<K, R>>,
     limiter: Mutex<RateLimiter<K>>,
     metrics: Arc<dyn Metrics>,
     /// Wakes getters. A getter registers before it looks at the state, so that it misses no
@@ -89,7 +89,7 @@ pub struct Item<K: Eq + Hash + Clone, R> {
 impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     pub fn new(config: Config<K>) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(
+            state: Mutex::new(QueueState::new(
                 config.ageing,
                 config.minimum_interval,
                 config.key_bytes,
@@ -239,7 +239,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
 
     /// Runs an operation on the state as of now, under the lock. Then wakes getters and reports
     /// metrics.
-    fn with_state<T>(&self, operation: impl FnOnce(&mut State<K, R>, Instant) -> T) -> T {
+    fn with_state<T>(&self, operation: impl FnOnce(&mut QueueState<K, R>, Instant) -> T) -> T {
         let (result, effects) = {
             let mut state = self.shared.state.lock();
             // Read under the lock, so that the state's time never goes back.

@@ -105,7 +105,7 @@ pub(crate) struct Effects {
 }
 
 /// The state of a queue, without its rate limiter.
-pub(crate) struct State<K, R> {
+pub(crate) struct QueueState<K, R> {
     /// Every key that is ready, processed or in its minimum interval, and no other.
     keys: HashMap<K, Key<R>>,
     key_bytes: fn(&K) -> usize,
@@ -131,7 +131,7 @@ pub(crate) struct State<K, R> {
     effects: Effects,
 }
 
-impl<K: Eq + Hash + Clone, R> State<K, R> {
+impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
     pub(crate) fn new(
         ageing: Duration,
         minimum_interval: Duration,

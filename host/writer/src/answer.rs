@@ -55,12 +55,12 @@ impl Writer {
 
 impl Acknowledged {
     async fn read(self) -> Result<Answered, ApiError> {
-        let seen = if self.is_dry_run {
+        let visible = if self.is_dry_run {
             None
         } else {
             self.add_to_overlay().await
         };
-        let name = match &seen {
+        let name = match &visible {
             Some(object) => Some(object.name().to_owned()),
             None => {
                 let told = self.answer.object_version();
@@ -73,8 +73,11 @@ impl Acknowledged {
         };
         // The object that the plugin sees is smaller than the answer, and mostly has all fields that it asks for. The
         // whole object is the answer itself, which also names its kind.
-        let source = match seen.as_ref().filter(|object| object.mask().covers(returns)) {
-            Some(seen) if !returns.is_whole() => seen.bytes(),
+        let source = match visible
+            .as_ref()
+            .filter(|object| object.mask().covers(returns))
+        {
+            Some(visible) if !returns.is_whole() => visible.bytes(),
             _ => {
                 let whole = self.answer.json(returns);
                 whole.map_err(|error| self.unreadable(&error))?

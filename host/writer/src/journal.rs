@@ -26,13 +26,13 @@ pub struct Touched {
 /// The writes of one guest call. Shared with the writes that outlive it.
 #[derive(Default)]
 pub struct Journal {
-    state: Mutex<State>,
+    state: Mutex<Recorded>,
     /// The plugin's counters; none if its writes are not counted.
     counters: Option<Arc<PluginCounters>>,
 }
 
 #[derive(Default)]
-struct State {
+struct Recorded {
     done: BTreeMap<What, Names>,
     touched: Vec<Touched>,
     unknown: BTreeSet<Kind>,

@@ -10,7 +10,7 @@ use flyball_fakes::server::{Log, Reply, serve};
 use flyball_fakes::source::informer;
 use flyball_plugin::{Budget, Limits, Target};
 use flyball_policy::Policy;
-use flyball_reads::cached::Seen;
+use flyball_reads::cached::SharedReads;
 use flyball_types::Effect;
 use flyball_types::description::Description;
 use serde_json::json;
@@ -61,7 +61,7 @@ impl Fixture {
             [&informer],
             discovery.clone(),
             1 << 20,
-            Seen::default(),
+            SharedReads::default(),
         ));
         let (fence, stop) = (Arc::new(fence), Arc::<StopSignal>::default());
         let client = ApiClient::new(connection, None, "test", fence.clone());

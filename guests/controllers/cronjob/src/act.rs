@@ -31,7 +31,7 @@ pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Re
         namespace, name, ..
     } in status.active.clone()
     {
-        let found = host.reader().get::<Job>(&namespace, &name);
+        let found = host.live().get::<Job>(&namespace, &name);
         let found = found.and_then(|job| {
             job.ok_or_else(|| Error::failed(format!("jobs.batch {name:?} not found")))
         });
@@ -97,7 +97,7 @@ pub fn create(
         }
         Err(error) if error.is_already_exists() => {
             let name = template::name(cron_job, time);
-            let existing = host.reader().get::<Job>(&cron_job.meta.namespace, &name)?;
+            let existing = host.live().get::<Job>(&cron_job.meta.namespace, &name)?;
             let Some(Job { meta, .. }) = existing else {
                 return Err(error.into());
             };

@@ -102,7 +102,7 @@ fn latest(host: &Host, cached: CronJob, jobs: &[Job]) -> Result<Option<CronJob>,
     let Meta {
         namespace, name, ..
     } = &cached.meta;
-    let Some(live) = host.reader().get::<CronJob>(namespace, name)? else {
+    let Some(live) = host.live().get::<CronJob>(namespace, name)? else {
         return Ok(None);
     };
     let is_newer =
@@ -123,7 +123,7 @@ fn sync(
     for missing in active::missing(status, jobs) {
         // The cache may be behind.
         if host
-            .reader()
+            .live()
             .get::<Job>(&missing.namespace, &missing.name)?
             .is_none()
         {

@@ -154,12 +154,12 @@ fn create(host: &Host, set: &DaemonSet, new: &NewRevision) -> Result<ControllerR
         Err(error) => return Err(error.into()),
     };
 
-    let existing = host.reader().get::<ControllerRevision>(namespace, &name)?;
+    let existing = host.live().get::<ControllerRevision>(namespace, &name)?;
     let existing = existing.ok_or_else(|| gone("ControllerRevision", namespace, &name))?;
     if existing.data == new.data {
         return Ok(existing);
     }
-    let live = host.reader().get::<Presence>(namespace, &set.meta.name)?;
+    let live = host.live().get::<Presence>(namespace, &set.meta.name)?;
     let Presence { meta, mut status } =
         live.ok_or_else(|| gone("DaemonSet", namespace, &set.meta.name))?;
     if status.collision_count != collisions {

@@ -81,7 +81,7 @@ fn adopt_and_release<T: View + Adoptable>(
     // The cache may not show yet that the DaemonSet is being deleted, or that another one has its name: only a live
     // read after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
-        let live = host.reader().get::<Presence>(namespace, &set.meta.name)?;
+        let live = host.live().get::<Presence>(namespace, &set.meta.name)?;
         may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = set.meta.controller_reference(DaemonSet::KIND);

@@ -64,7 +64,7 @@ pub fn write(host: &Host, set: &DaemonSet, status: &Status) -> Result<(), Error>
     let key = set.meta.key();
     debug!(host, "updating the status of {key} failed: {first}");
     let newest = host
-        .reader()
+        .live()
         .get::<Presence>(&key.namespace, &key.name)?
         .filter(|newest| newest.meta.uid == set.meta.uid)
         .ok_or_else(|| Error::failed(format!("{key} was deleted")))?;

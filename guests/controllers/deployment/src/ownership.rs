@@ -43,7 +43,7 @@ pub fn replica_sets(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaS
     // The cache may not show yet that the Deployment is being deleted, or that another one has its name: only a live
     // read after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
-        let live = host.reader().get::<Identity>(&key.namespace, &key.name)?;
+        let live = host.live().get::<Identity>(&key.namespace, &key.name)?;
         may_adopt(&deployment.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = deployment.meta.controller_reference(Deployment::KIND);

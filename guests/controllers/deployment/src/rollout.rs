@@ -144,7 +144,7 @@ impl<'a> Rollout<'a> {
     fn find_existing(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
         let existing = self
             .host
-            .reader()
+            .live()
             .get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
         match existing {
             Some(existing) if create::is_own(&self.deployment, &existing) => Ok(existing),

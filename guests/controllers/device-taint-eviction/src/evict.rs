@@ -30,7 +30,7 @@ const DISRUPTION: Disruption = Disruption {
 
 /// The state of a pod's eviction. The memo keeps it while the pod exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum State {
+enum Progress {
     /// The pod's eviction is pending.
     Pending,
     /// The pod was deleted. It is left alone until its kubelet has ended it.
@@ -39,10 +39,10 @@ enum State {
 
 /// Whether the eviction of a pod is pending.
 pub fn is_pending(host: &Host, pod: &Meta) -> bool {
-    state(host, pod) == Some(State::Pending)
+    state(host, pod) == Some(Progress::Pending)
 }
 
-fn state(host: &Host, pod: &Meta) -> Option<State> {
+fn state(host: &Host, pod: &Meta) -> Option<Progress> {
     host.memo().get(&of_pod(pod))
 }
 
@@ -60,17 +60,17 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
     };
     let before = state(host, &pod.meta);
     let Some(eviction) = decide(host, &pod)? else {
-        if before == Some(State::Pending) {
+        if before == Some(Progress::Pending) {
             host.memo().remove(&of_pod(&pod.meta));
             emit(host, &pod.meta, "Cancelling deletion");
         }
         return Ok(Outcome::Done);
     };
-    if before == Some(State::Evicted) {
+    if before == Some(Progress::Evicted) {
         return Ok(Outcome::Done);
     }
     if before.is_none() {
-        remember(host, &pod.meta, State::Pending)?;
+        remember(host, &pod.meta, Progress::Pending)?;
     }
     rules::update_later(host, &eviction)?;
     let wait = eviction.at.from_now(host.now());
@@ -78,7 +78,7 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
         return Ok(Outcome::RequeueAfter(wait));
     }
     let is_deleted = delete(host, &pod.meta).doing(|| format!("deleting pod {key}"))?;
-    remember(host, &pod.meta, State::Evicted)?;
+    remember(host, &pod.meta, Progress::Evicted)?;
     if is_deleted {
         let late = host.now().since(eviction.at);
         host.metrics().add(DELETED, &[], 1.0);
@@ -101,7 +101,7 @@ fn decide(host: &Host, pod: &Pod) -> Result<Option<Eviction>, Error> {
     Ok(pods::eviction(pod, &claims, &devices, groups(host)))
 }
 
-fn remember(host: &Host, pod: &Meta, state: State) -> Result<(), Error> {
+fn remember(host: &Host, pod: &Meta, state: Progress) -> Result<(), Error> {
     let memo = host.memo();
     Ok(memo.put(&of_pod(pod), &state, &pod.uid, Duration::ZERO)?)
 }
@@ -109,7 +109,7 @@ fn remember(host: &Host, pod: &Meta, state: State) -> Result<(), Error> {
 /// Marks and deletes a pod. Returns false if it no longer existed. As in kube-controller-manager, a pod that is being
 /// deleted already counts as deleted.
 fn delete(host: &Host, pod: &Meta) -> Result<bool, Error> {
-    let live = host.reader().get::<LivePod>(&pod.namespace, &pod.name)?;
+    let live = host.live().get::<LivePod>(&pod.namespace, &pod.name)?;
     let Some(live) = live.filter(|live| live.meta.uid == pod.uid) else {
         return Ok(false);
     };

@@ -22,7 +22,7 @@ pub fn read(
     owners: &[&OwnerReference],
     discovery_period: Duration,
 ) -> Result<Vec<Option<Scale>>, Error> {
-    let mut batch = host.reader().batch();
+    let mut batch = host.live().batch();
     let mut is_read = Vec::new();
     for owner in owners {
         let (kind, plural) = scalable(host, owner, discovery_period)?;

@@ -125,7 +125,7 @@ pub fn live(host: &Host, named: &Reference) -> Result<Option<Meta>, Error> {
     }
     let kind = named.kind.to_string();
     let found = host
-        .reader()
+        .live()
         .get_of::<Live>(&kind, &named.namespace, &named.name, Node::FIELDS)?;
     Ok(found.map(|live| live.metadata))
 }

@@ -395,7 +395,7 @@ fn described(metric: &Identifier) -> String {
     format!("external metric {}({})", metric.name, selector_text(metric))
 }
 
-/// Memory is in bytes, as metrics-server writes it.
+/// History is in bytes, as metrics-server writes it.
 fn resource_quantity(resource: &str, millis: i64) -> Quantity {
     let format = if resource == "memory" {
         Format::Binary

@@ -6,7 +6,7 @@
 //! 2. [`selectors`] lists its pods. No two autoscalers may scale the same pods: [`rivals`] finds the ones that do.
 //! 3. [`evaluate`] computes the replicas that each metric asks for: [`sources`] reads its values, [`pods`] tells which
 //!    pods count, and [`calculator`] computes. The greatest number wins.
-//! 4. [`limits`] narrows the number by the autoscaler's rules and the recent changes in [`memory`].
+//! 4. [`limits`] narrows the number by the autoscaler's rules and the recent changes in [`history`].
 //! 5. [`target`] updates the Scale, and [`status`] reports the change and its reason.
 //!
 //! Upstream: pkg/controller/podautoscaler/horizontal.go: reconcileKey, reconcileAutoscaler, updateStatusIfNeeded,
@@ -16,8 +16,8 @@ pub mod calculator;
 pub mod describe;
 pub mod evaluate;
 pub mod failure;
+pub mod history;
 pub mod limits;
-pub mod memory;
 pub mod monitor;
 pub mod pods;
 pub mod propose;
@@ -37,7 +37,7 @@ mod tests;
 use flyball_sdk::error;
 use flyball_sdk::prelude::*;
 
-use memory::Memory;
+use history::History;
 use monitor::{Action, Fault};
 use propose::Proposed;
 use settings::Settings;
@@ -64,7 +64,7 @@ impl Controller for HorizontalPodAutoscaler {
         let start = host.now();
         monitor::count(host)?;
         let Some(autoscaler) = host.get_by_key::<Autoscaler>(&request.key)? else {
-            memory::forget(host, &request.key);
+            history::forget(host, &request.key);
             rivals::forget(host, &request.key);
             return Ok(Outcome::Done);
         };
@@ -72,14 +72,14 @@ impl Controller for HorizontalPodAutoscaler {
             host,
             settings: &settings,
             autoscaler: &autoscaler,
-            memory: Memory::recall(host, &request.key),
+            history: History::recall(host, &request.key),
             status: autoscaler.status.clone(),
             now: start,
         };
-        let before = run.memory.clone();
+        let before = run.history.clone();
         let done = run.autoscale();
-        if run.memory != before {
-            run.memory.remember(host, &autoscaler);
+        if run.history != before {
+            run.history.remember(host, &autoscaler);
         }
         // An error doesn't cause an earlier retry: the period is kept, and the autoscaler's conditions show the error.
         if let Some((_, error)) = &done.error {
@@ -93,12 +93,12 @@ impl Controller for HorizontalPodAutoscaler {
 
 /// The result of a reconcile.
 #[derive(Debug, Default)]
-struct Done {
+struct Reconciled {
     action: Action,
     error: Option<(Fault, String)>,
 }
 
-impl Done {
+impl Reconciled {
     fn failed(error: String) -> Self {
         Self {
             action: Action::None,
@@ -112,14 +112,14 @@ struct Run<'a> {
     host: &'a Host<'a>,
     settings: &'a Settings,
     autoscaler: &'a Autoscaler,
-    memory: Memory,
+    history: History,
     /// The next status.
     status: Status,
     now: Time,
 }
 
 impl Run<'_> {
-    fn autoscale(&mut self) -> Done {
+    fn autoscale(&mut self) -> Reconciled {
         let scaled = match target::read(self.host, self.autoscaler) {
             Ok(scaled) => scaled,
             Err(error) => return self.unscalable(&error),
@@ -127,7 +127,7 @@ impl Run<'_> {
         let got = "the HPA controller was able to get the target's current scale";
         self.able(true, ("SucceededGetScale", got));
         let current = scaled.scale.spec.replicas;
-        self.memory.begin(current, self.now);
+        self.history.begin(current, self.now);
         let proposed = match propose::propose(self, &scaled.scale) {
             Ok(proposed) => proposed,
             Err(failed) => {
@@ -135,10 +135,10 @@ impl Run<'_> {
                 self.set_replicas(current, desired, failed.statuses, None);
                 let _ = self.write_status();
                 self.warn("FailedComputeMetricsReplicas", &failed.error);
-                return Done::failed(failed.error);
+                return Reconciled::failed(failed.error);
             }
         };
-        let mut done = Done::default();
+        let mut done = Reconciled::default();
         let mut rescaled = None;
         if proposed.rescale {
             if let Err(error) = self.rescale(scaled, &proposed) {
@@ -163,7 +163,7 @@ impl Run<'_> {
     }
 
     /// Reports that the target has no Scale. The numbers of the status stay.
-    fn unscalable(&mut self, error: &target::Unscalable) -> Done {
+    fn unscalable(&mut self, error: &target::Unscalable) -> Reconciled {
         self.warn("FailedGetScale", &error.message);
         let message = format!(
             "the HPA controller was unable to get the target's current scale: {}",
@@ -176,14 +176,14 @@ impl Run<'_> {
         } else {
             Fault::Internal
         };
-        Done {
+        Reconciled {
             action: Action::None,
             error: Some((fault, error.error.clone())),
         }
     }
 
     /// Updates the Scale, and reports it.
-    fn rescale(&mut self, scaled: Scaled, proposed: &Proposed) -> Result<(), Done> {
+    fn rescale(&mut self, scaled: Scaled, proposed: &Proposed) -> Result<(), Reconciled> {
         let (current, replicas) = (scaled.scale.spec.replicas, proposed.replicas);
         let size = format!("New size: {replicas}; reason: {}", proposed.reason);
         if let Err(error) = target::update(self.host, scaled, replicas) {
@@ -198,7 +198,9 @@ impl Run<'_> {
             let spec = &self.autoscaler.spec.target;
             let namespace = &self.autoscaler.meta.namespace;
             let what = format!("{}/{namespace}/{}", spec.kind, spec.name);
-            return Err(Done::failed(format!("failed to rescale {what}: {error}")));
+            return Err(Reconciled::failed(format!(
+                "failed to rescale {what}: {error}"
+            )));
         }
         let message =
             format!("the HPA controller was able to update the target scale to {replicas}");
@@ -212,7 +214,7 @@ impl Run<'_> {
             } else {
                 &behavior.scale_down
             };
-            self.memory.changed(rules, current, replicas, self.now);
+            self.history.changed(rules, current, replicas, self.now);
         }
         zero::record(self, current, replicas);
         Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-use crate::memory::{Change, Memory, sum_since};
+use crate::history::{Change, History, sum_since};
 use crate::settings::Settings;
 use crate::views::{ABLE_TO_SCALE, Behavior, Policy, Rules, SCALING_LIMITED, Spec};
 
@@ -66,21 +66,21 @@ pub fn limit(
     spec: &Spec,
     current: i32,
     desired: i32,
-    memory: &mut Memory,
+    history: &mut History,
     settings: &Settings,
     now: Time,
 ) -> Limited {
     let window = settings.downscale_stabilization;
     let (stabilized, why, (replicas, limit)) = match &spec.behavior {
         None => {
-            let stabilized = stabilize(desired, memory, window, now);
+            let stabilized = stabilize(desired, history, window, now);
             let limit = by_default_rate(current, stabilized, spec);
             (stabilized, DOWN_STABILIZED, limit)
         }
         Some(behavior) => {
             let (stabilized, why) =
-                stabilize_by_rules(behavior, current, desired, memory, window, now);
-            let limit = by_rules(spec, behavior, current, stabilized, memory, now);
+                stabilize_by_rules(behavior, current, desired, history, window, now);
+            let limit = by_rules(spec, behavior, current, stabilized, history, now);
             (stabilized, why, limit)
         }
     };
@@ -98,12 +98,12 @@ pub fn limit(
 }
 
 /// Returns the highest recommendation of the window, and remembers the desired replicas.
-fn stabilize(desired: i32, memory: &mut Memory, window: Duration, now: Time) -> i32 {
+fn stabilize(desired: i32, history: &mut History, window: Duration, now: Time) -> i32 {
     let start = now - window;
-    let recent = memory.recommendations.iter();
+    let recent = history.recommendations.iter();
     let recent = recent.filter(|old| !old.is_before(start));
     let highest = recent.map(|old| old.replicas).fold(desired, i32::max);
-    memory.recommend(desired, now, |old| old.is_before(start));
+    history.recommend(desired, now, |old| old.is_before(start));
     highest
 }
 
@@ -113,7 +113,7 @@ fn stabilize_by_rules(
     behavior: &Behavior,
     current: i32,
     desired: i32,
-    memory: &mut Memory,
+    history: &mut History,
     default_down: Duration,
     now: Time,
 ) -> (i32, Why) {
@@ -128,7 +128,7 @@ fn stabilize_by_rules(
     let default_down = Duration::from_secs(default_down.as_secs());
     let down_start = now - window(&behavior.scale_down, default_down);
     let (mut lowest, mut highest) = (desired, desired);
-    for old in &memory.recommendations {
+    for old in &history.recommendations {
         if old.is_after(up_start) {
             lowest = lowest.min(old.replicas);
         }
@@ -137,7 +137,7 @@ fn stabilize_by_rules(
         }
     }
     let stabilized = current.max(lowest).min(highest);
-    memory.recommend(desired, now, |old| {
+    history.recommend(desired, now, |old| {
         old.is_before(up_start) && old.is_before(down_start)
     });
     let why = if desired >= current {
@@ -172,14 +172,14 @@ fn by_rules(
     behavior: &Behavior,
     current: i32,
     desired: i32,
-    memory: &Memory,
+    history: &History,
     now: Time,
 ) -> (i32, Why) {
     let start = |policy: &Policy| {
         let sum = |changes: &[Change]| sum_since(changes, policy.period(), now);
         current
-            .saturating_sub(sum(&memory.ups))
-            .saturating_add(sum(&memory.downs))
+            .saturating_sub(sum(&history.ups))
+            .saturating_add(sum(&history.downs))
     };
     if desired > current {
         let fastest = most_after(&behavior.scale_up, current, start).max(current);

@@ -85,7 +85,7 @@ pub(crate) fn propose(run: &mut Run<'_>, scale: &Scale) -> Result<Proposed, Fail
         spec,
         current,
         desired,
-        &mut run.memory,
+        &mut run.history,
         run.settings,
         run.now,
     );

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flyball_sdk::discovery::Catalogue;
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Kind, reader};
+use flyball_sdk::{Kind, live};
 use serde::{Deserialize, Serialize};
 
 /// How long the resources of a kind are reused. Kinds that were not found are looked up each time.
@@ -87,7 +87,7 @@ pub fn group_of(api_version: &str) -> Result<&str, String> {
 /// Appends segments to a path, with escapes.
 pub fn push_segments(path: &mut String, segments: &[&str]) {
     for segment in segments {
-        reader::push_segment(path, segment);
+        live::push_segment(path, segment);
     }
 }
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use flyball_sdk::LabelSelector;
+use flyball_sdk::live::push_parameter;
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
-use flyball_sdk::reader::push_parameter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -265,7 +265,7 @@ fn custom_version(host: &Host) -> Result<String, String> {
 
 fn discover_custom_version(host: &Host) -> Result<String, String> {
     let path = format!("/apis/{CUSTOM}");
-    let group: ApiGroup = match host.reader().raw(&path) {
+    let group: ApiGroup = match host.live().raw(&path) {
         Err(error) if error.api().is_some_and(ApiError::is_not_found) => {
             return Err(format!("no custom metrics API ({CUSTOM}) registered"));
         }
@@ -283,7 +283,7 @@ fn read_list<T: DeserializeOwned>(
     resource: &str,
     name: &str,
 ) -> Result<Vec<T>, String> {
-    let list: Result<List<T>, _> = host.reader().raw(path);
+    let list: Result<List<T>, _> = host.live().raw(path);
     list.map(|list| list.items.unwrap_or_default())
         .map_err(|error| failure::of_read(&error, resource, name))
 }

@@ -69,7 +69,7 @@ fn read_one(
     name: &str,
 ) -> Result<Scale, String> {
     let path = scale::path(&resource.kind, &resource.plural, namespace, name);
-    let found = host.reader().raw(&path);
+    let found = host.live().raw(&path);
     found.map_err(|error| failure::of_read(&error, &resource.plural, name))
 }
 

@@ -52,7 +52,7 @@ pub fn pods(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     // The cache may not show yet that the Job is being deleted, or that another one has its name: only a live read
     // after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
-        let live = host.reader().get::<Presence>(namespace, &job.meta.name)?;
+        let live = host.live().get::<Presence>(namespace, &job.meta.name)?;
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = job.meta.controller_reference(Job::KIND);

@@ -124,9 +124,7 @@ fn period(host: &Host) -> Result<Duration, Error> {
 /// Returns the time since when every use is recorded: the day after the day on which tracking
 /// began.
 fn tracked_since(host: &Host) -> Result<Time, Error> {
-    let tracking = host
-        .reader()
-        .get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
+    let tracking = host.live().get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
     let Some(Tracking { since }) = tracking else {
         return Err(Error::failed(format!(
             "the ConfigMap {TRACKING} does not exist: the API server has not created it yet"

@@ -53,7 +53,7 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
 /// since the namespace was deleted.
 fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     let mut longest = 0;
-    host.reader()
+    host.live()
         .each(Pod::KIND, &namespace.meta.name, Pod::FIELDS, |pod: Pod| {
             if !pod.has_ended() {
                 longest = longest.max(pod.grace_seconds.unwrap_or(0));
@@ -186,7 +186,7 @@ fn list(host: &Host, namespace: &str, kind: &Deletable) -> Result<Option<Vec<Ite
     }
     let mut items = Vec::new();
     let listed = host
-        .reader()
+        .live()
         .each(&kind.kind, namespace, ITEM_FIELDS, |item: Item| {
             items.push(item);
             Ok(())

@@ -78,7 +78,7 @@ impl Controller for NamespaceController {
         if !is_deleting {
             return Ok(Outcome::Done);
         }
-        match host.reader().get("", name)? {
+        match host.live().get("", name)? {
             Some(namespace) => empty(host, namespace),
             None => Ok(Outcome::Done),
         }

@@ -41,7 +41,7 @@ pub fn apply(
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error.into()),
         }
-        let Some(latest) = host.reader().get::<Namespace>("", &namespace.meta.name)? else {
+        let Some(latest) = host.live().get::<Namespace>("", &namespace.meta.name)? else {
             return Ok(None);
         };
         if latest.meta.uid != namespace.meta.uid {

@@ -78,7 +78,7 @@ fn unseen(host: &Host, cached: &[Row]) -> Result<Vec<Ranges>, Error> {
         .map(|node| (node.uid.as_str(), node))
         .collect();
     let mut unseen = Vec::new();
-    let reading = host.reader().each(Row::KIND, "", Row::FIELDS, |node: Row| {
+    let reading = host.live().each(Row::KIND, "", Row::FIELDS, |node: Row| {
         let seen = known.get(node.uid.as_str());
         if !node.pod_cidrs.is_empty() && seen.is_none_or(|seen| seen.pod_cidrs != node.pod_cidrs) {
             let Row { uid, pod_cidrs, .. } = node;
@@ -99,7 +99,8 @@ fn unseen(host: &Host, cached: &[Row]) -> Result<Vec<Ranges>, Error> {
 pub fn check(settings: &Settings, node: &str, pod_cidrs: &[String]) -> Result<(), Error> {
     for (index, text) in pod_cidrs.iter().enumerate() {
         let Some(range) = range(text) else {
-            let message = format!("node {node} has `{text}` in spec.podCIDRs, which is no range");
+            let message =
+                format!("node {node} has `{text}` in spec.podCIDRs, which is not a range");
             return Err(Error::terminal(message));
         };
         let Some(set) = settings.sets.get(index) else {

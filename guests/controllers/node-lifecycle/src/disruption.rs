@@ -12,7 +12,7 @@ use crate::zone::Zone;
 
 /// The state of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum Disruption {
     /// The state is not known yet.
     Initial,
     Normal,
@@ -25,7 +25,7 @@ pub enum State {
 /// The state of a zone, which the memo keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZoneState {
-    pub state: State,
+    pub state: Disruption,
     /// Nodes per second that may get a taint.
     pub rate: f64,
 }
@@ -55,15 +55,15 @@ impl Count {
     }
 
     /// The state of a zone with these nodes.
-    pub fn state(self, settings: &Settings) -> State {
+    pub fn state(self, settings: &Settings) -> Disruption {
         let fraction = self.unready as f64 / self.all().max(1) as f64;
         if self.ready == 0 && self.unready > 0 {
-            State::Full
+            Disruption::Full
         // The flag has single precision.
         } else if self.unready > 2 && fraction as f32 >= settings.unhealthy as f32 {
-            State::Partial
+            Disruption::Partial
         } else {
-            State::Normal
+            Disruption::Normal
         }
     }
 }
@@ -89,7 +89,7 @@ pub fn add_zones<'a>(
     for zone in found {
         if !zones.contains_key(zone) {
             let state = ZoneState {
-                state: State::Initial,
+                state: Disruption::Initial,
                 rate: settings.rate,
             };
             zones.insert(zone.clone(), state);
@@ -107,14 +107,14 @@ pub fn update(
 ) -> Change {
     zones.retain(|zone, _| counts.contains_key(zone));
     let state = |zone: &Zone| counts[zone].state(settings);
-    let are_all_disrupted = counts.keys().all(|zone| state(zone) == State::Full);
-    let were_all_disrupted = zones.values().all(|zone| zone.state == State::Full);
+    let are_all_disrupted = counts.keys().all(|zone| state(zone) == Disruption::Full);
+    let were_all_disrupted = zones.values().all(|zone| zone.state == Disruption::Full);
     match (were_all_disrupted, are_all_disrupted) {
         (true, true) => Change::None,
         (false, true) => {
             for zone in zones.values_mut() {
                 *zone = ZoneState {
-                    state: State::Full,
+                    state: Disruption::Full,
                     rate: 0.0,
                 };
             }
@@ -137,11 +137,11 @@ pub fn update(
 }
 
 /// Nodes per second of a zone of this size that may get a taint.
-fn rate(state: State, nodes: usize, settings: &Settings) -> f64 {
+fn rate(state: Disruption, nodes: usize, settings: &Settings) -> f64 {
     match state {
-        State::Partial if nodes as i64 > settings.large => settings.secondary_rate,
-        State::Partial => 0.0,
-        State::Initial | State::Normal | State::Full => settings.rate,
+        Disruption::Partial if nodes as i64 > settings.large => settings.secondary_rate,
+        Disruption::Partial => 0.0,
+        Disruption::Initial | Disruption::Normal | Disruption::Full => settings.rate,
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     /// The states and rates after the zones had these numbers, one after another, and the last change.
-    fn after(steps: &[&[(&str, usize, usize)]]) -> (Vec<(State, f64)>, Change) {
+    fn after(steps: &[&[(&str, usize, usize)]]) -> (Vec<(Disruption, f64)>, Change) {
         let (settings, mut zones) = (Settings::default(), BTreeMap::new());
         let mut change = Change::None;
         for step in steps {
@@ -175,15 +175,15 @@ mod tests {
     #[test]
     fn the_state_follows_from_the_numbers_of_nodes() {
         for (ready, unready, expected) in [
-            (1, 0, State::Normal),
-            (0, 1, State::Full),
-            (0, 0, State::Normal),
+            (1, 0, Disruption::Normal),
+            (0, 1, Disruption::Full),
+            (0, 0, Disruption::Normal),
             // Fewer than three.
-            (1, 2, State::Normal),
-            (1, 3, State::Partial),
-            (9, 11, State::Partial),
-            (46, 54, State::Normal),
-            (45, 55, State::Partial),
+            (1, 2, Disruption::Normal),
+            (1, 3, Disruption::Partial),
+            (9, 11, Disruption::Partial),
+            (46, 54, Disruption::Normal),
+            (45, 55, Disruption::Partial),
         ] {
             let count = Count { ready, unready };
             assert_eq!(count.state(&Settings::default()), expected, "{count:?}");
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_zone_that_is_normal_has_the_first_rate() {
-        let expected = (vec![(State::Normal, 0.1)], Change::None);
+        let expected = (vec![(Disruption::Normal, 0.1)], Change::None);
         assert_eq!(after(&[&[("a", 5, 1)]]), expected);
     }
 
@@ -209,14 +209,14 @@ mod tests {
     fn a_disrupted_zone_has_the_second_rate_if_it_is_large_and_else_none() {
         for (ready, unready, rate) in [(1, 3, 0.0), (20, 30, 0.0), (20, 31, 0.01)] {
             let (states, _) = after(&[&[("a", 9, 0)], &[("a", ready, unready)]]);
-            assert_eq!(states, [(State::Partial, rate)]);
+            assert_eq!(states, [(Disruption::Partial, rate)]);
         }
     }
 
     #[test]
     fn a_zone_without_ready_nodes_has_the_first_rate_while_another_has_some() {
         let (states, change) = after(&[&[("a", 3, 0), ("b", 3, 0)], &[("a", 0, 3), ("b", 3, 0)]]);
-        assert_eq!(states, [(State::Full, 0.1), (State::Normal, 0.1)]);
+        assert_eq!(states, [(Disruption::Full, 0.1), (Disruption::Normal, 0.1)]);
         assert_eq!(change, Change::None);
     }
 
@@ -224,7 +224,7 @@ mod tests {
     fn no_zone_has_a_rate_when_no_node_is_ready() {
         let healthy: &[_] = &[("a", 3, 0), ("b", 3, 0)];
         let dark: &[_] = &[("a", 0, 3), ("b", 0, 3)];
-        let states = vec![(State::Full, 0.0), (State::Full, 0.0)];
+        let states = vec![(Disruption::Full, 0.0), (Disruption::Full, 0.0)];
         assert_eq!(after(&[healthy, dark]), (states.clone(), Change::Blackout));
         assert_eq!(after(&[healthy, dark, dark]), (states, Change::None));
     }
@@ -233,7 +233,10 @@ mod tests {
     fn all_rates_return_when_a_node_is_ready_again() {
         let dark: &[_] = &[("a", 0, 4), ("b", 0, 4)];
         let (states, change) = after(&[dark, &[("a", 1, 3), ("b", 0, 4)]]);
-        assert_eq!(states, [(State::Partial, 0.0), (State::Full, 0.1)]);
+        assert_eq!(
+            states,
+            [(Disruption::Partial, 0.0), (Disruption::Full, 0.1)]
+        );
         assert_eq!(change, Change::Recovery);
     }
 
@@ -242,7 +245,7 @@ mod tests {
         let (states, change) = after(&[&[("a", 0, 1)]]);
         assert_eq!(
             (states, change),
-            (vec![(State::Full, 0.0)], Change::Blackout)
+            (vec![(Disruption::Full, 0.0)], Change::Blackout)
         );
     }
 
@@ -250,14 +253,17 @@ mod tests {
     fn a_zone_that_is_added_to_a_dark_cluster_ends_its_darkness_only_for_itself() {
         let dark: &[_] = &[("a", 0, 3)];
         let (states, change) = after(&[dark, &[("a", 0, 3), ("b", 1, 0)]]);
-        assert_eq!(states, [(State::Full, 0.0), (State::Normal, 0.1)]);
+        assert_eq!(states, [(Disruption::Full, 0.0), (Disruption::Normal, 0.1)]);
         assert_eq!(change, Change::None);
     }
 
     #[test]
     fn zones_without_nodes_are_forgotten() {
         let (states, change) = after(&[&[("a", 3, 0), ("b", 0, 1)], &[("b", 0, 1)]]);
-        assert_eq!((states, change), (vec![(State::Full, 0.1)], Change::None));
+        assert_eq!(
+            (states, change),
+            (vec![(Disruption::Full, 0.1)], Change::None)
+        );
         assert_eq!(after(&[&[("a", 3, 0)], &[]]), (vec![], Change::None));
     }
 }

@@ -10,15 +10,15 @@
 //! - [`pods`] marks the pods of nodes that are not ready.
 //!
 //! A heartbeat enqueues nothing: it is seen in the next pass of the monitor, which reads a row of each node and each
-//! lease. The state between two passes is in the memo ([`memory`]), and begins anew after an interruption. So neither a
+//! lease. The state between two passes is in the memo ([`last_pass`]), and begins anew after an interruption. So neither a
 //! process that was suspended nor an API server that was unreachable makes nodes look silent.
 //!
 //! Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go: NewNodeLifecycleController, Run, podUpdated.
 //! Upstream: pkg/controller/nodelifecycle/metrics.go.
 
 pub mod disruption;
+pub mod last_pass;
 pub mod limiter;
-pub mod memory;
 pub mod monitor;
 pub mod node;
 pub mod observe;

@@ -14,9 +14,9 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::{info, warning};
 
 use crate::PODS;
-use crate::disruption::{self, Change, Count, State, ZoneState};
+use crate::disruption::{self, Change, Count, Disruption, ZoneState};
+use crate::last_pass::LastPass;
 use crate::limiter::Waiting;
-use crate::memory::Memory;
 use crate::observe::{Observation, Observer, digest, millis};
 use crate::settings::Settings;
 use crate::taints::{NOT_READY, UNREACHABLE, evicts, of_status};
@@ -62,7 +62,7 @@ pub fn reconcile(host: &Host) -> Result<Outcome, Error> {
 /// Looks at all nodes.
 fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
     let begun = host.now();
-    let before = Memory::recall(host);
+    let before = LastPass::recall(host);
     let nodes = host.list::<Health>().all()?;
     if before.outage && nodes.first().is_some_and(|node| !is_reachable(host, node)) {
         return Ok(Outcome::Done);
@@ -78,7 +78,7 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
     };
     let added = report_nodes(host, &before, &nodes);
     pass.mark_overdue();
-    let mut memory = Memory {
+    let mut kept = LastPass {
         outage: pass.outage,
         ..before
     };
@@ -87,20 +87,20 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
         ..Handout::default()
     };
     if !pass.outage {
-        let is_dark = pass.update_zones(&mut memory);
+        let is_dark = pass.update_zones(&mut kept);
         decided.nodes = pass.decide_taints(&added, is_dark)?;
-        decided.zones = pass.update_waiting(&mut memory, is_dark)?;
+        decided.zones = pass.update_waiting(&mut kept, is_dark)?;
     }
     let took = host.now().since(begun);
     // A process that is suspended while it computes has been suspended for almost all of that time.
     let computed = took.saturating_sub(pass.written);
-    memory.ended = match computed > settings.longest_step() {
+    kept.ended = match computed > settings.longest_step() {
         true => 0,
         false => millis(begun + took),
     };
-    memory.was_slow = pass.is_slow;
-    memory.nodes = pass.nodes.into_iter().map(|one| one.seen).collect();
-    memory.store(host)?;
+    kept.was_slow = pass.is_slow;
+    kept.nodes = pass.nodes.into_iter().map(|one| one.seen).collect();
+    kept.store(host)?;
     host.metrics().observe(DURATION, &[], took.as_secs_f64());
     if decided.is_empty() {
         return Ok(Outcome::Done);
@@ -111,7 +111,7 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
 
 /// Whether the API server answers a read of this node.
 fn is_reachable(host: &Host, node: &Health) -> bool {
-    match host.reader().get::<Node>("", &node.name) {
+    match host.live().get::<Node>("", &node.name) {
         Ok(_) => true,
         Err(error) => error.api().is_some_and(|error| error.status < 500),
     }
@@ -121,7 +121,7 @@ fn is_reachable(host: &Host, node: &Health) -> bool {
 /// short time, in which the caches catch up if the process was suspended.
 fn observe<'a>(
     host: &Host,
-    before: &Memory,
+    before: &LastPass,
     nodes: &'a [Health],
     now: Time,
     settings: &Settings,
@@ -158,7 +158,7 @@ fn observe<'a>(
 }
 
 /// Records nodes that were added and removed since the last pass. Returns the names of the added ones.
-fn report_nodes<'a>(host: &Host, before: &Memory, nodes: &'a [Health]) -> HashSet<&'a str> {
+fn report_nodes<'a>(host: &Host, before: &LastPass, nodes: &'a [Health]) -> HashSet<&'a str> {
     let emit = |name: &str, uid: &str, reason: &str, text: String| {
         let about = reference(name, uid);
         let message = format!("Node {name} event: {text}");
@@ -251,9 +251,9 @@ impl Pass<'_> {
     }
 
     /// Updates the states of the zones. Returns whether no node of any zone is ready.
-    fn update_zones(&mut self, memory: &mut Memory) -> bool {
+    fn update_zones(&mut self, kept: &mut LastPass) -> bool {
         let (host, settings) = (self.host, &self.settings);
-        let mut zones: BTreeMap<Zone, ZoneState> = memory.zones.drain(..).collect();
+        let mut zones: BTreeMap<Zone, ZoneState> = kept.zones.drain(..).collect();
         let present = self.nodes.iter().map(|one| &one.zone);
         for zone in disruption::add_zones(&mut zones, present, settings) {
             host.metrics().add(EVICTIONS, &[&zone.label()], 0.0);
@@ -275,9 +275,9 @@ impl Pass<'_> {
                 self.nodes.iter_mut().for_each(|one| one.seen.heard = now);
             }
         }
-        let is_dark = |zone: &ZoneState| zone.state == State::Full && zone.rate == 0.0;
+        let is_dark = |zone: &ZoneState| zone.state == Disruption::Full && zone.rate == 0.0;
         let are_dark = !zones.is_empty() && zones.values().all(is_dark);
-        memory.zones = zones.into_iter().collect();
+        kept.zones = zones.into_iter().collect();
         are_dark
     }
 
@@ -315,7 +315,7 @@ impl Pass<'_> {
     }
 
     /// Stores which nodes of each zone wait for a taint. Returns the zones that have some, or whose rate has changed.
-    fn update_waiting(&self, memory: &mut Memory, is_dark: bool) -> Result<Vec<Zone>, Error> {
+    fn update_waiting(&self, kept: &mut LastPass, is_dark: bool) -> Result<Vec<Zone>, Error> {
         let host = self.host;
         let mut waiting: BTreeMap<Zone, Vec<String>> = BTreeMap::new();
         for one in &self.nodes {
@@ -331,20 +331,19 @@ impl Pass<'_> {
         if is_dark {
             // Zones without waiting nodes are stored too, so that their limiters note that the rate is zero.
             waiting.extend(
-                memory
-                    .zones
+                kept.zones
                     .iter()
                     .map(|(zone, _)| (zone.clone(), Vec::new())),
             );
         }
         let memo = host.memo();
-        for zone in &memory.waiting {
+        for zone in &kept.waiting {
             if !waiting.contains_key(zone) {
                 memo.remove(&Waiting::key(zone));
             }
         }
-        memory.waiting = waiting.keys().cloned().collect();
-        let rates: BTreeMap<&Zone, f64> = memory
+        kept.waiting = waiting.keys().cloned().collect();
+        let rates: BTreeMap<&Zone, f64> = kept
             .zones
             .iter()
             .map(|(zone, state)| (zone, state.rate))

@@ -30,9 +30,7 @@ pub fn report(host: &Host, claim: &Claim) -> Result<(), Error> {
         return Ok(());
     };
     let Claim { meta, .. } = claim;
-    let live = host
-        .reader()
-        .get::<LiveClaim>(&meta.namespace, &meta.name)?;
+    let live = host.live().get::<LiveClaim>(&meta.namespace, &meta.name)?;
     let Some(mut live) = live.filter(|live| live.meta.uid == meta.uid && !live.meta.is_deleting())
     else {
         return Ok(());

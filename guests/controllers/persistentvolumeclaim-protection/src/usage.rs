@@ -186,7 +186,7 @@ fn cached<T: View + Into<Pod>>(host: &Host, claim: &Claim) -> Result<Vec<Pod>, E
 /// The list failed.
 pub fn live_pods(host: &Host, namespace: &str) -> Result<Vec<Pod>, Error> {
     let mut pods = Vec::new();
-    host.reader()
+    host.live()
         .each(Pod::KIND, namespace, Pod::FIELDS, |pod: Pod| {
             let has_claim = |volume: &Volume| {
                 volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()

@@ -33,7 +33,7 @@ pub fn collect(host: &Host, node: &Key, retry_period: Duration) -> Result<Outcom
     if host.get_by_key::<Node>(node)?.is_some() {
         return Ok(Outcome::Done);
     }
-    let live = host.reader().get::<Node>("", &node.name);
+    let live = host.live().get::<Node>("", &node.name);
     if live.doing(|| format!("reading node {node}"))?.is_none() {
         let pods = host.list::<Pod>().index(BY_NODE, &node.name).all()?;
         delete::by_force(host, Reason::Orphaned, &pods)?;

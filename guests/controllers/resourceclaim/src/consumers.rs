@@ -72,7 +72,7 @@ enum Verdict {
 fn left(host: &Host, gates: Gates, claim: &Claim) -> Result<Vec<Consumer>, Error> {
     let namespace = &claim.meta.namespace;
     let mut verdicts = Vec::new();
-    let mut reads = host.reader().batch();
+    let mut reads = host.live().batch();
     for consumer in &claim.status.reserved_for {
         let verdict = match consumer {
             pod if pod.is_pod() => judge_pod(host.get(namespace, &pod.name)?, &pod.uid),

@@ -157,7 +157,7 @@ impl Waker<'_> {
             return Ok(());
         }
         let kind: Kind = delta.watch.parse().map_err(|_| {
-            Error::terminal(format!("a delta of `{}`, which is no kind", delta.watch))
+            Error::terminal(format!("a delta of `{}`, which is not a kind", delta.watch))
         })?;
         let evaluator = evaluator::of_kind(&kind, || self.kinds().cloned());
         if evaluator == Some(Evaluator::ResourceClaims) && self.settings.extended_resources {

@@ -172,7 +172,7 @@ fn find_account(
     if let Some(account) = cached_account(host, namespace, name, uid)? {
         return Ok(Some(account));
     }
-    let found = host.reader().get::<Account>(namespace, name)?;
+    let found = host.live().get::<Account>(namespace, name)?;
     Ok(found.filter(|account| has_uid(&account.meta, uid)))
 }
 
@@ -237,9 +237,7 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
         return Ok(());
     }
     // A live read, because a reference that is missed here would never be removed.
-    let found = host
-        .reader()
-        .get::<AccountWithSecrets>(namespace, account)?;
+    let found = host.live().get::<AccountWithSecrets>(namespace, account)?;
     let Some(found) = found.filter(|account| has_uid(&account.meta, uid)) else {
         return Ok(());
     };

@@ -73,7 +73,7 @@ impl Controller for StatefulSetController {
         let history = History::resolve(host, &set, revisions)?;
 
         let now = host.now();
-        let Done { mut status, result } = sync(host, &set, &history, &pods, now)?;
+        let Synced { mut status, result } = sync(host, &set, &history, &pods, now)?;
         let written = save(host, &set, &mut status);
         let truncated = history.truncate(host, &set, &pods);
         let errors = [result, written, truncated].map(Result::err);
@@ -86,7 +86,7 @@ impl Controller for StatefulSetController {
 }
 
 /// The result of a reconcile of the pods.
-struct Done {
+struct Synced {
     status: Status,
     result: Result<(), Error>,
 }
@@ -102,9 +102,9 @@ fn sync(
     history: &History,
     pods: &[Pod],
     now: Time,
-) -> Result<Done, Error> {
+) -> Result<Synced, Error> {
     if set.meta.is_deleting() {
-        return Ok(Done {
+        return Ok(Synced {
             status: status::counted(set, pods, history.status(), now),
             result: Ok(()),
         });
@@ -131,7 +131,7 @@ fn sync(
         Ok(false) => Ok(()),
         Err(error) => Err(error),
     };
-    Ok(Done { status, result })
+    Ok(Synced { status, result })
 }
 
 /// Creates and repairs the replicas and deletes the condemned pods. Returns whether an update may
@@ -206,7 +206,7 @@ fn save(host: &Host, set: &StatefulSet, status: &mut Status) -> Result<(), Error
             let Meta {
                 namespace, name, ..
             } = &set.meta;
-            let newest = host.reader().get::<Presence>(namespace, name)?;
+            let newest = host.live().get::<Presence>(namespace, name)?;
             let newest = newest.filter(|newest| newest.meta.uid == set.meta.uid);
             let newest = newest.ok_or(error)?;
             host.update_status(StatefulSet::KIND, &newest.meta, status)?;

@@ -42,7 +42,7 @@ pub fn recheck(host: &Host, set: &StatefulSet) -> Result<(), Error> {
     let Meta {
         namespace, name, ..
     } = &set.meta;
-    let live = host.reader().get::<Presence>(namespace, name)?;
+    let live = host.live().get::<Presence>(namespace, name)?;
     may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))
 }
 

@@ -28,7 +28,7 @@ pub fn update(
         return Ok(None);
     }
     let name = pod_name(&set.meta.name, ordinal);
-    let live = host.reader().get::<LivePod>(&set.meta.namespace, &name)?;
+    let live = host.live().get::<LivePod>(&set.meta.namespace, &name)?;
     let live = live.filter(|live| live.meta.uid == pod.meta.uid);
     let LivePod { meta, volumes } = live.unwrap_or_else(|| LivePod {
         meta: Meta {

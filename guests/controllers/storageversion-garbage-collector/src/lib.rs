@@ -11,7 +11,7 @@ pub mod status;
 
 use flyball_sdk::prelude::*;
 
-use status::{Entry, Status};
+use status::{ServerVersions, Status};
 
 /// The queue of deleted Leases.
 const LEASES: &str = "storage_version_garbage_collector_leases";
@@ -88,12 +88,12 @@ impl Controller for StorageVersions {
 
 /// Removes an API server whose Lease was deleted from all StorageVersions.
 fn check_lease(host: &Host, name: &str) -> Result<(), Error> {
-    let reader = host.reader();
-    if reader.get::<Lease>(NAMESPACE, name)?.is_some() {
+    let reads = host.live();
+    if reads.get::<Lease>(NAMESPACE, name)?.is_some() {
         return Ok(());
     }
     let mut failures = Vec::new();
-    reader.each::<StorageVersion>(
+    reads.each::<StorageVersion>(
         StorageVersion::KIND,
         "",
         StorageVersion::FIELDS,
@@ -119,13 +119,13 @@ fn check_version(host: &Host, name: &str) -> Result<(), Error> {
         return Ok(());
     }
     // A Lease may have been created just now.
-    let reader = host.reader();
-    let Some(live) = reader.get::<StorageVersion>("", name)? else {
+    let reads = host.live();
+    let Some(live) = reads.get::<StorageVersion>("", name)? else {
         return Ok(());
     };
     let mut gone = Vec::new();
     for entry in &live.status.storage_versions {
-        let lease = reader.get::<Lease>(NAMESPACE, &entry.server)?;
+        let lease = reads.get::<Lease>(NAMESPACE, &entry.server)?;
         if !lease.is_some_and(|lease| lease.is_of_server()) {
             gone.push(entry.server.clone());
         }
@@ -138,7 +138,7 @@ fn check_version(host: &Host, name: &str) -> Result<(), Error> {
 fn keep(
     host: &Host,
     version: &StorageVersion,
-    is_kept: impl Fn(&Entry) -> bool,
+    is_kept: impl Fn(&ServerVersions) -> bool,
 ) -> Result<(), Error> {
     let (meta, old) = (&version.meta, &version.status);
     let kept: Vec<_> = old

@@ -12,7 +12,7 @@ const EQUAL: &str = "AllEncodingVersionsEqual";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    pub storage_versions: Vec<Entry>,
+    pub storage_versions: Vec<ServerVersions>,
     /// The version in which all API servers store the resource, if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub common_encoding_version: Option<String>,
@@ -22,7 +22,7 @@ pub struct Status {
 /// An API server, and the versions that it handles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Entry {
+pub struct ServerVersions {
     /// The name of the API server's Lease.
     #[serde(rename = "apiServerID")]
     pub server: String,
@@ -33,7 +33,7 @@ pub struct Entry {
 }
 
 /// Returns the status that replaces `old`, with these entries.
-pub fn of(old: &Status, entries: Vec<Entry>, generation: i64, now: Time) -> Status {
+pub fn of(old: &Status, entries: Vec<ServerVersions>, generation: i64, now: Time) -> Status {
     let first = entries.first().map(|entry| entry.encoding_version.clone());
     let common = first.filter(|first| entries.iter().all(|entry| entry.encoding_version == *first));
     let (status, reason, message) = match common {
@@ -76,8 +76,8 @@ pub fn of(old: &Status, entries: Vec<Entry>, generation: i64, now: Time) -> Stat
 mod tests {
     use super::*;
 
-    fn entry(server: &str, version: &str) -> Entry {
-        Entry {
+    fn entry(server: &str, version: &str) -> ServerVersions {
+        ServerVersions {
             server: server.into(),
             encoding_version: version.into(),
             decodable_versions: vec!["v1".into()],

@@ -130,7 +130,7 @@ fn decide(host: &Host, node: &str, taints: &Taints, timers: &[Timer]) -> Result<
 
 /// Asks the API server for the taints of a node. Notes in the memo that it was unreachable.
 fn live_taints(host: &Host, node: &str) -> Result<Taints, Error> {
-    let live = host.reader().get::<Node>("", node);
+    let live = host.live().get::<Node>("", node);
     let is_outage = |error: &Error| error.api().is_some_and(|error| error.status >= 500);
     if live.as_ref().is_err_and(is_outage) {
         host.memo().put(&outage(node), &true, "", Duration::ZERO)?;

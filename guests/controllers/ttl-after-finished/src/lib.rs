@@ -94,7 +94,7 @@ impl Controller for TtlAfterFinished {
         }
         // The time to live may have been changed, and the Job may have been replaced by another one.
         let key = &request.key;
-        let Some(live) = host.reader().get::<Job>(&key.namespace, &key.name)? else {
+        let Some(live) = host.live().get::<Job>(&key.namespace, &key.name)? else {
             return Ok(Outcome::Done);
         };
         match expiry(host, &live)? {

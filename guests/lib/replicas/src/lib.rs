@@ -272,7 +272,7 @@ fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<
         set.meta.key()
     );
     let newest = host
-        .reader()
+        .live()
         .get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
     match newest {
         Some(Of { view: newest, .. }) if newest.meta.uid == set.meta.uid => {

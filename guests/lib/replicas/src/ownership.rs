@@ -39,7 +39,7 @@ pub fn active_pods<F: Flavored>(
     // after the list can tell (kubernetes/kubernetes#42639).
     let recheck = || {
         let live = host
-            .reader()
+            .live()
             .get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
         may_adopt(&set.meta, live.as_ref().map(|live| &live.view.meta))
     };

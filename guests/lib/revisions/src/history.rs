@@ -159,7 +159,7 @@ fn write_number(host: &Host, revision: &mut ControllerRevision, number: i64) -> 
 }
 
 fn get_live(host: &Host, namespace: &str, name: &str) -> Result<ControllerRevision, Error> {
-    host.reader()
+    host.live()
         .get::<ControllerRevision>(namespace, name)?
         .ok_or_else(|| Error::failed(format!("ControllerRevision {namespace}/{name} was deleted")))
 }

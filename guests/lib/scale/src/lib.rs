@@ -5,8 +5,8 @@
 //!
 //! Upstream: staging/src/k8s.io/client-go/scale/client.go: Get, apiPathFor, pathAndVersionFor.
 
+use flyball_sdk::live::push_segment;
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::reader::push_segment;
 use flyball_sdk::{Kind, Meta};
 use serde::Deserialize;
 

@@ -242,7 +242,7 @@ void fb_run_writes(const fb_write *writes, size_t count, uint32_t slow_start, bo
     flyball_controller_writer_batch_drop_own(own);
 }
 
-void fb_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options) {
+void fb_events_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options) {
     flyball_controller_types_object_reference_t reference = lower_reference(about);
     string of_type = lower(type), of_reason = lower(reason), text = lower(message);
     bytes document = lower_document(options);

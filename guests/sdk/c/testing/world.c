@@ -182,7 +182,7 @@ void fb_run_writes(const fb_write *writes, size_t count, uint32_t slow_start, bo
     run("writer.run", arguments, count, results);
 }
 
-void fb_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options) {
+void fb_events_emit(fb_reference about, const char *type, const char *reason, const char *message, const cJSON *options) {
     cJSON *arguments = arguments_of("type", type);
     add_reference(arguments, "about", about);
     add_text(arguments, "reason", reason);

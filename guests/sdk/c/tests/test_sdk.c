@@ -21,7 +21,7 @@ static cJSON *describe(void) {
     fb_add_ticker(description, "all", 60000);
     fb_add_config(description, "size", "7", "How many.");
     fb_add_metric(description, "counter", "done_total", "Reconciles.", "how", NULL);
-    fb_use(description, "signer");
+    fb_import(description, "signer");
     return description;
 }
 

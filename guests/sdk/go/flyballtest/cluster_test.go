@@ -301,7 +301,7 @@ func TestTokensAreVerifiedByTheirKey(t *testing.T) {
 
 func TestSettingsHaveTheOperatorsValueOrTheDefault(t *testing.T) {
 	cluster := flyballtest.New()
-	description := flyball.Describe("reader", "1").Setting("period", "10s", "")
+	description := flyball.Describe("reader", "1").WithConfig("period", "10s", "")
 	period := func() (found time.Duration, err error) {
 		_, err = cluster.Reconcile(reader{description, func(host *flyball.Host) error {
 			found, err = host.ConfigDuration("period", time.Hour)

@@ -3,7 +3,7 @@
 import { ApiError, ReconcileError, TerminalError } from "./errors.js";
 import { document, parse } from "./json.js";
 import { keyText, parseKey, parseKind } from "./objects.js";
-import { millis } from "./services.js";
+import { millis } from "./local.js";
 
 /** The outcome of a reconcile that succeeded; the key is reconciled again after this time. */
 export function requeueAfter(ms) {

@@ -1,7 +1,7 @@
 import type { Batch, DeleteOptions, ObjectOrKey, WriteOptions } from "./batch.js";
 import type { Live } from "./live.js";
 import type { AnyObject, Key, Kind, KubernetesObject, MergePatch, NewObject, ObjectMeta } from "./objects.js";
-import type { EventOptions, Log, Memo, Metrics, Queue, Signer } from "./services.js";
+import type { EventOptions, Log, Memo, Metrics, Queue, Signer } from "./local.js";
 import type { Selector } from "./labels.js";
 
 /** Names an object of any kind. */
@@ -88,7 +88,7 @@ export class Host {
   /** Whether the deletion of this object was observed; false means unknown. */
   deletionObserved(object: ObjectReference): boolean;
   /** Returns the kinds that the API server serves, at most one second old. Needs the import `discovery`. */
-  discover(): Catalogue;
+  kinds(): Catalogue;
 
   /** A batch of writes that the host runs concurrently. */
   batch(): Batch;
@@ -114,7 +114,7 @@ export class Host {
   removeFinalizer<T = AnyObject>(kind: Kind<T> | string, object: KubernetesObject, finalizer: string, options?: WriteOptions): T | undefined;
 
   /** Emits an event about an object. Never fails or blocks. */
-  event(kind: string, about: KubernetesObject, type: "Normal" | "Warning", reason: string, message: string, options?: EventOptions): void;
+  emit(kind: string, about: KubernetesObject, type: "Normal" | "Warning", reason: string, message: string, options?: EventOptions): void;
   /** The current time. */
   now(): Date;
   /** Random bytes, for names and jitter; never for cryptographic keys. */

@@ -8,7 +8,7 @@ import { parse } from "./json.js";
 import { selectorText } from "./labels.js";
 import { Live } from "./live.js";
 import { withFinalizer, withoutFinalizer } from "./objects.js";
-import { Log, Memo, Metrics, Queue, Signer, emit } from "./services.js";
+import { Log, Memo, Metrics, Queue, Signer, emit } from "./local.js";
 
 export class Host {
   constructor(world) {
@@ -60,7 +60,7 @@ export class Host {
     }
   }
 
-  discover() {
+  kinds() {
     return call(() => this.world.discovery.kinds());
   }
 
@@ -112,7 +112,7 @@ export class Host {
 
   // Events, clock, randomness and configuration.
 
-  event(kind, about, type, reason, message, options) {
+  emit(kind, about, type, reason, message, options) {
     emit(this.world.events, kind, about, type, reason, message, options);
   }
 

@@ -19,4 +19,4 @@ export type { Batch, DeleteOptions, ObjectOrKey, Result, WriteOptions } from "./
 export type { Live, LiveList, LiveQuery, ReadBatch } from "./live.js";
 export type {
   CertificateTemplate, EventOptions, KeyUsage, Level, Log, Memo, Metrics, Queue, Signer,
-} from "./services.js";
+} from "./local.js";

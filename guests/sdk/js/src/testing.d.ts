@@ -2,7 +2,7 @@ import type { Controller, Delta, Outcome, RoutedKey } from "./controller.js";
 import type { ApiError, ErrorRecord } from "./errors.js";
 import type { Host, ObjectReference } from "./host.js";
 import type { AnyObject, Key, Kind } from "./objects.js";
-import type { Level } from "./services.js";
+import type { Level } from "./local.js";
 
 /** A write that reached the server. */
 export interface Written {

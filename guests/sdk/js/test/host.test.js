@@ -181,7 +181,7 @@ test("events, keys, metrics, logs and tokens are recorded", () => {
   const cluster = new Cluster([pod("x")]);
   cluster.addKey("k");
   const host = cluster.host();
-  host.event(POD, cluster.object(POD, "a/x"), "Normal", "Seen", "saw it", { action: "See" });
+  host.emit(POD, cluster.object(POD, "a/x"), "Normal", "Seen", "saw it", { action: "See" });
   host.queue.add({ namespace: "a", name: "x" }, { afterMs: 10 });
   host.queue.add("y", { queue: "q" });
   host.metrics.add("seen_total");

@@ -30,7 +30,7 @@ test("a plugin reads only what it declares", () => {
     assert.equal(host.count(MAP, { index: { x: "2" } }), 0);
     for (const read of [
       () => host.get("v1/Pod", key), () => host.get(MAP, key, { fields: ["data.y"] }), () => host.rows(MAP, ["data"]),
-      () => host.live.list(MAP), () => host.live.raw("/version"), () => host.discover(),
+      () => host.live.list(MAP), () => host.live.raw("/version"), () => host.kinds(),
     ]) assert.throws(read, isDenied);
     assert.throws(() => host.list(MAP, { index: { y: "1" } }), /declares no index/);
   }), "a/m");

@@ -42,7 +42,7 @@ from .controller import (
 from .description import Description, Mapping, Watch, describe, watch, watch_discovered
 from .errors import AlreadyExistsError, ApiError, ConflictError, DeniedError, NotFoundError, TerminalError
 from .host import Catalogue, Host, ServedKind
-from .services import CertificateTemplate
+from .local import CertificateTemplate
 from .views import View, field, view
 from .writes import Batch, Write, errors_of
 

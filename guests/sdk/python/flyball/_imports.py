@@ -10,7 +10,7 @@ from .errors import ApiError
 
 if TYPE_CHECKING:
     from .host import Catalogue
-    from .services import CertificateTemplate
+    from .local import CertificateTemplate
     from .writes import Write
 
 #: One result of a batch.

@@ -1,4 +1,4 @@
-"""What of Python's standard library would ask WASI, which traps in the sandbox without a readable message.
+"""Replaces the parts of Python's standard library that call WASI, which traps in the sandbox without a readable message.
 
 The clock and randomness are the host's, standard output is its log, and files don't exist. While the component is built, all
 of them are Python's own, so that a module can read files when it is imported. The first call of an instance seals it."""

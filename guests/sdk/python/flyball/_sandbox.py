@@ -30,7 +30,7 @@ from .controller import Controller, Delta, Failed, RequeueAfter, Terminal, dumps
 from .errors import ApiError
 from .guest import Exported, RouteError, parse_object
 from .host import Catalogue, Host, ServedKind
-from .services import CertificateTemplate
+from .local import CertificateTemplate
 from .writes import Write
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -76,7 +76,7 @@ class Mapping:
         return Mapping("namespace")
 
     @staticmethod
-    def constant(key: str) -> Mapping:
+    def key(key: str) -> Mapping:
         """A constant key."""
         return Mapping("constant", key=key)
 
@@ -279,7 +279,7 @@ class Description:
             permission["subresource"] = subresource
         return self._add("permissions", permission)
 
-    def uses(self, *imports: str) -> Description:
+    def import_(self, *imports: str) -> Description:
         """Requests imports that need a grant: `discovery`, `signer`, `raw`."""
         for name in imports:
             if name not in self.document.setdefault("imports", []):

@@ -1,4 +1,4 @@
-"""What a component exports: a controller's methods behind the world's, with every exception caught.
+"""The exports of a component: a controller's methods behind the world's, with every exception caught.
 
 An exception that escapes ends the instance without a readable message. Here it is logged with its traceback, and the call
 fails with its type, text, file and line."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 
 from .errors import ApiError
 from .reads import Live
-from .services import Memo, Metrics, Queue, Signer
+from .local import Memo, Metrics, Queue, Signer
 from .views import View, fields_of, kind_of, meta_of, parser_of
 from .writes import Batch, Write
 
@@ -146,7 +146,7 @@ class Host:
 
     # Other imports
 
-    def event(
+    def emit(
         self,
         kind: str | type[View],
         about: Any,

@@ -52,7 +52,7 @@ class Strict(Controller):
             .index("by-text", CONFIG_MAP, "data.text")
             .config("size", "7")
             .counter("done_total", "Reconciles.", "how")
-            .uses("signer")
+            .import_("signer")
         )
 
     def reconcile(self, host, request):
@@ -256,7 +256,7 @@ class ClusterTest(unittest.TestCase):
             token = host.signer.sign_jwt("k", {"sub": "me"})
             self.assertEqual(host.signer.verify_jwt("k", token), {"sub": "me"})
             about = cluster.object(CONFIG_MAP, "default", "a")
-            host.event(CONFIG_MAP, about, "Normal", "Did", "did it", action="Do", related=(CONFIG_MAP, about))
+            host.emit(CONFIG_MAP, about, "Normal", "Did", "did it", action="Do", related=(CONFIG_MAP, about))
             self.assertEqual(len(host.random_bytes(3)), 3)
 
         self.do(cluster, act)

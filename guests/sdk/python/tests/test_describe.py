@@ -26,7 +26,7 @@ class DescribeTest(unittest.TestCase):
             .ticker("all", timedelta(minutes=1), config="tick")
             .permission("*", "delete", "delete")
             .permission_on(Deployment, "status", "update")
-            .uses("discovery")
+            .import_("discovery")
             .config("period", "30s", "Time between two rounds.")
             .counter("failures", "Failures.", "code")
             .histogram("seconds", "Durations.", [0.1, 1])

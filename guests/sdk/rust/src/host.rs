@@ -12,12 +12,12 @@ use crate::event::Event;
 use crate::imports::Imports;
 use crate::key::Key;
 use crate::list::List;
+use crate::live::Live;
 use crate::malformed::parse;
 use crate::memo::Memo;
 use crate::meta::Meta;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::reader::Reader;
 use crate::reference::ObjectReference;
 use crate::time::Time;
 use crate::view::View;
@@ -110,8 +110,8 @@ impl Host<'_> {
 /// Handles of other interfaces.
 impl<'a> Host<'a> {
     /// Live reads from the API server.
-    pub fn reader(&self) -> Reader<'a> {
-        Reader::new(self.imports)
+    pub fn live(&self) -> Live<'a> {
+        Live::new(self.imports)
     }
 
     /// The plugin's workqueues.

@@ -86,11 +86,11 @@ use store::{Id, Store};
 
 /// An in-memory API server with the host's other imports.
 pub struct Cluster {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<ClusterState>>,
 }
 
 /// The state of a [`Cluster`].
-struct State {
+struct ClusterState {
     store: Store,
     /// Objects that live reads return instead of the cache's; `None` for objects that live reads don't find.
     live: HashMap<Id, Option<Value>>,
@@ -163,7 +163,7 @@ pub fn set_at(object: &mut Value, pointer: &str, value: impl Into<Value>) {
 
 impl Default for Cluster {
     fn default() -> Self {
-        let state = State {
+        let state = ClusterState {
             store: Store::new("2026-01-01T00:00:00Z".parse().expect("a valid time")),
             live: HashMap::new(),
             deleted: Vec::new(),

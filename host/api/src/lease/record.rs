@@ -18,7 +18,7 @@ pub(super) struct Observed {
 
 /// The decision about a lease.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum Decision {
     Take,
     /// Another process holds it.
     Wait {
@@ -82,30 +82,30 @@ impl Observed {
 
 /// Decides whether a process may take a lease. It may if it holds the lease, if nobody holds it, or if the holder has
 /// not renewed it for its duration.
-pub(super) fn claim(observed: &Observed, identity: &str, now: Duration) -> Claim {
+pub(super) fn decide(observed: &Observed, identity: &str, now: Duration) -> Decision {
     let holder = observed.holder();
     if !holder.is_empty() && holder != identity && observed.is_valid(now) {
-        return Claim::Wait {
+        return Decision::Wait {
             holder: holder.to_owned(),
         };
     }
-    Claim::Take
+    Decision::Take
 }
 
 /// Decides the same if the API server chooses the holder. Only the process that it chose may take the lease, before it
 /// expires.
-pub(super) fn claim_assigned(observed: &Observed, identity: &str, now: Duration) -> Claim {
+pub(super) fn decide_assigned(observed: &Observed, identity: &str, now: Duration) -> Decision {
     let (holder, successor) = (observed.holder().to_owned(), observed.successor());
     if holder.is_empty() || !observed.is_valid(now) {
-        Claim::Unassigned
+        Decision::Unassigned
     } else if holder != identity {
-        Claim::Wait { holder }
+        Decision::Wait { holder }
     } else if observed.is_at_end_of_term() {
-        Claim::EndOfTerm {
+        Decision::EndOfTerm {
             successor: successor.to_owned(),
         }
     } else {
-        Claim::Take
+        Decision::Take
     }
 }
 
@@ -162,45 +162,45 @@ mod tests {
     fn a_lease_is_anothers_until_it_was_seen_unchanged_for_its_duration() {
         let first = Observed::next(None, lease("a", "1"), s(100));
         assert_eq!(
-            claim(&first, "b", s(114)),
-            Claim::Wait { holder: "a".into() }
+            decide(&first, "b", s(114)),
+            Decision::Wait { holder: "a".into() }
         );
         let renewed = Observed::next(Some(first), lease("a", "2"), s(110));
         assert_eq!(
-            claim(&renewed, "b", s(124)),
-            Claim::Wait { holder: "a".into() }
+            decide(&renewed, "b", s(124)),
+            Decision::Wait { holder: "a".into() }
         );
         let same = Observed::next(Some(renewed), lease("a", "2"), s(120));
         assert_eq!(same.at, s(110));
-        assert_eq!(claim(&same, "b", s(125)), Claim::Take);
+        assert_eq!(decide(&same, "b", s(125)), Decision::Take);
     }
 
     #[test]
     fn nobodys_lease_and_ones_own_are_taken_at_once() {
         for holder in ["", "b"] {
             let observed = Observed::next(None, lease(holder, "1"), s(100));
-            assert_eq!(claim(&observed, "b", s(100)), Claim::Take);
+            assert_eq!(decide(&observed, "b", s(100)), Decision::Take);
         }
         let empty = Observed::next(None, json!({"spec": {}}), s(100));
-        assert_eq!(claim(&empty, "b", s(100)), Claim::Take);
+        assert_eq!(decide(&empty, "b", s(100)), Decision::Take);
     }
 
     #[test]
     fn an_assigned_lease_is_taken_only_by_its_holder_until_it_expires_or_another_is_preferred() {
         let observed = |lease| Observed::next(None, lease, s(100));
-        let claimed = |lease, now| claim_assigned(&observed(lease), "b", now);
-        assert_eq!(claimed(lease("b", "1"), s(114)), Claim::Take);
-        assert_eq!(claimed(lease("b", "1"), s(115)), Claim::Unassigned);
-        let of_another = Claim::Wait { holder: "a".into() };
-        assert_eq!(claimed(lease("a", "1"), s(114)), of_another);
-        assert_eq!(claimed(lease("a", "1"), s(115)), Claim::Unassigned);
-        assert_eq!(claimed(lease("", "1"), s(100)), Claim::Unassigned);
+        let decided = |lease, now| decide_assigned(&observed(lease), "b", now);
+        assert_eq!(decided(lease("b", "1"), s(114)), Decision::Take);
+        assert_eq!(decided(lease("b", "1"), s(115)), Decision::Unassigned);
+        let of_another = Decision::Wait { holder: "a".into() };
+        assert_eq!(decided(lease("a", "1"), s(114)), of_another);
+        assert_eq!(decided(lease("a", "1"), s(115)), Decision::Unassigned);
+        assert_eq!(decided(lease("", "1"), s(100)), Decision::Unassigned);
         let mut ending = lease("b", "1");
         ending["spec"]["preferredHolder"] = "c".into();
-        let ended = Claim::EndOfTerm {
+        let ended = Decision::EndOfTerm {
             successor: "c".into(),
         };
-        assert_eq!(claimed(ending, s(100)), ended);
+        assert_eq!(decided(ending, s(100)), ended);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let mut given_up = lease("a", "1");
         give_up(&mut given_up);
         assert_eq!(
-            claim(
+            decide(
                 &Observed {
                     lease: given_up,
                     at: s(100)
@@ -239,7 +239,7 @@ mod tests {
                 "b",
                 s(100)
             ),
-            Claim::Take
+            Decision::Take
         );
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::UNIX_EPOCH;
 
 use flyball_limits::host_limits::HostLimits;
-use flyball_limits::quarantine::State;
+use flyball_limits::quarantine::QuarantineState;
 use flyball_plugin::{Limit, Stats};
 use flyball_runtime::history::History;
 use flyball_serving::Metrics;
@@ -200,7 +200,7 @@ impl Source {
         let set = |family: &GaugeVec, value: f64| family.with_label_values(&[name]).set(value);
         set(&families.memory, stats.memory as f64);
         set(&families.instances, stats.live as f64);
-        let is_running = sources.limits.quarantine.state() == State::Running;
+        let is_running = sources.limits.quarantine.state() == QuarantineState::Running;
         set(&families.quarantined, if is_running { 0.0 } else { 1.0 });
         set(
             &families.route_failing,

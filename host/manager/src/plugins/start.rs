@@ -14,11 +14,11 @@ use flyball_api::user_agent;
 use flyball_cache::Informer;
 use flyball_limits::counters::PluginCounters;
 use flyball_limits::host_limits::HostLimits;
-use flyball_limits::quarantine::State;
+use flyball_limits::quarantine::QuarantineState;
 use flyball_limits::rate::RateLimiter;
 use flyball_plugin::Plugin;
 use flyball_policy::PluginPolicy;
-use flyball_reads::cached::{CachedReads, Seen};
+use flyball_reads::cached::{CachedReads, SharedReads};
 use flyball_reads::live::LiveReads;
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::discovered_informers::DiscoveredInformers;
@@ -90,7 +90,7 @@ impl WaitsFor {
 
 /// The state of a version that was started. `leads` is whether this process holds the plugin's lease.
 fn state_of(limits: &HostLimits, waits_for: &WaitsFor, leads: bool) -> PluginState {
-    if limits.quarantine.state() != State::Running {
+    if limits.quarantine.state() != QuarantineState::Running {
         PluginState::Quarantined
     } else if (waits_for.kinds)().is_some() {
         PluginState::WaitingForKind
@@ -222,14 +222,14 @@ impl Starter {
         let same = before.map(|before| before.tasks.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
-        let seen = same.map_or_else(Seen::default, |same| same.reads.cached.seen());
+        let shared = same.map_or_else(SharedReads::default, |same| same.reads.cached.shared());
         let cached = CachedReads::new(
             description,
             policy.clone(),
             opened.informers.iter().map(|(_, informer)| informer),
             self.cluster.discovery.clone(),
             opened.plugin.limits().answer_bytes,
-            seen,
+            shared,
         );
         let discovered = opened
             .discovered
@@ -506,8 +506,8 @@ impl RunningVersion {
     /// A sentence that says why the plugin is quarantined; none if it isn't.
     pub(crate) fn quarantine(&self) -> Option<String> {
         match self.tasks.context().limits.quarantine.state() {
-            State::Running => None,
-            State::Quarantined { until, reason } => {
+            QuarantineState::Running => None,
+            QuarantineState::Quarantined { until, reason } => {
                 let left = until
                     .saturating_duration_since(tokio::time::Instant::now())
                     .as_secs();

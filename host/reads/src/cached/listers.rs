@@ -16,7 +16,7 @@ use flyball_policy::access::{Read, access};
 use flyball_types::{ALL_KINDS, ApiError, FieldPath, Kind, Mask};
 use parking_lot::RwLock;
 
-use crate::cached::Seen;
+use crate::cached::SharedReads;
 use crate::cached::views::RouteView;
 
 use self::snapshot::{Numbered, Part, Snapshot};
@@ -28,7 +28,7 @@ pub(super) struct Listers {
     /// The listers of the kinds that its watches currently discover.
     discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
     policy: Arc<PluginPolicy>,
-    seen: Seen,
+    shared: SharedReads,
 }
 
 /// Listers that a guest may read. Only [`Listers::readable`] makes one.
@@ -38,14 +38,14 @@ impl Listers {
     /// Listers of these informers, in the namespaces of the policy.
     pub(super) fn new<'a>(
         policy: Arc<PluginPolicy>,
-        seen: Seen,
+        shared: SharedReads,
         informers: impl IntoIterator<Item = &'a Informer>,
     ) -> Self {
         let mut listers = Self {
             named: HashMap::new(),
             discovered: RwLock::default(),
             policy,
-            seen,
+            shared,
         };
         for informer in informers {
             let kind = informer.resource().kind.clone();
@@ -105,7 +105,7 @@ impl Listers {
             mask: informer.mask().clone(),
             namespaces: self.policy.watched_namespaces(&informer.resource().kind),
         };
-        Lister::new(informer.clone(), self.seen.overlay.reader(), view)
+        Lister::new(informer.clone(), self.shared.overlay.reader(), view)
     }
 
     /// Replaces the informers of the discovered kinds.

@@ -65,7 +65,7 @@ impl Lookup for CachedReads {
     }
 
     fn note_deletion(&self, object: Reference) {
-        let mut deleted = self.seen.deleted.lock();
+        let mut deleted = self.shared.deleted.lock();
         if deleted.known.insert(object.clone()) {
             deleted.in_order.push_back(object);
         }

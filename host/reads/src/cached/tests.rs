@@ -32,7 +32,7 @@ async fn reads_of(pods: Vec<Value>, allow: &str, fields: &[&str]) -> CachedReads
         [&informer],
         Arc::new(Discovery::new(source)),
         1 << 20,
-        Seen::default(),
+        SharedReads::default(),
     )
 }
 
@@ -88,7 +88,7 @@ async fn a_delta_shows_no_field_that_only_another_plugin_watches() {
         [&narrow],
         Arc::new(Discovery::new(source)),
         1 << 20,
-        Seen::default(),
+        SharedReads::default(),
     );
     let batch = narrow.subscribe().next(10).await.expect("a batch");
     let object = batch.deltas[0].object();

@@ -83,7 +83,7 @@ impl Reader {
         let commands = steps.iter().filter(|step| matches!(step, Step::Run(_)));
         ensure!(commands.count() > 5, "the page has no commands: {steps:?}");
         for step in steps {
-            self.take(step)
+            self.carry_out(step)
                 .with_context(|| format!("{step:?} fails in {}", self.folder.display()))?;
         }
         let mut host = self.beside.take().context("the page starts no host")?;
@@ -91,7 +91,7 @@ impl Reader {
         Ok(())
     }
 
-    fn take(&mut self, step: &Step) -> Result<()> {
+    fn carry_out(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Save { path, text } => {
                 let path = self.folder.join(path);

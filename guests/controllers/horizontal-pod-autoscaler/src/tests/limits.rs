@@ -5,8 +5,8 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 
 use super::world::{World, cpu};
+use crate::history::{History, Recommendation};
 use crate::limits::{least_after, limit, most_after};
-use crate::memory::{Memory, Recommendation};
 use crate::settings::Settings;
 use crate::views::{Rules, Spec};
 
@@ -23,8 +23,13 @@ fn ago(seconds: u64) -> Time {
 }
 
 /// The replicas and the reasons of the two conditions.
-fn limited(spec: &Spec, current: i32, desired: i32, memory: &mut Memory) -> (i32, String, String) {
-    let limited = limit(spec, current, desired, memory, &Settings::default(), now());
+fn limited(
+    spec: &Spec,
+    current: i32,
+    desired: i32,
+    history: &mut History,
+) -> (i32, String, String) {
+    let limited = limit(spec, current, desired, history, &Settings::default(), now());
     let text = |condition: Condition| format!("{} {}", condition.status, condition.reason);
     (limited.replicas, text(limited.able), text(limited.limited))
 }
@@ -39,7 +44,7 @@ fn check(found: (i32, String, String), replicas: i32, able: &str, limited: &str)
 #[test]
 fn the_bounds_and_the_default_rate_limit_a_change() {
     let spec = spec(json!({"minReplicas": 2, "maxReplicas": 20}));
-    let of = |current, desired| limited(&spec, current, desired, &mut Memory::default());
+    let of = |current, desired| limited(&spec, current, desired, &mut History::default());
     check(of(3, 5), 5, "ReadyForNewScale", "False DesiredWithinRange");
     check(of(3, 7), 6, "ReadyForNewScale", "True ScaleUpLimit");
     check(of(1, 9), 4, "ReadyForNewScale", "True ScaleUpLimit");
@@ -56,25 +61,25 @@ fn the_bounds_and_the_default_rate_limit_a_change() {
 #[test]
 fn the_highest_recommendation_of_the_window_prevails() {
     let spec = spec(json!({"minReplicas": 1, "maxReplicas": 20}));
-    let mut memory = Memory {
+    let mut history = History {
         recommendations: vec![
             Recommendation::new(9, ago(301)),
             Recommendation::new(6, ago(300)),
             Recommendation::new(5, ago(10)),
         ],
-        ..Memory::default()
+        ..History::default()
     };
     check(
-        limited(&spec, 8, 2, &mut memory),
+        limited(&spec, 8, 2, &mut history),
         6,
         "ScaleDownStabilized",
         "False DesiredWithinRange",
     );
     // The new one takes the place of the outdated one.
-    assert_eq!(memory.recommendations.len(), 3);
-    assert_eq!(memory.recommendations[0], Recommendation::new(2, now()));
-    limited(&spec, 8, 2, &mut memory);
-    assert_eq!(memory.recommendations.len(), 4);
+    assert_eq!(history.recommendations.len(), 3);
+    assert_eq!(history.recommendations[0], Recommendation::new(2, now()));
+    limited(&spec, 8, 2, &mut history);
+    assert_eq!(history.recommendations.len(), 4);
 }
 
 #[test]
@@ -82,14 +87,14 @@ fn windows_of_both_directions_hold_the_replicas() {
     let spec = spec(json!({"maxReplicas": 20, "behavior": {
         "scaleUp": {"stabilizationWindowSeconds": 100, "policies": [{"type": "Pods", "value": 50, "periodSeconds": 60}]},
         "scaleDown": {"stabilizationWindowSeconds": 200, "policies": [{"type": "Pods", "value": 50, "periodSeconds": 60}]}}}));
-    let of = |current, desired, memory: &[(i32, u64)]| {
+    let of = |current, desired, history: &[(i32, u64)]| {
         let recommendation =
             |&(replicas, age): &(i32, u64)| Recommendation::new(replicas, ago(age));
-        let mut memory = Memory {
-            recommendations: memory.iter().map(recommendation).collect(),
-            ..Memory::default()
+        let mut history = History {
+            recommendations: history.iter().map(recommendation).collect(),
+            ..History::default()
         };
-        limited(&spec, current, desired, &mut memory)
+        limited(&spec, current, desired, &mut history)
     };
     let within = "False DesiredWithinRange";
     check(of(5, 9, &[]), 9, "ReadyForNewScale", within);
@@ -106,12 +111,12 @@ fn windows_of_both_directions_hold_the_replicas() {
 fn without_a_window_the_flag_stabilizes_a_shrinkage() {
     let rules = json!({"policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]});
     let spec = spec(json!({"maxReplicas": 20, "behavior": {"scaleUp": rules, "scaleDown": rules}}));
-    let mut memory = Memory {
+    let mut history = History {
         recommendations: vec![Recommendation::new(4, ago(299))],
-        ..Memory::default()
+        ..History::default()
     };
     check(
-        limited(&spec, 5, 2, &mut memory),
+        limited(&spec, 5, 2, &mut history),
         4,
         "ScaleDownStabilized",
         "False DesiredWithinRange",
@@ -154,16 +159,16 @@ fn changes_within_the_period_use_up_the_rate() {
         "scaleDown": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}}}));
     let behavior = spec.behavior.clone().unwrap();
     let of = |current, desired, changes: &[(i32, i32, u64)]| {
-        let mut memory = Memory::default();
+        let mut history = History::default();
         for &(from, to, age) in changes {
             let rules = if to > from {
                 &behavior.scale_up
             } else {
                 &behavior.scale_down
             };
-            memory.changed(rules, from, to, ago(age));
+            history.changed(rules, from, to, ago(age));
         }
-        limited(&spec, current, desired, &mut memory)
+        limited(&spec, current, desired, &mut history)
     };
     let up = "True ScaleUpLimit";
     check(of(10, 20, &[]), 14, "ReadyForNewScale", up);
@@ -184,18 +189,18 @@ fn changes_within_the_period_use_up_the_rate() {
 #[test]
 fn outdated_changes_are_replaced() {
     let rules = rules("Max", &[("Pods", 4, 60), ("Pods", 9, 120)]);
-    let mut memory = Memory::default();
+    let mut history = History::default();
     for age in [200, 190, 100, 0] {
-        memory.changed(&rules, 1, 2, ago(age));
+        history.changed(&rules, 1, 2, ago(age));
     }
     // The last outdated one.
-    assert_eq!(memory.ups.len(), 3);
-    memory.changed(&rules, 5, 2, now());
+    assert_eq!(history.ups.len(), 3);
+    history.changed(&rules, 5, 2, now());
     assert_eq!(
         (
-            memory.ups.len(),
-            memory.downs.len(),
-            memory.downs[0].replicas
+            history.ups.len(),
+            history.downs.len(),
+            history.downs[0].replicas
         ),
         (3, 1, 3)
     );

@@ -198,7 +198,7 @@ fn finalizers_are_waited_for_fifteen_seconds_whatever_else_remains() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     world.cluster.put_live(object(DEPLOYMENT, "web"));
     let host = world.cluster.host();
-    let namespace = host.reader().get("", "team").unwrap().unwrap();
+    let namespace = host.live().get("", "team").unwrap().unwrap();
     let kinds = kinds::deletable(host.kinds()).deletable;
     let content = content::delete(&host, &namespace, &kinds);
     assert_eq!((content.wait_seconds, content.failures.len()), (15, 1));

@@ -193,7 +193,7 @@ fn a_namespace_deleted_before_a_write_needs_nothing() {
 fn another_namespace_of_the_same_name_is_not_written_to() {
     let world = World::bare([namespace()]);
     let host = world.cluster.host();
-    let before: Namespace = host.reader().get("", "team").unwrap().unwrap();
+    let before: Namespace = host.live().get("", "team").unwrap().unwrap();
     world.cluster.put(another());
     let version = |namespace: &Value| namespace["metadata"]["resourceVersion"].clone();
     let found = world.namespace().unwrap();

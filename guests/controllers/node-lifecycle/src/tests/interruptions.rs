@@ -6,7 +6,7 @@ use flyball_sdk::ApiError;
 use flyball_sdk::testing::{Cluster, refusal};
 
 use super::world::*;
-use crate::memory::Memory;
+use crate::last_pass::LastPass;
 
 fn cluster() -> Cluster {
     let cluster = Cluster::with([node("a", "True"), node("b", "True")]);
@@ -67,10 +67,10 @@ fn a_pass_that_is_a_little_late_is_no_interruption() {
 fn after_slow_writes_nobody_is_taken_for_silent_for_a_short_time() {
     let cluster = cluster();
     let memo = cluster.host().memo();
-    let mut memory = Memory::recall(&cluster.host());
-    memory.was_slow = true;
-    memory.nodes[0].heard -= 100_000;
-    memo.put("monitor", &memory, "", Duration::ZERO).unwrap();
+    let mut kept = LastPass::recall(&cluster.host());
+    kept.was_slow = true;
+    kept.nodes[0].heard -= 100_000;
+    memo.put("monitor", &kept, "", Duration::ZERO).unwrap();
     pass_for(&cluster, 25);
     assert_idle(&cluster);
     pass_for(&cluster, 5);

@@ -23,7 +23,7 @@ from ..errors import ApiError
 from ..guest import Exported
 from ..host import Host
 from ..logs import TRACE, HostHandler
-from .records import Enqueued, Event, Logged, Metric, Signed, Written
+from .records import Enqueued, Event, Logged, Measured, Signed, Written
 from .server import document_of
 from .world import World, instant
 
@@ -201,9 +201,9 @@ class Cluster:
         """Returns all lines that were logged since the last call."""
         return [Logged(one["level"], one["message"], dict(one["fields"])) for one in self._world.call("logs")]
 
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> list[Measured]:
         """Returns all operations on metrics since the last call."""
-        return [Metric(**one) for one in self._world.call("metrics")]
+        return [Measured(**one) for one in self._world.call("metrics")]
 
     def signed(self) -> list[Signed]:
         """Returns all tokens that were signed so far."""
@@ -224,4 +224,4 @@ def delta(watch: str, old: dict[str, Any] | None, new: dict[str, Any] | None) ->
     return Delta(watch, kind, old, new)
 
 
-__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Metric", "Signed", "Written", "delta", "refusal"]
+__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Measured", "Signed", "Written", "delta", "refusal"]

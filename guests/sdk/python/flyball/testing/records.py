@@ -1,4 +1,4 @@
-"""What a cluster has recorded."""
+"""The records of a cluster."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Logged(NamedTuple):
     fields: dict[str, str]
 
 
-class Metric(NamedTuple):
+class Measured(NamedTuple):
     """An operation on a metric: `add`, `set` or `observe`."""
 
     operation: str

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 from .._imports import Page, Result
 from ..controller import dumps
 from ..host import Catalogue, ServedKind
-from ..services import CertificateTemplate
+from ..local import CertificateTemplate
 from ..writes import Write
 from .server import error_of, server
 

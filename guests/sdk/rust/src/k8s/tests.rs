@@ -42,7 +42,7 @@ fn whole_objects_are_read_listed_and_read_live() {
     assert_eq!(listed, std::slice::from_ref(&web));
     let other = host.list::<Deployment>().labels("app=db").all().unwrap();
     assert!(other.is_empty());
-    let live = host.reader().get::<Deployment>("team", "web").unwrap();
+    let live = host.live().get::<Deployment>("team", "web").unwrap();
     assert_eq!(live, Some(web));
     assert_eq!(host.get::<Deployment>("team", "db").unwrap(), None);
 }

@@ -52,15 +52,15 @@ fn each_way_to_read_names_the_object_that_does_not_fit() {
         ("list of rows", host.list::<Row>().all().map(drop)),
         (
             "live get",
-            host.reader().get::<Whole>("demo", "odd").map(drop),
+            host.live().get::<Whole>("demo", "odd").map(drop),
         ),
         (
             "live list",
-            host.reader().list::<Whole>("demo", &[]).map(drop),
+            host.live().list::<Whole>("demo", &[]).map(drop),
         ),
         (
             "live pages",
-            host.reader().each("v1/Pod", "", Whole::FIELDS, each),
+            host.live().each("v1/Pod", "", Whole::FIELDS, each),
         ),
         ("delta", changed.after::<Whole>().map(drop)),
     ] {
@@ -95,7 +95,7 @@ fn what_is_no_object_is_named_in_words() {
         name: "odd".into(),
         fields: vec!["spec".into()],
     };
-    let read = host.reader().batch().with(get).run().remove(0).unwrap();
+    let read = host.live().batch().with(get).run().remove(0).unwrap();
     let error = read.parse::<Whole>().unwrap_err();
     let expected = format!("the result of a read is malformed: {PROBLEM}");
     assert_eq!(error.to_string(), expected);

@@ -15,7 +15,7 @@ use crate::write::{Batch, MAX_BATCH};
 
 use super::reads::{Rest, in_scope, invalid};
 use super::store::Id;
-use super::{Cluster, Enqueued, Event, Logged, Signed, State};
+use super::{Cluster, ClusterState, Enqueued, Event, Logged, Signed};
 
 impl Imports for Cluster {
     fn share(&self) -> Rc<dyn Imports> {
@@ -286,7 +286,7 @@ impl Imports for Cluster {
     }
 }
 
-impl State {
+impl ClusterState {
     /// Whether the plugin requests the signer and the key exists.
     fn admit_key(&self, key: &str) -> Result<(), ApiError> {
         self.admit_signer()?;

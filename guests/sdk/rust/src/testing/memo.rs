@@ -10,13 +10,13 @@ use crate::time::Time;
 /// The plugin's memo. The fake has no size limit and keeps entries that a failed call stored.
 #[derive(Default)]
 pub(super) struct Memo {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, StoredValue>,
     /// The last version assigned. It is shared by all keys, so that a removed key's version is not
     /// reused.
     version: u32,
 }
 
-struct Entry {
+struct StoredValue {
     value: Vec<u8>,
     version: u32,
     /// Empty if the entry has no object.
@@ -46,7 +46,7 @@ impl Memo {
             return Err(ApiError::conflict(message));
         }
         self.version += 1;
-        let entry = Entry {
+        let entry = StoredValue {
             value: value.to_vec(),
             version: self.version,
             object_uid: object_uid.into(),
@@ -66,7 +66,7 @@ impl Memo {
             .retain(|_, entry| !deleted.contains(&entry.object_uid));
     }
 
-    fn live(&self, key: &str, now: Time) -> Option<&Entry> {
+    fn live(&self, key: &str, now: Time) -> Option<&StoredValue> {
         let entry = self.entries.get(key)?;
         let is_live = entry.expires.is_none_or(|expires| now < expires);
         is_live.then_some(entry)

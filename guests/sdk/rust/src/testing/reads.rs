@@ -11,9 +11,9 @@ use crate::key::Key;
 use crate::meta::Meta;
 
 use super::store::{Id, text};
-use super::{State, kind_of};
+use super::{ClusterState, kind_of};
 
-impl State {
+impl ClusterState {
     pub(super) fn read(&mut self, read: &Read) -> Result<Vec<u8>, ApiError> {
         match read {
             Read::Get {

@@ -10,9 +10,9 @@ use crate::write::{Action, PatchType, Propagation, Write};
 use super::apply::Writer;
 use super::reads::{invalid, mask, meta, prune};
 use super::store::{DeleteOptions, Id, text};
-use super::{State, Written, kind_of};
+use super::{ClusterState, Written, kind_of};
 
-impl State {
+impl ClusterState {
     pub(super) fn write(&mut self, write: Write) -> Result<Vec<u8>, ApiError> {
         let Write {
             target,

@@ -16,7 +16,7 @@ use flyball_limits::rate::RateLimiter;
 use flyball_plugin::{Allowance, Batch, Budget, Held, Read, Write};
 use flyball_policy::grant::{Grant, Grants, PluginFile};
 use flyball_policy::{PluginPolicy, Policy};
-use flyball_reads::cached::{CachedReads, RouteView, Seen, WatchView};
+use flyball_reads::cached::{CachedReads, RouteView, SharedReads, WatchView};
 use flyball_reads::interest::interest;
 use flyball_reads::live::LiveReads;
 use flyball_runtime::discovered_informers::DiscoveredInformers;
@@ -87,7 +87,7 @@ impl PluginView {
             informers.iter().map(|(_, informer)| informer),
             discovery.clone(),
             BYTES,
-            Seen::default(),
+            SharedReads::default(),
         );
         let discovered = DiscoveredInformers::open(&factory, &discovery, &description, &policy);
         let discovered = discovered.await.map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ use crate::views::{Autoscaler, Rules};
 /// The recommendations for one autoscaler and its recent changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct History {
     /// The replicas that followed from the metrics, before any limit.
     pub recommendations: Vec<Recommendation>,
     /// Replicas that were added.
@@ -77,18 +77,18 @@ impl Change {
     }
 }
 
-impl Memory {
-    /// Reads the memory of an autoscaler.
+impl History {
+    /// Reads the history of an autoscaler.
     pub fn recall(host: &Host, key: &Key) -> Self {
-        host.memo().get(&memory_key(key)).unwrap_or_default()
+        host.memo().get(&history_key(key)).unwrap_or_default()
     }
 
-    /// Keeps the memory until the autoscaler is deleted.
+    /// Keeps the history until the autoscaler is deleted.
     pub fn remember(&self, host: &Host, autoscaler: &Autoscaler) {
         let (key, uid) = (autoscaler.meta.key(), &autoscaler.meta.uid);
         if let Err(error) = host
             .memo()
-            .put(&memory_key(&key), self, uid, Duration::ZERO)
+            .put(&history_key(&key), self, uid, Duration::ZERO)
         {
             warning!(host, "the recommendations for {key} are lost: {error}");
         }
@@ -156,9 +156,9 @@ impl Rules {
 
 /// Forgets an autoscaler that does not exist any more.
 pub fn forget(host: &Host, key: &Key) {
-    host.memo().remove(&memory_key(key));
+    host.memo().remove(&history_key(key));
 }
 
-fn memory_key(autoscaler: &Key) -> String {
-    format!("memory/{autoscaler}")
+fn history_key(autoscaler: &Key) -> String {
+    format!("history/{autoscaler}")
 }

@@ -64,9 +64,9 @@ class Memo:
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the value of a key."""
-        return self.get_versioned(key, default)[0]
+        return self.entry(key, default)[0]
 
-    def get_versioned(self, key: str, default: Any = None) -> tuple[Any, int]:
+    def entry(self, key: str, default: Any = None) -> tuple[Any, int]:
         """Returns the value of a key and its version, which is 0 if there is none."""
         entry = self._imports.memo_get(key)
         return (default, 0) if entry is None else (json.loads(entry[0]), entry[1])
@@ -75,7 +75,7 @@ class Memo:
         """Stores a value until the object of this UID is deleted or this time has passed, and returns its version. With
         `version`, fails with a ConflictError if the entry has another one."""
         if version is None:
-            version = self.get_versioned(key)[1]
+            version = self.entry(key)[1]
         return self._imports.memo_put(key, version, dumps(value), object_uid, millis(ttl))
 
     def remove(self, key: str) -> None:
@@ -85,7 +85,7 @@ class Memo:
 
 @dataclass
 class CertificateTemplate:
-    """What a certificate says. Exactly one of `public_key` and `request` is given, in DER."""
+    """The content of a certificate. Exactly one of `public_key` and `request` is given, in DER."""
 
     not_before: datetime
     not_after: datetime

@@ -9,16 +9,16 @@ use crate::imports::{Imports, Read};
 use crate::malformed::{self, parse};
 use crate::view::View;
 
-/// Objects per page of [`Reader::each`]; the same as client-go's page size.
+/// Objects per page of [`Live::each`]; the same as client-go's page size.
 pub const PAGE: u32 = 500;
 
-/// Live reads: [`Host::reader`](crate::Host::reader).
+/// Live reads: [`Host::live`](crate::Host::live).
 #[derive(Clone, Copy)]
-pub struct Reader<'a> {
+pub struct Live<'a> {
     imports: &'a dyn Imports,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Live<'a> {
     pub(crate) fn new(imports: &'a dyn Imports) -> Self {
         Self { imports }
     }
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A batch of live reads: [`Reader::batch`].
+/// A batch of live reads: [`Live::batch`].
 #[must_use = "a batch reads nothing until it is run"]
 pub struct ReadBatch<'a> {
     imports: &'a dyn Imports,
@@ -211,14 +211,14 @@ pub struct ListMeta {
     pub continue_token: String,
 }
 
-/// Appends a segment to the path of a [raw read](Reader::raw), with escapes. The host refuses segments that contain a
+/// Appends a segment to the path of a [raw read](Live::raw), with escapes. The host refuses segments that contain a
 /// slash or another character with a special meaning.
 pub fn push_segment(path: &mut String, segment: &str) {
     path.push('/');
     escape(path, segment);
 }
 
-/// Appends a parameter to the path of a [raw read](Reader::raw), with escapes; nothing if the value is empty.
+/// Appends a parameter to the path of a [raw read](Live::raw), with escapes; nothing if the value is empty.
 pub fn push_parameter(path: &mut String, name: &str, value: &str) {
     if value.is_empty() {
         return;
@@ -279,8 +279,8 @@ mod tests {
             names.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
             Ok(())
         };
-        let reader = cluster.host().reader();
-        reader.each("v1/Pod", "a", &["spec"], visit).unwrap();
+        let live = cluster.host().live();
+        live.each("v1/Pod", "a", &["spec"], visit).unwrap();
         assert_eq!(
             names,
             (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>()
@@ -301,11 +301,11 @@ mod tests {
             fields: vec!["metadata.name".into()],
         };
         let host = cluster.host();
-        let batch = host.reader().batch().with(get("lost")).with(get("web"));
+        let batch = host.live().batch().with(get("lost")).with(get("web"));
         let results = batch.run();
         assert!(results[0].as_ref().unwrap_err().is_not_found());
         let found: Value = results[1].as_ref().unwrap().parse().unwrap();
         assert_eq!(found["metadata"]["name"], "web");
-        assert_eq!(host.reader().batch().run(), []);
+        assert_eq!(host.live().batch().run(), []);
     }
 }

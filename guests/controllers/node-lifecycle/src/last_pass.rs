@@ -18,7 +18,7 @@ const KEY: &str = "monitor";
 
 /// The state that the monitor keeps between two passes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct LastPass {
     /// When the last pass ended, in milliseconds since 1970; 0 if it was interrupted.
     pub ended: u64,
     /// Whether a batch of writes of the last pass took very long.
@@ -32,8 +32,8 @@ pub struct Memory {
     pub waiting: Vec<Zone>,
 }
 
-impl Memory {
-    /// Reads the memory. Before the first pass it is empty, and counts as interrupted.
+impl LastPass {
+    /// Reads the state. Before the first pass it is empty, and counts as interrupted.
     pub fn recall(host: &Host) -> Self {
         host.memo().get(KEY).unwrap_or_default()
     }
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_long_step_and_a_step_back_are_interruptions() {
-        let memory = Memory {
+        let pass = LastPass {
             ended: 1_000_000,
-            ..Memory::default()
+            ..LastPass::default()
         };
         let settings = Settings::default();
         for (seconds, expected) in [
@@ -75,7 +75,7 @@ mod tests {
             (9999, true),
             (999, true),
         ] {
-            let is = memory.is_interrupted(Time::of_seconds(seconds), &settings);
+            let is = pass.is_interrupted(Time::of_seconds(seconds), &settings);
             assert_eq!(is, expected, "{seconds}");
         }
         let short = Settings {
@@ -83,7 +83,7 @@ mod tests {
             grace: Duration::from_secs(10),
             ..settings
         };
-        assert!(!memory.is_interrupted(Time::of_seconds(1005), &short));
-        assert!(memory.is_interrupted(Time::of_seconds(1006), &short));
+        assert!(!pass.is_interrupted(Time::of_seconds(1005), &short));
+        assert!(pass.is_interrupted(Time::of_seconds(1006), &short));
     }
 }
