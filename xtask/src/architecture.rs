@@ -2,8 +2,7 @@
 
 use xtask::run::workspace;
 
-/// The paths in a text: texts in backticks with a slash whose first part is a folder of the
-/// workspace.
+/// The paths in a text: texts in backticks with a slash whose first part is a folder of the workspace.
 fn paths(text: &str) -> Vec<&str> {
     text.split('`')
         .skip(1)

@@ -218,8 +218,8 @@ fn lists_all(index: &Path) -> bool {
     Vec::from_iter(listed) == Vec::from_iter(built_ins())
 }
 
-/// The command that builds one binary with the features of the whole workspace. The tests are built
-/// with the same features, so dependencies are compiled once.
+/// The command that builds one binary with the features of the whole workspace. The tests are built with the same
+/// features, so dependencies are compiled once.
 fn build_binary(toolchain: Toolchain, name: &str, profile: Profile) -> Command {
     let mut cargo = toolchain.cargo();
     cargo.args(["build", "--workspace", "--bin", name]);

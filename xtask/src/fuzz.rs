@@ -1,5 +1,4 @@
-//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input, and adds the inputs that fail to the
-//! corpus.
+//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input, and adds the inputs that fail to the corpus.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

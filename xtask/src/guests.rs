@@ -17,8 +17,7 @@ use serde_json::Value;
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
-/// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's
-/// memory.
+/// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 /// How guests in Rust are built.
@@ -183,8 +182,8 @@ fn build_packages(profile: Profile, packages: &[String]) -> Result<Vec<Built>> {
     packages.iter().map(make).collect()
 }
 
-/// Builds the greeter for the target of stock toolchains. The component imports WASI, which the host
-/// doesn't provide. Returns `None` if rustup can't add the target.
+/// Builds the greeter for the target of stock toolchains. The component imports WASI, which the host doesn't provide.
+/// Returns `None` if rustup can't add the target.
 pub fn build_stock() -> Result<Option<Built>> {
     let Some(toolchain) = prepare_stock_toolchain() else {
         say(&format!(

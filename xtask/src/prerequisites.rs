@@ -42,8 +42,8 @@ pub fn c_compiler() -> Tool {
     )
 }
 
-/// Whether this runs in continuous integration, where system packages may be installed: `CI` is
-/// set, and not to `false`.
+/// Whether this runs in continuous integration, where system packages may be installed: `CI` is set, and not to
+/// `false`.
 pub fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")
 }

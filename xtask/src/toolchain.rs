@@ -2,8 +2,8 @@
 //! otherwise built once from Debian's packages, in a toolchain of its own. No other file knows of that toolchain:
 //! builds use [`prepare_toolchain`], and programs that build projects get [`variables`].
 //!
-//! On a user's machine nothing is installed as root: an error names the missing packages and the
-//! command that installs them.
+//! On a user's machine nothing is installed as root: an error names the missing packages and the command that installs
+//! them.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,7 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 pub const STOCK_TARGET: &str = "wasm32-wasip2";
 /// rustup's name of the toolchain that is built here.
 const LINKED: &str = "rust-wasm";
-/// Debian's packages for building the standard library: a compiler with its source, and a linker for
-/// wasm.
+/// Debian's packages for building the standard library: a compiler with its source, and a linker for wasm.
 const PACKAGES: [&str; 5] = [
     "rustc-web",
     "cargo-web",
@@ -76,8 +75,8 @@ pub fn prepare_toolchain(target: &str) -> Result<Toolchain> {
     Ok(Toolchain::Linked)
 }
 
-/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only a
-/// guest for tests needs this target.
+/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only a guest for tests needs
+/// this target.
 pub fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
@@ -153,8 +152,7 @@ fn build_toolchain(target: &str) -> Result<()> {
         .arg(&home))
 }
 
-/// Installs the missing packages in continuous integration. Elsewhere, fails with the command that
-/// installs them.
+/// Installs the missing packages in continuous integration. Elsewhere, fails with the command that installs them.
 fn install_packages(target: &str) -> Result<()> {
     let missing = missing(&PACKAGES);
     ensure!(
@@ -166,8 +164,7 @@ fn install_packages(target: &str) -> Result<()> {
     install(&missing)
 }
 
-/// The toolchain's folder. It is in the user's cache because all checkouts share rustup's link to
-/// it.
+/// The toolchain's folder. It is in the user's cache because all checkouts share rustup's link to it.
 fn toolchain_home() -> Result<PathBuf> {
     let set = |variable| {
         std::env::var_os(variable)
@@ -181,8 +178,8 @@ fn toolchain_home() -> Result<PathBuf> {
         .join(LINKED))
 }
 
-/// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode
-/// is embedded, so that code can be optimised together with it.
+/// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode is embedded, so that
+/// code can be optimised together with it.
 fn build_std(target: &str) -> Result<PathBuf> {
     // Guests abort on a panic. The host catches them.
     let (panic, crates) = match target == TARGET {
@@ -233,8 +230,7 @@ fn copy_libraries(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Completes the toolchain with Debian's compiler and host libraries, and rustup's cargo and
-/// linkers.
+/// Completes the toolchain with Debian's compiler and host libraries, and rustup's cargo and linkers.
 fn link_host(home: &Path, host: &str) -> Result<()> {
     let own = output(command("rustc").args(["--print", "sysroot"]))
         .context("`rustc --print sysroot` failed")?;

@@ -1,5 +1,5 @@
-//! The bindings of the SDK for Rust, `guests/sdk/rust/src/wasm/bindings.rs`, are generated from `wit/`. They are part of the SDK, so
-//! that plugins are built without their generator, which takes longer to compile than the SDK.
+//! The bindings of the SDK for Rust, `guests/sdk/rust/src/wasm/bindings.rs`, are generated from `wit/`. They are part
+//! of the SDK, so that plugins are built without their generator, which takes longer to compile than the SDK.
 
 use std::path::Path;
 

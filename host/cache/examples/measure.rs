@@ -1,5 +1,5 @@
-//! Measures a cache: `cargo run --release -p flyball-cache --example measure [pods]`. Serves a big
-//! cluster from memory, and prints the memory of the pods and the CPU time of the initial list.
+//! Measures a cache: `cargo run --release -p flyball-cache --example measure [pods]`. Serves a big cluster from memory,
+//! and prints the memory of the pods and the CPU time of the initial list.
 
 #[path = "../benches/support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
 //! The objects that the server returned for writes, until the reflector has passed their versions.
 //!
-//! The same versions arrive again as watch events. The decoder takes them from here instead of
-//! decoding them a second time, so that the cache and the overlay share one copy.
+//! The same versions arrive again as watch events. The decoder takes them from here instead of decoding them a second
+//! time, so that the cache and the overlay share one copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,8 +45,7 @@ impl Acknowledged {
         }
     }
 
-    /// Drops all versions. A server that was restored from a backup may assign the same versions to
-    /// other changes.
+    /// Drops all versions. A server that was restored from a backup may assign the same versions to other changes.
     pub(crate) fn clear(&self) {
         self.versions.lock().clear();
     }

@@ -1,5 +1,4 @@
-//! The reflector's backoff: the delay after a failure grows exponentially, and jitter spreads the
-//! reflectors.
+//! The reflector's backoff: the delay after a failure grows exponentially, and jitter spreads the reflectors.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

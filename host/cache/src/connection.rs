@@ -1,5 +1,4 @@
-//! Connections to the API server: kube's layers for the address and the credentials, directly on a
-//! connection pool.
+//! Connections to the API server: kube's layers for the address and the credentials, directly on a connection pool.
 //!
 //! kube's own client is not used, since it passes each request and response through an extra task.
 
@@ -22,8 +21,7 @@ pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, Box
 /// Connects with kube's configuration. The caller sets the timeouts of its requests.
 ///
 /// # Errors
-/// The configuration has unusable credentials or certificate authorities, or a proxy, which is not
-/// supported.
+/// The configuration has unusable credentials or certificate authorities, or a proxy, which is not supported.
 pub fn connect(config: &Config) -> kube::Result<Connection> {
     if let Some(proxy) = &config.proxy_url {
         return Err(kube::Error::ProxyProtocolUnsupported {

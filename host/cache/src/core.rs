@@ -1,6 +1,5 @@
-//! The state that an informer's handles share with its reflector: the cache behind its lock, the
-//! wanted fields, the reflector's position and the subscribers. Only the reflector changes the
-//! cache.
+//! The state that an informer's handles share with its reflector: the cache behind its lock, the wanted fields, the
+//! reflector's position and the subscribers. Only the reflector changes the cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,8 +54,7 @@ pub(crate) struct Core {
 pub(crate) struct Position {
     /// The resource version up to which the cache is complete.
     pub(crate) version: u64,
-    /// The number of times that the server's versions went back. Versions from before a reset are
-    /// meaningless.
+    /// The number of times that the server's versions went back. Versions from before a reset are meaningless.
     pub(crate) resets: u64,
 }
 
@@ -156,8 +154,8 @@ impl Core {
         !self.json_only.swap(true, Ordering::Relaxed)
     }
 
-    /// Decodes the response to a write. The same version is not decoded twice, whether the response
-    /// or the watch event arrives first.
+    /// Decodes the response to a write. The same version is not decoded twice, whether the response or the watch event
+    /// arrives first.
     pub(crate) fn decode(&self, response: &ApiResponse) -> Result<Arc<Object>, DecodeError> {
         let mask = self.wanted_mask();
         if let Some((uid, version)) = response.uid_and_version() {
@@ -228,8 +226,8 @@ impl Core {
         number
     }
 
-    /// Unregisters a handle and returns how many are left. The cache keeps the fields of the handle
-    /// until the next list.
+    /// Unregisters a handle and returns how many are left. The cache keeps the fields of the handle until the next
+    /// list.
     pub(crate) fn unregister(&self, number: u64, indexes: &Indexes) -> usize {
         if !indexes.is_empty() {
             let unused = {
@@ -365,8 +363,8 @@ impl Core {
         !self.state().mask.covers(&self.wanted_mask())
     }
 
-    /// Replaces the cache by a complete list as of a resource version. Subscribers that waited for
-    /// fields of the list get their snapshot. `reset` means that the server's versions went back.
+    /// Replaces the cache by a complete list as of a resource version. Subscribers that waited for fields of the list
+    /// get their snapshot. `reset` means that the server's versions went back.
     pub(crate) fn replace(
         &self,
         objects: Vec<Arc<Object>>,
@@ -413,8 +411,7 @@ impl Core {
         self.lists.send_modify(|lists| *lists += 1);
     }
 
-    /// Applies changes and bookmarks in order. If a version goes back, stops before it and returns
-    /// false.
+    /// Applies changes and bookmarks in order. If a version goes back, stops before it and returns false.
     pub(crate) fn apply(&self, events: Vec<Event>) -> bool {
         let mut deltas = Vec::new();
         let mut in_order = true;
@@ -424,15 +421,13 @@ impl Core {
         for event in events {
             let version = match &event {
                 Event::Upsert(object) | Event::Delete(object) => object.resource_version,
-                // A server that lags behind the previous one sends old bookmarks, which are
-                // ignored.
+                // A server that lags behind the previous one sends old bookmarks, which are ignored.
                 Event::Bookmark {
                     resource_version, ..
                 } => state.position.max(*resource_version),
                 Event::Error(_) => state.position,
             };
-            // Events may share a version: etcd deletes all keys of an expired lease in one
-            // transaction.
+            // Events may share a version: etcd deletes all keys of an expired lease in one transaction.
             if version < state.position {
                 in_order = false;
                 break;
@@ -457,8 +452,7 @@ impl Core {
         in_order
     }
 
-    /// Records why the reflector can't list or watch, or `None` if it can. Returns whether this
-    /// changed.
+    /// Records why the reflector can't list or watch, or `None` if it can. Returns whether this changed.
     pub(crate) fn set_problem(&self, problem: Option<Problem>) -> bool {
         let mut own = self.problem.lock();
         let is_change = *own != problem;

@@ -1,9 +1,8 @@
-//! Decodes the server's responses into objects: pages of lists, events of watches, and responses to
-//! writes.
+//! Decodes the server's responses into objects: pages of lists, events of watches, and responses to writes.
 //!
-//! JSON is decoded in one pass, which prunes an object to the mask (`decode/from_json.rs`) and
-//! collects the metadata that indexes need (`decode/metadata.rs`). Protobuf is transcoded to JSON
-//! first, without the fields that the mask drops (`decode/from_protobuf.rs`).
+//! JSON is decoded in one pass, which prunes an object to the mask (`decode/from_json.rs`) and collects the metadata
+//! that indexes need (`decode/metadata.rs`). Protobuf is transcoded to JSON first, without the fields that the mask
+//! drops (`decode/from_protobuf.rs`).
 
 mod from_json;
 mod from_protobuf;

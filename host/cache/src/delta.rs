@@ -1,5 +1,5 @@
-//! Subscriptions to a cache: each change as a delta, in order and without loss. They begin at
-//! `informer.rs` and end at the router, which maps deltas to keys.
+//! Subscriptions to a cache: each change as a delta, in order and without loss. They begin at `informer.rs` and end at
+//! the router, which maps deltas to keys.
 //!
 //! # Example
 //!
@@ -12,9 +12,9 @@
 //! | deleted, with the final state 8 | 5 | 6, 7, 8 | |
 //! | created again, with another UID | another delta | | |
 //!
-//! The subscriber then takes one delta. Its mappings see all four versions, so that a ReplicaSet that owned
-//! the pod only in version 6 is enqueued, too. client-go's DeltaFIFO keeps a list of deltas for each object for the
-//! same reason; here a burst of changes becomes one delta.
+//! The subscriber then takes one delta. Its mappings see all four versions, so that a ReplicaSet that owned the pod
+//! only in version 6 is enqueued, too. client-go's DeltaFIFO keeps a list of deltas for each object for the same
+//! reason; here a burst of changes becomes one delta.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,14 +33,13 @@ const MAX_BETWEEN: usize = 64;
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Delta {
-    /// The previous version; `None` if the object did not exist. A subscriber with a predicate may
-    /// not have received it.
+    /// The previous version; `None` if the object did not exist. A subscriber with a predicate may not have received
+    /// it.
     pub old: Option<Arc<Object>>,
     /// The current version; `None` if the object was deleted.
     pub new: Option<Arc<Object>>,
-    /// The versions between `old` and `new`, if several changes were merged, and the final state of
-    /// a deleted object if it differs from `old`. Mappings apply to them as they do to `old`, so
-    /// that no key is lost.
+    /// The versions between `old` and `new`, if several changes were merged, and the final state of a deleted object if
+    /// it differs from `old`. Mappings apply to them as they do to `old`, so that no key is lost.
     pub between: Vec<Arc<Object>>,
     /// Whether the delta is part of the snapshot at the start of a subscription.
     pub initial: bool,
@@ -85,17 +84,16 @@ pub struct Batch {
 
 /// The receiving end of a subscription: a snapshot as additions, then changes, without a gap.
 ///
-/// Deltas that the subscriber has not taken yet are merged by object, and every version is kept.
-/// Memory grows with these versions, so a subscriber should map them to keys soon and let the
-/// workqueue merge the keys. [`Deltas::keep_at_most`] bounds it.
+/// Deltas that the subscriber has not taken yet are merged by object, and every version is kept. Memory grows with
+/// these versions, so a subscriber should map them to keys soon and let the workqueue merge the keys.
+/// [`Deltas::keep_at_most`] bounds it.
 pub struct Deltas {
     pub(crate) pending: Arc<Pending>,
 }
 
 impl Deltas {
-    /// Waits for deltas and returns at most `max` of them. Also returns when the snapshot becomes
-    /// complete, then possibly without deltas. Returns `None` when the reflector has stopped.
-    /// Cancel-safe.
+    /// Waits for deltas and returns at most `max` of them. Also returns when the snapshot becomes complete, then
+    /// possibly without deltas. Returns `None` when the reflector has stopped. Cancel-safe.
     pub async fn next(&mut self, max: usize) -> Option<Batch> {
         loop {
             let notified = self.pending.notify.notified();
@@ -142,11 +140,9 @@ pub(crate) struct Pending {
 
 #[derive(Default)]
 struct Queue {
-    /// The deltas by the sequence number of their arrival, without gaps. The first has the number
-    /// `taken`.
+    /// The deltas by the sequence number of their arrival, without gaps. The first has the number `taken`.
     deltas: std::collections::VecDeque<Delta>,
-    /// How many deltas were taken from the front. `places` holds sequence numbers, so that it need
-    /// not change then.
+    /// How many deltas were taken from the front. `places` holds sequence numbers, so that it need not change then.
     taken: usize,
     /// The sequence number of each object's pending delta.
     places: HashMap<Uid, usize, RandomState>,
@@ -220,8 +216,7 @@ impl Pending {
     fn take(&self, max: usize) -> Option<Option<Batch>> {
         let mut queue = self.queue.lock();
         let count = queue.deltas.len().min(max.max(1));
-        // Changes are pushed after the snapshot, so the snapshot is complete if the next delta is
-        // not part of it.
+        // Changes are pushed after the snapshot, so the snapshot is complete if the next delta is not part of it.
         let initial_done =
             queue.initial_pushed && !queue.deltas.get(count).is_some_and(|delta| delta.initial);
         if count == 0 && (queue.initial_delivered || !initial_done) {
@@ -297,8 +292,7 @@ impl Delta {
         }
     }
 
-    /// Merges the next delta of the same object into this one. Keeps the older `old` and all
-    /// versions in between.
+    /// Merges the next delta of the same object into this one. Keeps the older `old` and all versions in between.
     fn merge(&mut self, next: Delta) {
         let is_known = |delta: &Delta, version: &Arc<Object>| {
             delta.versions().any(|own| Arc::ptr_eq(own, version))

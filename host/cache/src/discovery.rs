@@ -1,5 +1,5 @@
-//! Discovery: the kinds that the API server serves, with their plurals, scopes, verbs and
-//! subresources. Uses aggregated discovery.
+//! Discovery: the kinds that the API server serves, with their plurals, scopes, verbs and subresources. Uses aggregated
+//! discovery.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -77,8 +77,7 @@ impl Discovery {
             .and_then(|catalogue| catalogue.get(kind).cloned())
     }
 
-    /// Everything that is served, as of at most `max_age` ago. Concurrent callers share one
-    /// request.
+    /// Everything that is served, as of at most `max_age` ago. Concurrent callers share one request.
     ///
     /// # Errors
     /// The request failed.
@@ -167,8 +166,7 @@ impl Catalogue {
             subresources: subresources.collect(),
             preferred,
         };
-        // If several resources have the same kind, the first one is the kind's resource. The others
-        // are views of it.
+        // If several resources have the same kind, the first one is the kind's resource. The others are views of it.
         self.by_kind
             .entry(resource.kind.clone())
             .or_insert(self.resources.len());
@@ -242,8 +240,7 @@ struct ResponseKind {
 impl ResponseKind {
     /// The complete kind. An omitted group or version is the one that the resource is served in.
     fn resolve(&self, group: &str, version: &str) -> Kind {
-        // The core group is an empty string, so only a missing version shows that the group is
-        // omitted.
+        // The core group is an empty string, so only a missing version shows that the group is omitted.
         if self.version.is_empty() {
             let group = if self.group.is_empty() {
                 group

@@ -1,5 +1,5 @@
-//! The shared informers of the process: one reflector for each kind and scope. The first handle
-//! starts it, and dropping the last one stops it.
+//! The shared informers of the process: one reflector for each kind and scope. The first handle starts it, and dropping
+//! the last one stops it.
 
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ impl InformerFactory {
 
     /// Returns a handle to the informer of this kind and scope.
     ///
-    /// No request is sent before [`InformerFactory::start`], so that the first list has the fields
-    /// of all handles. A running reflector whose mask does not cover the interest soon lists again
-    /// with a wider mask (see [`Informer::synced`]).
+    /// No request is sent before [`InformerFactory::start`], so that the first list has the fields of all handles. A
+    /// running reflector whose mask does not cover the interest soon lists again with a wider mask (see
+    /// [`Informer::synced`]).
     ///
     /// An interest in metadata only is served by the informer of whole objects if there is one.
     pub fn informer(&self, interest: Interest) -> Informer {

@@ -1,19 +1,18 @@
-//! The indexer: the objects of one informer and their indexes. It is plain data; the reflector
-//! changes it under the informer's lock (`core.rs`).
+//! The indexer: the objects of one informer and their indexes. It is plain data; the reflector changes it under the
+//! informer's lock (`core.rs`).
 //!
-//! Objects are in numbered slots and are found by *terms*: a namespace, an owner, a label, or a
-//! value at a declared path. The 64-bit hash of a term maps to the slots of its objects
-//! (`postings.rs`). A read selects the term with the fewest objects and tests each of these against
-//! the whole query. So hash collisions are harmless, and the cost of a read is proportional to the
-//! number of objects with its rarest term.
+//! Objects are in numbered slots and are found by *terms*: a namespace, an owner, a label, or a value at a declared
+//! path. The 64-bit hash of a term maps to the slots of its objects (`postings.rs`). A read selects the term with the
+//! fewest objects and tests each of these against the whole query. So hash collisions are harmless, and the cost of a
+//! read is proportional to the number of objects with its rarest term.
 //!
-//! `terms` has the terms of an object, `declared` the indexes of declared paths, `selectors` finds
-//! objects by the labels that they select, and `reads` narrows a query.
+//! `terms` has the terms of an object, `declared` the indexes of declared paths, `selectors` finds objects by the
+//! labels that they select, and `reads` narrows a query.
 //!
 //! # Example
 //!
-//! Slots 0, 1 and 2 hold the pods `a/web-1`, `a/web-2` and `b/web-1`. The ReplicaSet with the UID `u`
-//! owns the first two; `b/web-1` has no owner. All have the label `app=web`.
+//! Slots 0, 1 and 2 hold the pods `a/web-1`, `a/web-2` and `b/web-1`. The ReplicaSet with the UID `u` owns the first
+//! two; `b/web-1` has no owner. All have the label `app=web`.
 //!
 //! | term | slots |
 //! |---|---|
@@ -24,11 +23,11 @@
 //! | label `app=web` in `a` | 0, 1 |
 //! | label `app=web` in `b` | 2 |
 //!
-//! A list of the pods of owner `u` with the label `app=web` in `a` looks up two terms, selects one of
-//! the shorter slot lists, and tests the pods in it against both conditions. When `a/web-1` is removed,
-//! slot 0 leaves the lists of its terms and becomes free: the next new pod gets it. A list that becomes
-//! empty is dropped with its term, so that a missing term proves that no object has it, and so that terms of
-//! objects that are gone take no memory (as they once did in client-go: kubernetes/kubernetes#84959).
+//! A list of the pods of owner `u` with the label `app=web` in `a` looks up two terms, selects one of the shorter slot
+//! lists, and tests the pods in it against both conditions. When `a/web-1` is removed, slot 0 leaves the lists of its
+//! terms and becomes free: the next new pod gets it. A list that becomes empty is dropped with its term, so that a
+//! missing term proves that no object has it, and so that terms of objects that are gone take no memory (as they once
+//! did in client-go: kubernetes/kubernetes#84959).
 
 mod declared;
 mod reads;
@@ -136,8 +135,8 @@ impl Indexer {
 
 /// Changes.
 impl Indexer {
-    /// Adds a version of an object. A version older than the cached one is ignored. The same
-    /// version replaces the object without a delta, since it may have more fields.
+    /// Adds a version of an object. A version older than the cached one is ignored. The same version replaces the
+    /// object without a delta, since it may have more fields.
     pub(crate) fn upsert(&mut self, object: Arc<Object>, deltas: &mut Vec<Delta>) {
         match self.slot_of(&object.uid) {
             Some(slot) if self.object_at(slot).resource_version > object.resource_version => {}
@@ -177,8 +176,8 @@ impl Indexer {
         });
     }
 
-    /// Replaces the objects by a complete list. Objects that are not in it are removed. If `reset`,
-    /// versions may go back.
+    /// Replaces the objects by a complete list. Objects that are not in it are removed. If `reset`, versions may go
+    /// back.
     pub(crate) fn replace(
         &mut self,
         objects: Vec<Arc<Object>>,
@@ -271,8 +270,7 @@ impl Indexer {
     fn modify(&mut self, slot: u32, new: Arc<Object>, deltas: &mut Vec<Delta>) {
         let old = Arc::clone(self.object_at(slot));
         if (&old.namespace, &old.name) != (&new.namespace, &new.name) {
-            // No server renames an object. This is handled anyway, so that the indexes can't become
-            // inconsistent.
+            // No server renames an object. This is handled anyway, so that the indexes can't become inconsistent.
             self.remove(&old.uid, None, deltas);
             return self.upsert(new, deltas);
         }

@@ -1,5 +1,5 @@
-//! The handle of an informer, created by `factory.rs`. It gives access to a reflector's cache and
-//! its deltas, and adds its fields to those that the cache keeps.
+//! The handle of an informer, created by `factory.rs`. It gives access to a reflector's cache and its deltas, and adds
+//! its fields to those that the cache keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,7 @@ pub struct Interest {
     pub scope: Scope,
     /// Whether metadata is enough.
     pub metadata_only: bool,
-    /// The fields to keep. The paths of `indexes`, `selectors` and the scope's field selector are
-    /// added to them.
+    /// The fields to keep. The paths of `indexes`, `selectors` and the scope's field selector are added to them.
     pub mask: Mask,
     /// The paths whose values are indexed.
     pub indexes: Vec<FieldPath>,
@@ -32,8 +31,7 @@ pub struct Interest {
     pub selectors: Vec<FieldPath>,
 }
 
-/// A handle of an informer. The informer stops when the last of its handles, clones included, is
-/// dropped.
+/// A handle of an informer. The informer stops when the last of its handles, clones included, is dropped.
 #[derive(Clone)]
 pub struct Informer {
     pub(crate) handle: Arc<Handle>,
@@ -116,8 +114,8 @@ impl Informer {
 
     /// Waits until the cache is complete up to this resource version.
     ///
-    /// If no event arrives within a second, the reflector requests a bookmark. Returns early if the
-    /// server's versions go back.
+    /// If no event arrives within a second, the reflector requests a bookmark. Returns early if the server's versions
+    /// go back.
     pub async fn wait_until(&self, resource_version: u64) {
         let core = self.core();
         let mut positions = core.positions();
@@ -139,8 +137,8 @@ impl Informer {
 
     /// Waits until the cache has the change of this response. Returns false after a timeout.
     ///
-    /// For a response in protobuf that can't be decoded: the reflector receives the same change,
-    /// can't decode it either, and requests JSON from then on.
+    /// For a response in protobuf that can't be decoded: the reflector receives the same change, can't decode it
+    /// either, and requests JSON from then on.
     pub async fn catches_up(&self, response: &ApiResponse) -> bool {
         let Some(version) = response
             .object_version()
@@ -165,17 +163,17 @@ impl Informer {
             .await
     }
 
-    /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each
-    /// change, without a gap.
+    /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each change, without a
+    /// gap.
     pub fn subscribe(&self) -> Deltas {
         self.subscribe_to(|_| true, None)
     }
 
-    /// Like [`Informer::subscribe`], for the deltas that a predicate selects. Other deltas don't
-    /// wake the subscriber.
+    /// Like [`Informer::subscribe`], for the deltas that a predicate selects. Other deltas don't wake the subscriber.
     ///
-    /// The predicate is called for each delta under the cache's lock, so it must return quickly. `at_most` bounds the memory of
-    /// deltas that the subscriber has not taken, in bytes, as [`Deltas::keep_at_most`] does; none for no bound.
+    /// The predicate is called for each delta under the cache's lock, so it must return quickly. `at_most` bounds the
+    /// memory of deltas that the subscriber has not taken, in bytes, as [`Deltas::keep_at_most`] does; none for no
+    /// bound.
     pub fn subscribe_to(
         &self,
         predicate: impl Fn(&Delta) -> bool + Send + Sync + 'static,

@@ -1,5 +1,4 @@
-//! Shares one copy of the values that many objects have in common: namespaces, label sets and
-//! owners.
+//! Shares one copy of the values that many objects have in common: namespaces, label sets and owners.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -17,8 +16,8 @@ pub(crate) struct Interner {
     texts: Shared<str>,
     kinds: Shared<Kind>,
     owners: Shared<[OwnerReference]>,
-    /// The `ownerReferences` that were parsed last, by a hash of their JSON. Changes of one owner's
-    /// dependents arrive together, so most need not be parsed again.
+    /// The `ownerReferences` that were parsed last, by a hash of their JSON. Changes of one owner's dependents arrive
+    /// together, so most need not be parsed again.
     recent_owners: Vec<Option<(Box<str>, Owners)>>,
 }
 
@@ -27,8 +26,7 @@ type Owners = Arc<[OwnerReference]>;
 /// The size of `Interner::recent_owners`.
 const RECENT_OWNERS: usize = 64;
 
-/// A set of shared values. Values that nobody else holds are removed each time that the set has
-/// doubled.
+/// A set of shared values. Values that nobody else holds are removed each time that the set has doubled.
 struct Shared<T: ?Sized> {
     values: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
@@ -111,8 +109,7 @@ impl Interner {
         if let Some(known) = self.texts.values.get(text) {
             return Ok(LabelSet(Arc::clone(known)));
         }
-        // Namespaces aside, only texts in the form of `LabelSet::new` are kept here, so a known
-        // text is a valid set.
+        // Namespaces aside, only texts in the form of `LabelSet::new` are kept here, so a known text is a valid set.
         let labels: Option<BTreeMap<Text<'_>, Text<'_>>> =
             serde_json::from_str(text).map_err(|error| format!("labels: {error}"))?;
         let labels = LabelSet::new(

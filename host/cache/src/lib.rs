@@ -3,19 +3,17 @@
 //! In the order of the flow:
 //!
 //! - [`connection`] connects to the API server;
-//! - [`discovery`] finds a kind's resource in the API, [`resource`] builds its paths, and
-//!   [`source`] sends the requests;
-//! - `reflector` lists and watches. `decode` turns the responses into [`Object`]s and prunes them
-//!   in the same pass; `protobuf` transcodes protobuf to JSON before that;
+//! - [`discovery`] finds a kind's resource in the API, [`resource`] builds its paths, and [`source`] sends the
+//!   requests;
+//! - `reflector` lists and watches. `decode` turns the responses into [`Object`]s and prunes them in the same pass;
+//!   `protobuf` transcodes protobuf to JSON before that;
 //! - `indexer` holds the objects and finds those that a [`ListQuery`] selects;
-//! - [`informer`] shares a reflector and its cache among all watches of the same kind and scope, and
-//!   sends each [`Delta`] to its subscribers;
-//! - [`overlay`] holds a plugin's own writes, from the server's [`response`] until the reflector
-//!   has seen them, and [`lister`] reads the cache merged with the overlay. `acknowledged` avoids
-//!   decoding the same version twice.
+//! - [`informer`] shares a reflector and its cache among all watches of the same kind and scope, and sends each
+//!   [`Delta`] to its subscribers;
+//! - [`overlay`] holds a plugin's own writes, from the server's [`response`] until the reflector has seen them, and
+//!   [`lister`] reads the cache merged with the overlay. `acknowledged` avoids decoding the same version twice.
 //!
-//! Only a reflector changes a cache, and only the writer changes an overlay. No lock is held across
-//! an await.
+//! Only a reflector changes a cache, and only the writer changes an overlay. No lock is held across an await.
 
 mod acknowledged;
 mod backoff;

@@ -1,5 +1,5 @@
-//! The lister: a plugin's reads of one informer. It merges the cache with the plugin's overlay
-//! (`overlay.rs`), and restricts both to the fields and namespaces that the plugin may see.
+//! The lister: a plugin's reads of one informer. It merges the cache with the plugin's overlay (`overlay.rs`), and
+//! restricts both to the fields and namespaces that the plugin may see.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeSet, HashSet};
@@ -117,8 +117,8 @@ impl Lister {
         Ok(self.find_while(query, may_go_on)?.len())
     }
 
-    /// The number of all objects, without visiting them. `None` if the view hides some, or the cache
-    /// lacks effects of the plugin's writes.
+    /// The number of all objects, without visiting them. `None` if the view hides some, or the cache lacks effects of
+    /// the plugin's writes.
     fn count_all(&self) -> Option<usize> {
         let count = |own: &Entries, state: &CoreState| {
             let shows_all = self.view.namespaces.is_none() && !own.any_ahead(state);
@@ -148,16 +148,16 @@ impl Lister {
         is_over.into_inner().map_or(Ok(found), Err)
     }
 
-    /// Whether an object may name this UID as an owner. May be true if none does, but is never false
-    /// if one does. Much cheaper than a list.
+    /// Whether an object may name this UID as an owner. May be true if none does, but is never false if one does. Much
+    /// cheaper than a list.
     pub fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.overlay.with(self.informer.core(), |own, state| {
             own.written(state).next().is_some() || state.indexer.may_have_dependents(uid)
         })
     }
 
-    /// The objects of a namespace whose label selector at `path` matches these labels, sorted by
-    /// name. The path must be among [`Interest::selectors`](crate::Interest::selectors).
+    /// The objects of a namespace whose label selector at `path` matches these labels, sorted by name. The path must be
+    /// among [`Interest::selectors`](crate::Interest::selectors).
     pub fn selecting(
         &self,
         path: &FieldPath,
@@ -182,8 +182,7 @@ impl Lister {
             .is_none_or(|namespaces| namespaces.contains(object.namespace()))
     }
 
-    /// The objects that match, from the cache and the overlay. `find` returns candidates from the
-    /// cache.
+    /// The objects that match, from the cache and the overlay. `find` returns candidates from the cache.
     fn read(
         &self,
         find: impl FnOnce(&CoreState) -> Vec<Arc<Object>>,
@@ -203,8 +202,7 @@ impl Lister {
         let mut found = self.overlay.with(self.informer.core(), |own, state| {
             let mut found = find(state);
             let written: Vec<&Arc<Object>> = own.written(state).collect();
-            // A name that the plugin has written belongs to the new object, even if the cache still
-            // has an old one.
+            // A name that the plugin has written belongs to the new object, even if the cache still has an old one.
             let names: HashSet<(&str, &str)> = written
                 .iter()
                 .map(|object| (object.namespace(), object.name()))
@@ -271,8 +269,8 @@ impl Lister {
         ))
     }
 
-    /// Appends an object's JSON, reduced to `fields`, or to all fields that the view shows. For
-    /// many objects, a [`Lister::projection`] is cheaper.
+    /// Appends an object's JSON, reduced to `fields`, or to all fields that the view shows. For many objects, a
+    /// [`Lister::projection`] is cheaper.
     ///
     /// # Errors
     /// The view does not show all of these fields.
@@ -289,8 +287,8 @@ impl Lister {
     }
 }
 
-/// Reduces objects of the cache to some of their fields. If these are all that the cache holds, the
-/// bytes are not parsed.
+/// Reduces objects of the cache to some of their fields. If these are all that the cache holds, the bytes are not
+/// parsed.
 pub struct Projection {
     form: Form,
 }
@@ -369,8 +367,8 @@ fn sorted(found: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
     order.iter().map(in_order).collect()
 }
 
-/// Whether a mask covers all fields that the cache holds of an object. Remembers the last result,
-/// since consecutive objects mostly have the same mask.
+/// Whether a mask covers all fields that the cache holds of an object. Remembers the last result, since consecutive
+/// objects mostly have the same mask.
 fn covers_object(mask: &Mask, last: &mut Option<(Arc<Mask>, bool)>, object: &Object) -> bool {
     match last {
         Some((of, covers_object)) if Arc::ptr_eq(of, &object.mask) => *covers_object,

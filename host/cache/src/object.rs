@@ -1,7 +1,6 @@
 //! An object in the cache: its pruned JSON, and the metadata that indexes and mappings need.
 //!
-//! Objects are compact, since a big cluster has 150,000 pods. Objects with equal labels or owners
-//! share them.
+//! Objects are compact, since a big cluster has 150,000 pods. Objects with equal labels or owners share them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,8 +12,8 @@ use flyball_types::{Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowEr
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// A kept row is replaced after this many consecutive reads of other columns. A controller may read
-/// several sets of columns of an object in each reconcile.
+/// A kept row is replaced after this many consecutive reads of other columns. A controller may read several sets of
+/// columns of an object in each reconcile.
 const MAX_PASSED_OVER: u8 = 3;
 
 /// The most requirements of a selector for each of which its label is searched in the set.
@@ -38,8 +37,8 @@ pub struct Object {
     /// The mask that `json` was pruned by.
     pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
-    /// A row that was read recently. An object is read far more often than it changes, and mostly
-    /// with the same columns.
+    /// A row that was read recently. An object is read far more often than it changes, and mostly with the same
+    /// columns.
     pub(crate) row: Mutex<Option<Arc<Row>>>,
 }
 
@@ -63,8 +62,8 @@ enum Form {
 
 /// A set of labels.
 ///
-/// It is kept as the JSON of a map of strings without escapes, which valid labels never need. So a
-/// set is one allocation, and all objects with the same labels share it.
+/// It is kept as the JSON of a map of strings without escapes, which valid labels never need. So a set is one
+/// allocation, and all objects with the same labels share it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LabelSet(pub(crate) Arc<str>);
 
@@ -153,8 +152,8 @@ impl Object {
             .any(|own| own == finalizer)
     }
 
-    /// Whether the object is being deleted and nothing in its metadata delays the deletion. A server
-    /// that returned such an object has removed it.
+    /// Whether the object is being deleted and nothing in its metadata delays the deletion. A server that returned such
+    /// an object has removed it.
     pub fn is_removed(&self) -> bool {
         self.deleting && self.finalizers == 0 && !self.grace
     }
@@ -243,8 +242,8 @@ impl Object {
         path.strings(&self.json)
     }
 
-    /// The first string at a path, the JSON of the first value if no value is a string, or an empty
-    /// string if there is no value. For field selectors.
+    /// The first string at a path, the JSON of the first value if no value is a string, or an empty string if there is
+    /// no value. For field selectors.
     pub(crate) fn field(&self, path: &FieldPath) -> Cow<'_, str> {
         let Some(value) = path.select(&self.json).into_iter().next() else {
             return Cow::Borrowed("");
@@ -255,8 +254,7 @@ impl Object {
         }
     }
 
-    /// Approximate memory use in bytes, without data shared with other objects and without the kept row. Never
-    /// changes.
+    /// Approximate memory use in bytes, without data shared with other objects and without the kept row. Never changes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len()
     }

@@ -1,11 +1,9 @@
-//! The overlay: a plugin's acknowledged writes that the reflector has not seen yet. With it, the
-//! plugin's next read returns its own writes without waiting. The writer fills it, and listers read
-//! it (`lister.rs`).
+//! The overlay: a plugin's acknowledged writes that the reflector has not seen yet. With it, the plugin's next read
+//! returns its own writes without waiting. The writer fills it, and listers read it (`lister.rs`).
 //!
-//! The contract: an object that a plugin reads is never older than the plugin's last acknowledged
-//! write of it. An entry counts only while the reflector is behind it; removing obsolete entries only
-//! frees memory. This compares versions of different objects of one kind, which the API allows
-//! (KEP-5504).
+//! The contract: an object that a plugin reads is never older than the plugin's last acknowledged write of it. An entry
+//! counts only while the reflector is behind it; removing obsolete entries only frees memory. This compares versions of
+//! different objects of one kind, which the API allows (KEP-5504).
 //!
 //! # Example
 //!
@@ -19,13 +17,12 @@
 //! | its deletion is acknowledged, as 109 | 105 | `Deleted`, after 109 | lacks `web-1`: the cached pod is hidden |
 //! | DELETED arrives, of version 109 | 109 | obsolete | lacks `web-1`, as the cache does |
 //!
-//! Other plugins read only the cache: they see the pod between ADDED and DELETED. If ADDED arrives
-//! before the acknowledgement, `put` drops the entry, because the cache has its effect already, or
-//! that of a later change.
+//! Other plugins read only the cache: they see the pod between ADDED and DELETED. If ADDED arrives before the
+//! acknowledgement, `put` drops the entry, because the cache has its effect already, or that of a later change.
 //!
-//! kube-controller-manager's controllers need expectations for the same purpose
-//! (`pkg/controller/controller_utils.go`): they count the events that their writes must cause, and
-//! skip reconciles until all have arrived or five minutes have passed.
+//! kube-controller-manager's controllers need expectations for the same purpose (`pkg/controller/controller_utils.go`):
+//! they count the events that their writes must cause, and skip reconciles until all have arrived or five minutes have
+//! passed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -39,8 +36,7 @@ use tokio::time::Instant;
 use crate::core::{Core, CoreState};
 use crate::{ApiResponse, DecodeError, Informer, Object, Uid};
 
-/// How long a deleted object without a known version stays hidden, since its addition may still
-/// arrive.
+/// How long a deleted object without a known version stays hidden, since its addition may still arrive.
 const HIDDEN_FOR: Duration = Duration::from_secs(600);
 
 /// A plugin's overlay, for reads. Cheap to clone.
@@ -64,8 +60,7 @@ struct Informers {
     tidy_at: usize,
 }
 
-/// The plugin's writes to the objects of one informer, by UID. The cache may have passed some of
-/// them.
+/// The plugin's writes to the objects of one informer, by UID. The cache may have passed some of them.
 #[derive(Default)]
 pub(crate) struct Entries {
     all: BTreeMap<Uid, OwnWrite>,
@@ -129,8 +124,7 @@ pub(crate) enum OwnWrite {
     Written(Arc<Object>),
     /// The object left the informer's scope with this version.
     Left(u64),
-    /// The object was deleted. Obsolete once the cache does not hold it and has passed `after`, its
-    /// last known version.
+    /// The object was deleted. Obsolete once the cache does not hold it and has passed `after`, its last known version.
     Deleted { after: Option<u64>, since: Instant },
 }
 
@@ -160,8 +154,8 @@ impl OwnWrite {
 }
 
 impl Overlay {
-    /// Reads the entries of an informer together with its cache. The entries are locked before the
-    /// cache: if an entry was removed because the cache had passed it, the cache has its effect.
+    /// Reads the entries of an informer together with its cache. The entries are locked before the cache: if an entry
+    /// was removed because the cache had passed it, the cache has its effect.
     pub(crate) fn with<T>(&self, core: &Core, read: impl FnOnce(&Entries, &CoreState) -> T) -> T {
         let informers = self.informers.read();
         let entries = informers
@@ -192,17 +186,15 @@ impl OverlayWriter {
         self.overlay.clone()
     }
 
-    /// Records a create, an update or a patch that the server acknowledged with the whole object.
-    /// Returns the object as the informer's cache would hold it.
+    /// Records a create, an update or a patch that the server acknowledged with the whole object. Returns the object as
+    /// the informer's cache would hold it.
     ///
-    /// Call it for each informer of the plugin that watches the object's kind, before the plugin
-    /// gets the response. A version that the reflector has passed is not recorded. Don't call it for
-    /// the subresources `scale`, `eviction`, `binding` and `token`, whose responses are other
-    /// objects.
+    /// Call it for each informer of the plugin that watches the object's kind, before the plugin gets the response. A
+    /// version that the reflector has passed is not recorded. Don't call it for the subresources `scale`, `eviction`,
+    /// `binding` and `token`, whose responses are other objects.
     ///
     /// # Errors
-    /// The response is not an object of the API, or is protobuf that can't be decoded: see
-    /// [`Informer::catches_up`].
+    /// The response is not an object of the API, or is protobuf that can't be decoded: see [`Informer::catches_up`].
     pub fn written(
         &self,
         informer: &Informer,
@@ -228,10 +220,9 @@ impl OverlayWriter {
 
     /// Records a delete that the server acknowledged with a Status or with the object.
     ///
-    /// After a graceful delete the object stays visible, with its deletion timestamp. Otherwise it
-    /// is hidden until the reflector sees the deletion. `before` is the object as the plugin read it
-    /// before the delete. If the reflector saw the deletion before the response arrived, only the
-    /// version of `before` shows that.
+    /// After a graceful delete the object stays visible, with its deletion timestamp. Otherwise it is hidden until the
+    /// reflector sees the deletion. `before` is the object as the plugin read it before the delete. If the reflector
+    /// saw the deletion before the response arrived, only the version of `before` shows that.
     ///
     /// # Errors
     /// The response is neither, or is protobuf that can't be decoded: see [`Informer::catches_up`].
@@ -275,8 +266,7 @@ impl OverlayWriter {
         Ok(())
     }
 
-    /// The newest known version of an object, by its UID or else its name, in the overlay or in the
-    /// cache.
+    /// The newest known version of an object, by its UID or else its name, in the overlay or in the cache.
     fn newest_known(
         &self,
         core: &Core,
@@ -314,8 +304,8 @@ impl OverlayWriter {
         })
     }
 
-    /// Adds an entry, unless the cache has passed it or the overlay has a newer one for the UID. A
-    /// deletion is never replaced.
+    /// Adds an entry, unless the cache has passed it or the overlay has a newer one for the UID. A deletion is never
+    /// replaced.
     fn put(&self, core: &Arc<Core>, uid: Uid, entry: OwnWrite) {
         if !entry.is_ahead(&uid, &core.state()) {
             return;
@@ -336,8 +326,8 @@ impl OverlayWriter {
         }
     }
 
-    /// Removes the entries that the reflector has passed, and returns the number of entries left.
-    /// This only frees memory: reads ignore such entries.
+    /// Removes the entries that the reflector has passed, and returns the number of entries left. This only frees
+    /// memory: reads ignore such entries.
     pub fn tidy(&self) -> usize {
         let mut informers = self.overlay.informers.write();
         informers.tidy();
@@ -360,8 +350,8 @@ impl Informers {
     }
 }
 
-/// Whether finalizers in the object's spec delay its deletion, as a namespace's do. Also true for a
-/// namespace whose response has no spec. Only the reflector then sees when the object is deleted.
+/// Whether finalizers in the object's spec delay its deletion, as a namespace's do. Also true for a namespace whose
+/// response has no spec. Only the reflector then sees when the object is deleted.
 fn is_held_by_spec(core: &Core, response: &ApiResponse) -> Result<bool, DecodeError> {
     if response.is_metadata() {
         return Ok(core.resource.kind.kind == "Namespace");

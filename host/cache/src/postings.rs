@@ -1,8 +1,8 @@
-//! The posting lists of the indexer: the slots of each term. Optimised for many terms with one slot
-//! and few terms with many.
+//! The posting lists of the indexer: the slots of each term. Optimised for many terms with one slot and few terms with
+//! many.
 //!
-//! In a cluster with 150,000 pods there are tens of thousands of owners with a few pods each, and a few
-//! namespaces with thousands. So a term's bucket grows in three steps:
+//! In a cluster with 150,000 pods there are tens of thousands of owners with a few pods each, and a few namespaces with
+//! thousands. So a term's bucket grows in three steps:
 //!
 //! | slots added to a term | its bucket |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | 0 to 32 | `Many`, a hash table, since the 33rd slot: adding and removing take constant time |
 //! | … of which 17 are removed | `Few` with 16 slots |
 //!
-//! A table becomes a list again only at half of the size at which it was made, so that a term around 32
-//! slots is not converted by each change.
+//! A table becomes a list again only at half of the size at which it was made, so that a term around 32 slots is not
+//! converted by each change.
 
 use hashbrown::HashTable;
 
@@ -128,8 +128,7 @@ impl Bucket {
         true
     }
 
-    /// Removes a slot and returns whether the bucket had it. May leave an empty bucket, which the
-    /// caller removes.
+    /// Removes a slot and returns whether the bucket had it. May leave an empty bucket, which the caller removes.
     fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::One(own) if *own == slot => *self = Self::Few(Vec::new()),

@@ -1,10 +1,10 @@
-//! Decodes the API server's protobuf, which costs the server and the host much less than JSON. The
-//! fields that a mask keeps are transcoded to the JSON that the server would have sent; the others
-//! are skipped without decoding. The rest of the crate handles only JSON.
+//! Decodes the API server's protobuf, which costs the server and the host much less than JSON. The fields that a mask
+//! keeps are transcoded to the JSON that the server would have sent; the others are skipped without decoding. The rest
+//! of the crate handles only JSON.
 //!
-//! `schema` has the messages of each kind, `wire` decodes their bytes, and `transcode` writes the
-//! JSON. A field that is not in the schema, such as one of a later release, is an error: the
-//! reflector then requests the kind as JSON, so that no field is lost.
+//! `schema` has the messages of each kind, `wire` decodes their bytes, and `transcode` writes the JSON. A field that is
+//! not in the schema, such as one of a later release, is an error: the reflector then requests the kind as JSON, so
+//! that no field is lost.
 
 mod schema;
 mod transcode;
@@ -46,8 +46,8 @@ pub(crate) fn is_object(body: &[u8]) -> bool {
     body.starts_with(MAGIC)
 }
 
-/// Whether the bytes of a watch begin with a protobuf frame, rather than a line of JSON. A frame
-/// begins with its big-endian length, whose first byte is zero because no object reaches 16 MiB.
+/// Whether the bytes of a watch begin with a protobuf frame, rather than a line of JSON. A frame begins with its
+/// big-endian length, whose first byte is zero because no object reaches 16 MiB.
 pub(crate) fn is_frame(stream: &[u8]) -> bool {
     stream.first() == Some(&0)
 }

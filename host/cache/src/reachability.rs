@@ -1,5 +1,5 @@
-//! Whether the API server is reachable. All connections and reflectors of the process share this
-//! state, so that each change is logged once.
+//! Whether the API server is reachable. All connections and reflectors of the process share this state, so that each
+//! change is logged once.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};

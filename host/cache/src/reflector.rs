@@ -1,25 +1,23 @@
-//! The reflector: keeps one informer's cache equal to the server by lists and watches, and recovers
-//! from every kind of failure. It is an explicit state machine with one step function. Its states are
-//! in `reflector/lists.rs`, `reflector/watches.rs` and `reflector/recovery.rs`. `stream.rs` has its
-//! requests, and `core.rs` the cache.
+//! The reflector: keeps one informer's cache equal to the server by lists and watches, and recovers from every kind of
+//! failure. It is an explicit state machine with one step function. Its states are in `reflector/lists.rs`,
+//! `reflector/watches.rs` and `reflector/recovery.rs`. `stream.rs` has its requests, and `core.rs` the cache.
 //!
-//! Lists are streamed (KEP-3157) or paged (KEP-365); bookmarks (KEP-956) keep the position recent
-//! while nothing changes.
+//! Lists are streamed (KEP-3157) or paged (KEP-365); bookmarks (KEP-956) keep the position recent while nothing
+//! changes.
 //!
 //! # Example: a relist
 //!
-//! The cache is at position 100 and holds the pods `p` (version 90) and `q` (version 95). The connection
-//! is cut for ten minutes. Meanwhile `p` changes twice, `q` is deleted, `r` is created, and etcd is
-//! compacted.
+//! The cache is at position 100 and holds the pods `p` (version 90) and `q` (version 95). The connection is cut for ten
+//! minutes. Meanwhile `p` changes twice, `q` is deleted, `r` is created, and etcd is compacted.
 //!
-//! 1. `Connect` requests a watch from 100. The server responds 410 (Gone): it no longer has the versions
-//!    after 100. The next state is `List`.
-//! 2. `List` requests a list that is not older than 100. Without that bound, a server whose own cache
-//!    is behind could return an older list, with objects that the plugins have seen being deleted
-//!    (kubernetes/kubernetes#59848). The list is of version 180 and holds `p` (170) and `r` (150).
-//! 3. `Core::replace` takes the list under one lock, so that no reader finds a part of it. Subscribers
-//!    get three deltas: `q` was deleted, with version 95 as its last known state (client-go's
-//!    `DeletedFinalStateUnknown`); `p` changed from 90 to 170, in one step; `r` was added.
+//! 1. `Connect` requests a watch from 100. The server responds 410 (Gone): it no longer has the versions after 100. The
+//!    next state is `List`.
+//! 2. `List` requests a list that is not older than 100. Without that bound, a server whose own cache is behind could
+//!    return an older list, with objects that the plugins have seen being deleted (kubernetes/kubernetes#59848). The
+//!    list is of version 180 and holds `p` (170) and `r` (150).
+//! 3. `Core::replace` takes the list under one lock, so that no reader finds a part of it. Subscribers get three
+//!    deltas: `q` was deleted, with version 95 as its last known state (client-go's `DeletedFinalStateUnknown`); `p`
+//!    changed from 90 to 170, in one step; `r` was added.
 //! 4. `Watch` goes on from 180.
 //!
 //! If the server's newest version were 80, the list would fail with "too large resource version", or
@@ -92,8 +90,7 @@ enum Phase {
     },
     /// Receive changes.
     Watch(Watching),
-    /// Check whether the server's versions went back, after a failure that a server restored from a
-    /// backup may cause.
+    /// Check whether the server's versions went back, after a failure that a server restored from a backup may cause.
     Verify(AfterVerify),
     /// Wait, then enter another state.
     Wait(Duration, Box<Phase>),

@@ -1,7 +1,6 @@
 //! A kind as a resource of the API: its plural, its verbs, and the paths of requests.
 //!
-//! Namespaces and names come from untrusted guests, so each path segment is checked before it is
-//! used.
+//! Namespaces and names come from untrusted guests, so each path segment is checked before it is used.
 
 use std::collections::BTreeSet;
 
@@ -161,8 +160,7 @@ impl Scope {
     }
 }
 
-/// Appends a query parameter to a path: `?key=value` for the first one, else `&key=value`. Key and
-/// value are escaped.
+/// Appends a query parameter to a path: `?key=value` for the first one, else `&key=value`. Key and value are escaped.
 pub fn push_parameter(path: &mut String, key: &str, value: &str) {
     path.push(if path.contains('?') { '&' } else { '?' });
     escape(path, key);

@@ -78,8 +78,8 @@ impl ApiResponse {
         self.kind == "v1/Status"
     }
 
-    /// The body as a Status; `None` if it can't be parsed, such as a proxy's error page. For any
-    /// other object, the Status is empty.
+    /// The body as a Status; `None` if it can't be parsed, such as a proxy's error page. For any other object, the
+    /// Status is empty.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }
@@ -114,8 +114,7 @@ impl ApiResponse {
         &self.body
     }
 
-    /// The body as JSON, with at least the fields that a mask keeps. A JSON body is returned
-    /// unchanged.
+    /// The body as JSON, with at least the fields that a mask keeps. A JSON body is returned unchanged.
     ///
     /// # Errors
     /// The body is protobuf that can't be decoded, such as that of a later release.

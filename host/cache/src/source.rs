@@ -1,5 +1,5 @@
-//! The source of lists, watches and discovery: GET requests with streamed bodies. [`KubeSource`]
-//! is the API server; tests have other sources.
+//! The source of lists, watches and discovery: GET requests with streamed bodies. [`KubeSource`] is the API server;
+//! tests have other sources.
 
 use std::time::Duration;
 
@@ -21,8 +21,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 pub const JSON: &str = "application/json";
 /// The `Accept` header for whole objects, in protobuf if the server can.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
-/// The `Accept` header for an object's metadata; a server that can't reduce objects returns whole
-/// ones.
+/// The `Accept` header for an object's metadata; a server that can't reduce objects returns whole ones.
 pub const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The `Accept` header for a list of metadata.
@@ -75,8 +74,7 @@ pub enum SourceError {
         /// How long the server asks the client to wait, in seconds.
         retry_after: Option<u32>,
     },
-    /// The request or the response is not valid. A retry can't help before the server or this
-    /// program changes.
+    /// The request or the response is not valid. A retry can't help before the server or this program changes.
     #[error("can't exchange valid data with the API server: {0}")]
     Invalid(String),
 }
@@ -186,8 +184,8 @@ pub struct KubeSource {
 }
 
 impl KubeSource {
-    /// Sends its requests over these connections. Writes should use other connections, since each
-    /// watch occupies one until it ends.
+    /// Sends its requests over these connections. Writes should use other connections, since each watch occupies one
+    /// until it ends.
     pub fn new(connection: Connection) -> Self {
         Self { connection }
     }

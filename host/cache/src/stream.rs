@@ -28,8 +28,8 @@ impl Requests {
         Self { source, core }
     }
 
-    /// A page of a list that is not older than `not_older_than` (0 for a consistent read). `next`
-    /// is the token of the previous page.
+    /// A page of a list that is not older than `not_older_than` (0 for a consistent read). `next` is the token of the
+    /// previous page.
     pub(crate) async fn page(
         &self,
         next: &str,
@@ -56,8 +56,7 @@ impl Requests {
         .await
     }
 
-    /// A watch that begins with all objects, not older than `not_older_than` (0 for a consistent
-    /// read).
+    /// A watch that begins with all objects, not older than `not_older_than` (0 for a consistent read).
     pub(crate) async fn stream_list(
         &self,
         not_older_than: u64,

@@ -1,5 +1,5 @@
-//! After random changes and failures of a server and of the connection, the cache and the replayed
-//! deltas equal the server, and no object ever returned to an older version.
+//! After random changes and failures of a server and of the connection, the cache and the replayed deltas equal the
+//! server, and no object ever returned to an older version.
 
 mod fake;
 
@@ -142,8 +142,8 @@ async fn run(steps: Vec<Step>) {
                 server.restore(backup.clone());
                 sleep(Duration::from_secs(1)).await;
                 server.inner().unreachable = false;
-                // Once the server's version is as high as before the restore, old versions can't be
-                // distinguished from new ones. On a real server this takes long.
+                // Once the server's version is as high as before the restore, old versions can't be distinguished from
+                // new ones. On a real server this takes long.
                 sleep(Duration::from_secs(200)).await;
                 versions.clear();
             }
@@ -228,8 +228,8 @@ fn deltas_that_are_not_taken_are_merged_and_keep_every_version() {
                     .collect()
             })
             .collect();
-        // The first `x` was created and deleted before the batch was taken. The delta has all its
-        // versions in order, so that mappings can apply to each.
+        // The first `x` was created and deleted before the batch was taken. The delta has all its versions in order, so
+        // that mappings can apply to each.
         assert_eq!(versions, [vec![101, 103, 104], vec![102], vec![105]]);
         assert!(batch[0].old.is_none() && batch[0].new.is_none());
     });

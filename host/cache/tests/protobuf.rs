@@ -1,5 +1,5 @@
-//! Transcoding protobuf with a mask equals pruning JSON with it, for Kubernetes' samples: an object of
-//! each kind with all fields set, in protobuf and in JSON.
+//! Transcoding protobuf with a mask equals pruning JSON with it, for Kubernetes' samples: an object of each kind with
+//! all fields set, in protobuf and in JSON.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

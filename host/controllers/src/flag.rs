@@ -103,8 +103,7 @@ impl Kind {
             Self::Int => int(text, i64::MIN, i64::MAX).map(drop),
             Self::Int32 | Self::Level => int(text, i32::MIN.into(), i32::MAX.into()).map(drop),
             Self::Float | Self::Double => float(text).map(drop),
-            // Kubernetes takes negative durations too; `config/read/flags.rs` refuses them where one is
-            // used.
+            // Kubernetes takes negative durations too; `config/read/flags.rs` refuses them where one is used.
             Self::Duration => duration::parse_nanoseconds(text)
                 .map(drop)
                 .map_err(|error| error.to_string()),

@@ -68,8 +68,8 @@ impl Assets {
         })
     }
 
-    /// The binaries in `folder`, which must have `etcd` and `kube-apiserver`. The scheduler may also
-    /// be in one of the folders of `path`, a list in the format of `PATH`.
+    /// The binaries in `folder`, which must have `etcd` and `kube-apiserver`. The scheduler may also be in one of the
+    /// folders of `path`, a list in the format of `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
         let find = |name: &str| Program::in_one_of([folder.to_owned()], name);
         let need = |name: &str| {

@@ -40,8 +40,7 @@ impl fmt::Debug for Snapshot {
 
 /// A running control plane. It shares no data, ports or certificates with others.
 ///
-/// Dropping it kills its processes and removes its folder. During a panic, the logs are kept and
-/// their path is printed.
+/// Dropping it kills its processes and removes its folder. During a panic, the logs are kept and their path is printed.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -73,8 +72,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the parts and waits until the API server is ready and has created its RBAC roles and
-    /// the default namespaces.
+    /// Starts the parts and waits until the API server is ready and has created its RBAC roles and the default
+    /// namespaces.
     ///
     /// # Errors
     /// A part does not become ready. The error names the part, and quotes the end of its log.
@@ -134,8 +133,7 @@ impl ControlPlane {
     }
 
     async fn start_parts(&mut self) -> anyhow::Result<()> {
-        // The API server waits for etcd itself. Waiting for etcd first makes an error name the part
-        // that failed.
+        // The API server waits for etcd itself. Waiting for etcd first makes an error name the part that failed.
         self.apiserver = Some(self.spawn_apiserver()?);
         let etcd = self.etcd_client()?;
         until(
@@ -161,8 +159,7 @@ impl ControlPlane {
         &self.url
     }
 
-    /// The folder of this control plane's files, which is removed at the end. Tests may put files in
-    /// it.
+    /// The folder of this control plane's files, which is removed at the end. Tests may put files in it.
     pub fn dir(&self) -> &Path {
         self.slot.dir()
     }
@@ -172,8 +169,7 @@ impl ControlPlane {
         self.slot.spare_port()
     }
 
-    /// The binaries of this control plane. [`ControlPlane::start_kcm`] fails unless
-    /// [`Assets::has_kcm`].
+    /// The binaries of this control plane. [`ControlPlane::start_kcm`] fails unless [`Assets::has_kcm`].
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
@@ -202,8 +198,7 @@ impl ControlPlane {
         &self.kcm_kubeconfig
     }
 
-    /// Creates a kubeconfig for any user, in at most one group. `name` is the name of the files, and
-    /// must be unused.
+    /// Creates a kubeconfig for any user, in at most one group. `name` is the name of the files, and must be unused.
     pub fn kubeconfig_for(
         &self,
         name: &str,
@@ -240,8 +235,7 @@ impl ControlPlane {
         client(self.admin_config()?)
     }
 
-    /// The configuration of [`ControlPlane::admin_client`], for tests that change it, such as the
-    /// `user-agent` header.
+    /// The configuration of [`ControlPlane::admin_client`], for tests that change it, such as the `user-agent` header.
     pub fn admin_config(&self) -> anyhow::Result<Config> {
         client_config(&self.url, &self.pki, &self.admin)
     }
@@ -255,10 +249,10 @@ impl ControlPlane {
 
     /// The events of the audit log so far, of the API type `audit.k8s.io/v1` `Event`.
     ///
-    /// The server writes the event of a request when its handler returns, and flushes the last bytes
-    /// of the response afterwards. So the event exists once a client has read a short response, such
-    /// as that of a write. The event of a long list may follow a little later. A watch has one event
-    /// when it begins (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
+    /// The server writes the event of a request when its handler returns, and flushes the last bytes of the response
+    /// afterwards. So the event exists once a client has read a short response, such as that of a write. The event of a
+    /// long list may follow a little later. A watch has one event when it begins (stage `ResponseStarted`) and one when
+    /// it ends (`ResponseComplete`).
     pub fn audit_events(&self) -> anyhow::Result<Vec<Value>> {
         let mut events = Vec::new();
         self.each_audit_event(|event| events.push(event))?;
@@ -304,8 +298,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server unless it is running, and waits until it is ready, as in
-    /// [`ControlPlane::start`].
+    /// Starts the API server unless it is running, and waits until it is ready, as in [`ControlPlane::start`].
     pub async fn start_apiserver(&mut self) -> anyhow::Result<()> {
         if self.apiserver.is_none() {
             self.apiserver = Some(self.spawn_apiserver()?);
@@ -313,8 +306,7 @@ impl ControlPlane {
         self.apiserver_ready().await
     }
 
-    /// Freezes the API server: connections stay open and nothing responds, as if the network
-    /// dropped all packets.
+    /// Freezes the API server: connections stay open and nothing responds, as if the network dropped all packets.
     pub fn pause_apiserver(&mut self) -> anyhow::Result<()> {
         self.running_apiserver()?
             .pause()
@@ -361,8 +353,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Stops all parts gracefully, and keeps the data of etcd, so that other control planes can start
-    /// from it.
+    /// Stops all parts gracefully, and keeps the data of etcd, so that other control planes can start from it.
     pub async fn into_snapshot(mut self) -> anyhow::Result<Snapshot> {
         if let Some(mut scheduler) = self.scheduler.take() {
             scheduler
@@ -385,8 +376,7 @@ impl ControlPlane {
         let admin = without_retry(self.admin_config()?)?;
         let limit = self.options.ready_within;
         let apiserver = self.running_apiserver()?;
-        // `readyz` includes the hook that creates the RBAC roles, but not the one that creates
-        // namespaces.
+        // `readyz` includes the hook that creates the RBAC roles, but not the one that creates namespaces.
         until(apiserver, limit, "become ready", async || {
             admin.request_text(get("/readyz")).await?;
             Ok(())

@@ -1,5 +1,5 @@
-//! The certificates, keys and kubeconfigs of one control plane. Each control plane has a separate
-//! certificate authority.
+//! The certificates, keys and kubeconfigs of one control plane. Each control plane has a separate certificate
+//! authority.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -75,8 +75,7 @@ impl Pki {
         self.issue("server", params)
     }
 
-    /// Issues the client certificate of a Kubernetes user, in an optional group. `name` is the name of
-    /// the files.
+    /// Issues the client certificate of a Kubernetes user, in an optional group. `name` is the name of the files.
     pub(crate) fn client(
         &self,
         name: &str,
@@ -153,8 +152,8 @@ impl Pki {
     }
 }
 
-/// Kubernetes takes a client's user name from the common name, and its groups from the
-/// organizations. rcgen writes at most one organization.
+/// Kubernetes takes a client's user name from the common name, and its groups from the organizations. rcgen writes at
+/// most one organization.
 fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
@@ -166,8 +165,7 @@ fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     params
 }
 
-/// Generates an ECDSA P-256 key. All parts accept these for TLS and for tokens, and the generation is
-/// fast.
+/// Generates an ECDSA P-256 key. All parts accept these for TLS and for tokens, and the generation is fast.
 fn generate_key() -> anyhow::Result<KeyPair> {
     KeyPair::generate().context("can't generate a key")
 }

@@ -1,8 +1,7 @@
 //! Child processes that don't outlive this process, even if SIGKILL ends it and no destructor runs.
 //!
-//! The kernel kills the children (`PR_SET_PDEATHSIG`) when the *thread* that spawned them ends, not
-//! the process. So one thread, which runs as long as the process, spawns all children. This is
-//! available on Linux only.
+//! The kernel kills the children (`PR_SET_PDEATHSIG`) when the *thread* that spawned them ends, not the process. So one
+//! thread, which runs as long as the process, spawns all children. This is available on Linux only.
 
 mod die_with_parent;
 

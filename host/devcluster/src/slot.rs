@@ -1,10 +1,9 @@
 //! Ports and a folder that no other control plane on the machine uses, in any process.
 //!
-//! A slot is a number that determines the ports and the folder. A file lock reserves the folder. A
-//! listener on the first port reserves all ports of the slot, since a process with another folder
-//! for temporary files may choose the same ports. The kernel releases both when the process ends in
-//! any way. So the next holder can remove the files of a killed one, and a restarted server finds
-//! its port still free.
+//! A slot is a number that determines the ports and the folder. A file lock reserves the folder. A listener on the
+//! first port reserves all ports of the slot, since a process with another folder for temporary files may choose the
+//! same ports. The kernel releases both when the process ends in any way. So the next holder can remove the files of a
+//! killed one, and a restarted server finds its port still free.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,9 +13,8 @@ use std::{env, io, process};
 
 use anyhow::{Context, bail};
 
-/// The first port of the first slot. All ports are below the range of outgoing connections (from
-/// 32768 by default). Otherwise an outgoing connection could take a port after it was found free and
-/// before it is bound.
+/// The first port of the first slot. All ports are below the range of outgoing connections (from 32768 by default).
+/// Otherwise an outgoing connection could take a port after it was found free and before it is bound.
 const FIRST_PORT: u16 = 21_000;
 const PORTS_PER_SLOT: u16 = 5;
 const SLOTS: u16 = 256;
@@ -194,8 +192,7 @@ mod tests {
         let slot = Slot::take().unwrap();
         let dir = slot.dir().to_owned();
         fs::write(dir.join("data"), "").unwrap();
-        // The lock is held until the check, so that no other test takes the slot and creates the
-        // folder again.
+        // The lock is held until the check, so that no other test takes the slot and creates the folder again.
         let _lock = slot._lock.try_clone().unwrap();
         drop(slot);
         assert!(!dir.exists());

@@ -1,6 +1,6 @@
-//! The code cache: a directory of compiled code, so that a restart need not compile again. Its files are run as native code.
-//! So only files that this process's user wrote are used, and each file has a digest, so that a truncated or corrupted
-//! file is compiled again.
+//! The code cache: a directory of compiled code, so that a restart need not compile again. Its files are run as native
+//! code. So only files that this process's user wrote are used, and each file has a digest, so that a truncated or
+//! corrupted file is compiled again.
 //!
 //! Files are mapped, not read. Their pages are clean, so that the system can reclaim those that are not in use, and
 //! shared by all processes that map them. The mapped file is the file that was checked, even if its name is replaced in

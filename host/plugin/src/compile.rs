@@ -21,8 +21,8 @@
 //!
 //! A built-in controller is compiled when the host is built: the program `embed` calls [`compile_for`] and
 //! [`compress`](crate::compress), and the binary embeds the result.
-//! [`Engine::load_embedded`](crate::Engine::load_embedded) then begins as step 1 does. Without a file in the code cache,
-//! it decompresses the embedded code and goes on with step 3.
+//! [`Engine::load_embedded`](crate::Engine::load_embedded) then begins as step 1 does. Without a file in the code
+//! cache, it decompresses the embedded code and goes on with step 3.
 
 mod child;
 mod pace;

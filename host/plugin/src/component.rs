@@ -1,5 +1,5 @@
-//! A component whose code is loaded, which a [`crate::Plugin`] is created from, and its code, which is unloaded while it does not
-//! run.
+//! A component whose code is loaded, which a [`crate::Plugin`] is created from, and its code, which is unloaded while
+//! it does not run.
 
 use std::sync::Arc;
 

@@ -327,7 +327,8 @@ mod tests {
         }
     }
 
-    /// Returns a component with this number of components, each inside of the one before. The text format does not nest so deep.
+    /// Returns a component with this number of components, each inside of the one before. The text format does not nest
+    /// so deep.
     fn nested(levels: usize) -> Vec<u8> {
         let header = b"\0asm\x0d\0\x01\0";
         (0..levels).fold(header.to_vec(), |inner, _| {

@@ -33,8 +33,8 @@ pub struct Limits {
     /// Memory of one instance, in bytes: its linear memories, the elements of its tables, and what the engine keeps of
     /// it. Default: 256 MiB.
     pub memory: usize,
-    /// Memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else
-    /// 512 MiB or half of what such plugins share, whichever is less, but enough for one instance.
+    /// Memory of all instances together, in bytes. Default: none, which means no limit if `is_reserved`, and else 512
+    /// MiB or half of what such plugins share, whichever is less, but enough for one instance.
     pub total_memory: Option<usize>,
     /// Instances, and so concurrent calls. Default: 10.
     pub max_instances: usize,

@@ -124,8 +124,8 @@ impl Pool {
         &self.limits
     }
 
-    /// Runs a call as soon as fewer calls of the plugin run than it may have instances. Dropping the future stops
-    /// the call.
+    /// Runs a call as soon as fewer calls of the plugin run than it may have instances. Dropping the future stops the
+    /// call.
     pub(crate) async fn call<R: Request>(
         self: &Arc<Self>,
         imports: Arc<dyn Imports>,

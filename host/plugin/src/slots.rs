@@ -180,8 +180,8 @@ impl InstanceSlots {
         self.free.clone().acquire_many_owned(count).await.ok()
     }
 
-    /// True if an instance waits for slots, so that others should be dropped instead of becoming idle.
-    /// An instance of a plugin with a reservation holds no slot that others wait for in vain.
+    /// True if an instance waits for slots, so that others should be dropped instead of becoming idle. An instance of a
+    /// plugin with a reservation holds no slot that others wait for in vain.
     pub(crate) fn has_waiters(&self, holder: Option<&Arc<Holder>>) -> bool {
         let waits = |count: &AtomicUsize| count.load(SeqCst) > 0;
         waits(&self.waiting)

@@ -1,7 +1,6 @@
 //! The one check of a guest's reads: cached, live and raw, the deltas for its `route`, and the answers to its writes.
 //! All data of an object that a guest receives is reduced to the result of [`access`]. The grant of a mutation is
-//! checked here, too.
-//! here, too.
+//! checked here, too. here, too.
 //!
 //! The decisions are types that nothing else makes, [`Access`] and [`MayWrite`]: no request for a guest and no delta
 //! for its `route` can be built without one.

@@ -80,8 +80,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The service account that the plugin's requests are made as, if the flag
-    /// `--use-service-account-credentials` has this value. None for the host's own credentials.
+    /// The service account that the plugin's requests are made as, if the flag `--use-service-account-credentials` has
+    /// this value. None for the host's own credentials.
     pub fn identity(&self, builtins_use_accounts: bool) -> Option<&(String, String)> {
         let uses_account = !self.is_builtin || builtins_use_accounts;
         self.account.as_ref().filter(|_| uses_account)

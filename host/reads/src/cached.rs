@@ -271,8 +271,8 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// Adds a write that the server acknowledged with this object. Returns the part that is visible to the plugin; none if
-    /// the object isn't visible to it.
+    /// Adds a write that the server acknowledged with this object. Returns the part that is visible to the plugin; none
+    /// if the object isn't visible to it.
     pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut visible = None;
         for lister in &*self.listers.of(kind) {

@@ -1,8 +1,7 @@
-//! The cache of pulled blobs, by digest in OCI's folder layout (`blobs/sha256/…`), and of the
-//! signatures of each manifest.
+//! The cache of pulled blobs, by digest in OCI's folder layout (`blobs/sha256/…`), and of the signatures of each
+//! manifest.
 //!
-//! Write access to the folder is not enough to inject a package, because each read is verified
-//! again by digest or key.
+//! Write access to the folder is not enough to inject a package, because each read is verified again by digest or key.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

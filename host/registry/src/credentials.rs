@@ -1,5 +1,5 @@
-//! The credentials for a registry, as `docker login` wrote them into Docker's configuration.
-//! Credential helpers are not supported.
+//! The credentials for a registry, as `docker login` wrote them into Docker's configuration. Credential helpers are not
+//! supported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

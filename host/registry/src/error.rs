@@ -6,8 +6,7 @@ use oci_client::errors::{OciDistributionError, OciErrorCode};
 
 use crate::reference::{AddressError, PackageReference};
 
-/// Why a package can't be pushed or pulled. [`RegistryError::can_retry`] says whether a retry may
-/// help.
+/// Why a package can't be pushed or pulled. [`RegistryError::can_retry`] says whether a retry may help.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error(transparent)]

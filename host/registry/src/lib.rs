@@ -1,11 +1,9 @@
-//! Plugins as packages in OCI registries, in the artifact format of the CNCF's WebAssembly working
-//! group: a manifest with one layer of type `application/wasm`, and a config that lists the
-//! component's exports and imports.
+//! Plugins as packages in OCI registries, in the artifact format of the CNCF's WebAssembly working group: a manifest
+//! with one layer of type `application/wasm`, and a config that lists the component's exports and imports.
 //!
-//! In the order of a pull: a [`PackageReference`] is the address of a package; [`pull`] gets its
-//! manifest and its layer from the cache or from the registry and verifies both by their digests;
-//! if a [`PublicKey`] is required, cosign's signature of the package is verified before the layer
-//! is pulled. [`push`] uploads a package.
+//! In the order of a pull: a [`PackageReference`] is the address of a package; [`pull`] gets its manifest and its layer
+//! from the cache or from the registry and verifies both by their digests; if a [`PublicKey`] is required, cosign's
+//! signature of the package is verified before the layer is pulled. [`push`] uploads a package.
 //!
 //! A registry is not trusted: the size of its responses is limited, and no content is used before it is verified.
 
@@ -30,8 +28,8 @@ pub use signature::{PublicKey, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, signa
 /// The settings for access to registries.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The folder of pulled packages, so that a pinned package needs the registry only once. Its
-    /// content is not trusted, but verified by digest again. `None` for no cache.
+    /// The folder of pulled packages, so that a pinned package needs the registry only once. Its content is not
+    /// trusted, but verified by digest again. `None` for no cache.
     pub cache: Option<PathBuf>,
     /// Whether to use HTTP instead of HTTPS. Registries on loopback addresses always use HTTP.
     pub plain_http: bool,

@@ -53,8 +53,8 @@ pub struct Pulled {
     pub path: Option<PathBuf>,
 }
 
-/// Pushes a package under the tag of `to`, and returns its address, pinned to the digest. Equal
-/// packages have equal digests.
+/// Pushes a package under the tag of `to`, and returns its address, pinned to the digest. Equal packages have equal
+/// digests.
 ///
 /// # Errors
 /// `to` has no tag or has a digest, or the registry is unreachable or refuses the push. See
@@ -133,12 +133,11 @@ fn push_client(to: &PackageReference, options: &Options) -> Result<Client, Regis
 
 /// Pulls a package. Sends no request if `from` is pinned to a digest that is in the cache.
 ///
-/// Everything is verified by its digest, and the package by its signatures if there is a `key`,
-/// before it is returned.
+/// Everything is verified by its digest, and the package by its signatures if there is a `key`, before it is returned.
 ///
 /// # Errors
-/// The registry is unreachable or does not have the package, or the package is not a plugin's, does
-/// not match its digest, or is not signed with the key. See [`RegistryError::can_retry`].
+/// The registry is unreachable or does not have the package, or the package is not a plugin's, does not match its
+/// digest, or is not signed with the key. See [`RegistryError::can_retry`].
 pub async fn pull(
     from: &PackageReference,
     key: Option<&PublicKey>,
@@ -217,8 +216,7 @@ impl<'a> Pull<'a> {
         }
     }
 
-    /// Verifies that one of the package's signatures is by the key: one in the cache, or else one
-    /// in the registry.
+    /// Verifies that one of the package's signatures is by the key: one in the cache, or else one in the registry.
     async fn check_signature(&self, key: &PublicKey, digest: &str) -> Result<(), RegistryError> {
         let cached = self
             .cache

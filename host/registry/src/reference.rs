@@ -15,8 +15,8 @@ const MAX_REPOSITORY: usize = 255;
 /// The maximum length of a tag in bytes.
 const MAX_TAG: usize = 128;
 
-/// The address of a package: a registry, a repository, and a tag, a digest or both. A digest
-/// identifies the package's bytes; a tag may be moved.
+/// The address of a package: a registry, a repository, and a tag, a digest or both. A digest identifies the package's
+/// bytes; a tag may be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageReference {
     /// Boxed, since errors contain it.

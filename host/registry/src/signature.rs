@@ -1,6 +1,6 @@
-//! The signatures of packages, in the format of `cosign sign --key`: a manifest in the same
-//! repository, whose tag is derived from the digest of the package's manifest. Each layer is a
-//! signed document, and an annotation of the layer is the signature.
+//! The signatures of packages, in the format of `cosign sign --key`: a manifest in the same repository, whose tag is
+//! derived from the digest of the package's manifest. Each layer is a signed document, and an annotation of the layer
+//! is the signature.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

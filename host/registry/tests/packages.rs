@@ -138,8 +138,7 @@ async fn a_pushed_package_is_pulled_by_its_tag_and_by_its_digest() -> Result<()>
             (WASM, test.digest(), None)
         );
     }
-    // The same package has the same digest; another one under the tag leaves the pinned one where
-    // it is.
+    // The same package has the same digest; another one under the tag leaves the pinned one where it is.
     assert_eq!(
         push(&test.tagged, package(WASM), &Options::default()).await?,
         test.pinned

@@ -1,5 +1,5 @@
-//! Authentication: determines the user of a request by a client certificate, the headers of a
-//! trusted proxy, or a bearer token.
+//! Authentication: determines the user of a request by a client certificate, the headers of a trusted proxy, or a
+//! bearer token.
 
 mod certificate;
 mod trust;
@@ -119,8 +119,7 @@ impl Authentication {
         Ok(())
     }
 
-    /// Keeps the trusted authorities up to date until `shutdown`. Client certificates are ignored
-    /// until they are known.
+    /// Keeps the trusted authorities up to date until `shutdown`. Client certificates are ignored until they are known.
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut complete = true;
         loop {

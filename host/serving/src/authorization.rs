@@ -1,5 +1,5 @@
-//! Authorization: whether a user may request a path, because it is open to everyone, because the
-//! user is an administrator, or by a SubjectAccessReview.
+//! Authorization: whether a user may request a path, because it is open to everyone, because the user is an
+//! administrator, or by a SubjectAccessReview.
 
 use std::sync::Arc;
 
@@ -60,8 +60,7 @@ impl Authorization {
         }
     }
 
-    /// Whether a user may request a path. `verb` is the HTTP method in lower case. Fails if the
-    /// review fails.
+    /// Whether a user may request a path. `verb` is the HTTP method in lower case. Fails if the review fails.
     pub async fn allows(&self, user: &User, verb: &str, path: &str) -> Result<Access, ReviewError> {
         if user.groups.iter().any(|group| group == ADMINISTRATORS) || self.is_open(path) {
             return Ok(Access {

@@ -1,6 +1,6 @@
-//! The open connections, and bounds on their number. Clients need no credentials to connect, so they
-//! must not be able to keep others out: a new connection is always admitted, and one that waits
-//! longest is closed in its favour where there are too many.
+//! The open connections, and bounds on their number. Clients need no credentials to connect, so they must not be able
+//! to keep others out: a new connection is always admitted, and one that waits longest is closed in its favour where
+//! there are too many.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

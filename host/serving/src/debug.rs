@@ -30,8 +30,7 @@ pub struct PageRegistration {
 }
 
 impl DebugPages {
-    /// Adds a page of a controller until the registration is dropped. Replaces a page of the same
-    /// name.
+    /// Adds a page of a controller until the registration is dropped. Replaces a page of the same name.
     pub fn add(
         &self,
         controller: &str,

@@ -50,8 +50,8 @@ impl Endpoints {
             || !self.authorization.is_open(request.uri().path())
     }
 
-    /// Responds to a request over a connection with these client certificates. Reads the request's body
-    /// only if the user may send it and the endpoint takes one.
+    /// Responds to a request over a connection with these client certificates. Reads the request's body only if the
+    /// user may send it and the endpoint takes one.
     pub(crate) async fn handle<B>(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -159,8 +159,7 @@ impl Endpoints {
         page.unwrap_or_else(not_found)
     }
 
-    /// Responds to a request for metrics, health checks or a page of a controller; none if there is no
-    /// such path.
+    /// Responds to a request for metrics, health checks or a page of a controller; none if there is no such path.
     fn page(&self, uri: &Uri, headers: &HeaderMap) -> Option<FullResponse> {
         let path = uri.path().trim_matches('/');
         let (endpoint, rest) = path

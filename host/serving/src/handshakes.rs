@@ -1,5 +1,5 @@
-//! Spreads TLS handshakes over time. Each costs operations with private keys, and anyone may ask for
-//! one without credentials.
+//! Spreads TLS handshakes over time. Each costs operations with private keys, and anyone may ask for one without
+//! credentials.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -57,8 +57,8 @@ impl Handshakes {
 }
 
 impl Bucket {
-    /// Returns when the next handshake may begin. Connections that end while they wait cost at most
-    /// as much as all that may be open.
+    /// Returns when the next handshake may begin. Connections that end while they wait cost at most as much as all that
+    /// may be open.
     fn take(&mut self, rate: &Rate) -> Instant {
         let now = Instant::now();
         let paid = self.0.map_or(now, |paid| paid.max(now));

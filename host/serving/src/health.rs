@@ -12,8 +12,8 @@ use crate::slis::Slis;
 /// The name of the check that always succeeds.
 const PING: &str = "ping";
 
-/// A check: `Ok` if the part is healthy, else a sentence for the log. It should return quickly, and
-/// may be called from several threads.
+/// A check: `Ok` if the part is healthy, else a sentence for the log. It should return quickly, and may be called from
+/// several threads.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The text of a note; none if there is nothing to note at present.
@@ -84,8 +84,8 @@ pub struct Report {
 }
 
 impl HealthChecks {
-    /// Adds a check of every endpoint until the registration is dropped. Replaces a check of the
-    /// same name. While it fails, a kubelet may restart the process.
+    /// Adds a check of every endpoint until the registration is dropped. Replaces a check of the same name. While it
+    /// fails, a kubelet may restart the process.
     pub fn add(
         &self,
         name: impl Into<CheckName>,
@@ -103,8 +103,8 @@ impl HealthChecks {
         self.insert(Scope::Ready, name.into(), Arc::new(check))
     }
 
-    /// Adds a note to `/readyz?verbose` until it is dropped. Replaces a note of the same name. A
-    /// note is not a check: it never fails. Everyone may read it.
+    /// Adds a note to `/readyz?verbose` until it is dropped. Replaces a note of the same name. A note is not a check:
+    /// it never fails. Everyone may read it.
     pub fn note(&self, name: impl Into<CheckName>, text: &'static str) -> Note {
         self.note_while(name, text, || true)
     }
@@ -138,8 +138,8 @@ impl HealthChecks {
         check.map(|check| check())
     }
 
-    /// Runs the checks of an endpoint that are not excluded. `endpoint` is the name of the path,
-    /// such as `healthz`. No lock is held while a check runs.
+    /// Runs the checks of an endpoint that are not excluded. `endpoint` is the name of the path, such as `healthz`. No
+    /// lock is held while a check runs.
     pub fn report(&self, endpoint: &str, excluded: &[String]) -> Report {
         let is_included = |scope: &Scope| endpoint == "readyz" || *scope == Scope::All;
         let checks: Vec<(String, Check)> = {
@@ -262,8 +262,7 @@ impl Report {
         &self.failed
     }
 
-    /// The body of the response, in the format of Kubernetes' components. Failed checks are always
-    /// listed.
+    /// The body of the response, in the format of Kubernetes' components. Failed checks are always listed.
     pub fn text(&self, verbose: bool) -> String {
         match (self.is_healthy(), verbose) {
             (true, false) => "ok".to_owned(),

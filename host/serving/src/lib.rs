@@ -1,9 +1,8 @@
-//! The HTTPS server of the process: health checks, metrics and debug pages, with delegated
-//! authentication and authorization.
+//! The HTTPS server of the process: health checks, metrics and debug pages, with delegated authentication and
+//! authorization.
 //!
-//! It is not part of the flow of events: every running part registers a health check
-//! ([`HealthChecks`]) for probes and updates metrics ([`Metrics`]) for Prometheus. [`DebugPages`]
-//! help to diagnose faults.
+//! It is not part of the flow of events: every running part registers a health check ([`HealthChecks`]) for probes and
+//! updates metrics ([`Metrics`]) for Prometheus. [`DebugPages`] help to diagnose faults.
 //!
 //! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs` has the
 //! certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the

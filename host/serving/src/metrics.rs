@@ -1,8 +1,7 @@
 //! The metrics of the process: the host's, and the metrics that plugins declare while they run.
 //!
-//! Names, labels and buckets are exactly as given, since dashboards for kube-controller-manager
-//! read them. A family belongs to one owner: a plugin can't count into the host's families or into
-//! another plugin's.
+//! Names, labels and buckets are exactly as given, since dashboards for kube-controller-manager read them. A family
+//! belongs to one owner: a plugin can't count into the host's families or into another plugin's.
 
 mod group;
 mod process;
@@ -63,8 +62,8 @@ struct OwnedFamily {
     family: Arc<Family>,
 }
 
-/// All series of one name. Each family has its own registry, since a `prometheus::Registry` keeps
-/// the labels of a removed name.
+/// All series of one name. Each family has its own registry, since a `prometheus::Registry` keeps the labels of a
+/// removed name.
 struct Family {
     registry: Registry,
     vec: FamilyVec,
@@ -94,8 +93,8 @@ pub enum MetricsError {
     /// The family was not declared, or with another type.
     #[error("the metric {0} was not declared as a {1}")]
     Undeclared(String, &'static str),
-    /// The number of label values differs from the number of labels, a label value is too long, or
-    /// the value is not valid.
+    /// The number of label values differs from the number of labels, a label value is too long, or the value is not
+    /// valid.
     #[error("the metric {0} can't take these label values or this value")]
     Value(String),
     #[error("the metric {0} has {1} series already, which is the maximum")]
@@ -121,8 +120,7 @@ impl Metrics {
         metrics
     }
 
-    /// The host's counter of this name, created if there is none. Fails if the name is taken or
-    /// invalid.
+    /// The host's counter of this name, created if there is none. Fails if the name is taken or invalid.
     pub fn counter(
         &self,
         name: &str,
@@ -135,8 +133,7 @@ impl Metrics {
         }
     }
 
-    /// The host's gauge of this name, created if there is none. Fails if the name is taken or
-    /// invalid.
+    /// The host's gauge of this name, created if there is none. Fails if the name is taken or invalid.
     pub fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, MetricsError> {
         match &self.declare(HOST, name, help, labels, &Kind::Gauge)?.vec {
             FamilyVec::Gauge(vec) => Ok(vec.clone()),
@@ -144,8 +141,8 @@ impl Metrics {
         }
     }
 
-    /// The host's histogram of this name, created if there is none. `buckets` are the upper bounds,
-    /// without infinity. Fails if the name is taken or invalid.
+    /// The host's histogram of this name, created if there is none. `buckets` are the upper bounds, without infinity.
+    /// Fails if the name is taken or invalid.
     pub fn histogram(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
 //! `/debug/pprof/`: profiles of the process in the format that `go tool pprof` reads.
 //!
 //! A profile of the heap needs another allocator, which takes more memory whether or not it is used
-//! (`docs/serving.md`), so only builds with the feature `heap-profiles` have it. The profiles of goroutines,
-//! threads and contention are Go's own.
+//! (`docs/serving.md`), so only builds with the feature `heap-profiles` have it. The profiles of goroutines, threads
+//! and contention are Go's own.
 
 mod format;
 #[cfg(feature = "heap-profiles")]

@@ -1,5 +1,4 @@
-//! The requests to the API server about users: TokenReviews, SubjectAccessReviews, and the trusted
-//! authorities.
+//! The requests to the API server about users: TokenReviews, SubjectAccessReviews, and the trusted authorities.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -30,8 +30,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: u16 = 16 * 1024;
 /// Maximum number of a request's headers.
 const MAX_HEADERS: usize = 100;
-/// The age at which a connection is closed after its requests, so that no client occupies one
-/// forever.
+/// The age at which a connection is closed after its requests, so that no client occupies one forever.
 const MAX_AGE: Duration = Duration::from_secs(600);
 /// Maximum number of concurrent requests of a connection that wait for a review by the API server. Clients without
 /// credentials cause such reviews, too.
@@ -74,8 +73,7 @@ pub struct Bound {
     http2_max_streams: u32,
 }
 
-/// Binds the port and reads the certificate, so that errors with either are known before anything
-/// else starts.
+/// Binds the port and reads the certificate, so that errors with either are known before anything else starts.
 pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
     let certificates = Certificates::new(&options.tls, options.address.ip())?;
     let config = Arc::new(server_config(&options.tls, certificates.clone())?);
@@ -158,8 +156,8 @@ impl Bound {
     }
 }
 
-/// Performs the TLS handshake. The certificate depends on the name that the client asks for, or else on the
-/// address that it connects to.
+/// Performs the TLS handshake. The certificate depends on the name that the client asks for, or else on the address
+/// that it connects to.
 async fn accept(
     stream: TcpStream,
     config: &Arc<ServerConfig>,

@@ -1,5 +1,4 @@
-//! `/metrics/slis`: the results of the health checks as metrics, with the names of Kubernetes'
-//! components.
+//! `/metrics/slis`: the results of the health checks as metrics, with the names of Kubernetes' components.
 
 use prometheus::{CounterVec, GaugeVec};
 

@@ -42,8 +42,7 @@ pub struct TlsOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCertificate {
     pub certificate: Certificate,
-    /// Names, possibly with a `*` as their first label, and addresses; none for the names in the
-    /// certificate.
+    /// Names, possibly with a `*` as their first label, and addresses; none for the names in the certificate.
     pub names: Vec<String>,
 }
 
@@ -80,8 +79,8 @@ impl Certificates {
         futures::future::join_all(all).await;
     }
 
-    /// Returns the settings for a client that names no server, and connects to this address: those with
-    /// the certificate for the address, if there is one.
+    /// Returns the settings for a client that names no server, and connects to this address: those with the certificate
+    /// for the address, if there is one.
     pub(crate) fn for_address(
         &self,
         config: &Arc<ServerConfig>,
@@ -131,8 +130,8 @@ pub(crate) fn server_config(
     Ok(config)
 }
 
-/// Accepts any client certificate whose key the client has, or none. Each request verifies the
-/// authority, because authorities change and because the request may have other credentials.
+/// Accepts any client certificate whose key the client has, or none. Each request verifies the authority, because
+/// authorities change and because the request may have other credentials.
 #[derive(Debug)]
 struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,

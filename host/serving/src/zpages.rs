@@ -1,5 +1,5 @@
-//! `/flagz` and `/statusz`: the flags and the state of the process, as text for people and as objects
-//! of the group `config.k8s.io` for tools that ask for them (KEP-4828, KEP-4827).
+//! `/flagz` and `/statusz`: the flags and the state of the process, as text for people and as objects of the group
+//! `config.k8s.io` for tools that ask for them (KEP-4828, KEP-4827).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -76,13 +76,11 @@ impl Columns {
         &self.mask
     }
 
-    /// Appends an object's row: a JSON array with one value per column. The value is `null` if the
-    /// path has none, and an array of all values if the path has a `[*]`. If a filter selects
-    /// several elements, the first counts.
+    /// Appends an object's row: a JSON array with one value per column. The value is `null` if the path has none, and
+    /// an array of all values if the path has a `[*]`. If a filter selects several elements, the first counts.
     ///
     /// # Errors
-    /// The bytes are not one JSON value, or the values have more than `at_most` bytes. Nothing is
-    /// appended then.
+    /// The bytes are not one JSON value, or the values have more than `at_most` bytes. Nothing is appended then.
     pub fn row(&self, json: &[u8], out: &mut Vec<u8>, at_most: usize) -> Result<(), RowError> {
         let wanted: Vec<_> = self
             .paths

@@ -1,7 +1,7 @@
 //! Descriptions of plugins: the JSON document that `describe` returns, and its checks.
 //!
-//! A field that the host does not know is refused, with the name that may have been meant. A
-//! `format` above [`FORMAT`] is refused first, because a newer format may have other fields.
+//! A field that the host does not know is refused, with the name that may have been meant. A `format` above [`FORMAT`]
+//! is refused first, because a newer format may have other fields.
 //!
 //! `wit/describe.schema.json` is generated from these types and their comments: see `schema.rs`.
 
@@ -63,8 +63,7 @@ pub struct Description {
     /// Indexes over watched kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
-    /// Workqueues. The first one is the primary queue: after a reload each of its keys is enqueued
-    /// again.
+    /// Workqueues. The first one is the primary queue: after a reload each of its keys is enqueued again.
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub queues: Vec<Queue>,
     /// Keys that are enqueued periodically.
@@ -73,8 +72,7 @@ pub struct Description {
     /// Permissions that the plugin needs beyond reading the kinds that it watches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
-    /// Imports that need a grant: `discovery`, `signer`, and `raw` for live GETs of arbitrary
-    /// paths.
+    /// Imports that need a grant: `discovery`, `signer`, and `raw` for live GETs of arbitrary paths.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeSet<schema::Import>"))]
     pub imports: BTreeSet<String>,
@@ -99,8 +97,7 @@ pub struct Description {
     pub memo_schema: u32,
 }
 
-/// A kind that the plugin reads, and how its changes become keys. It names one kind, or discovers
-/// kinds.
+/// A kind that the plugin reads, and how its changes become keys. It names one kind, or discovers kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(extend("oneOf" = [{"required": ["kind"]}, {"required": ["discovered"]}])))]
@@ -120,18 +117,16 @@ pub struct Watch {
     /// Restricts the watch to objects whose labels match this selector.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// Restricts the watch to objects whose fields match this selector, such as
-    /// `metadata.name=kube-root-ca.crt`.
+    /// Restricts the watch to objects whose fields match this selector, such as `metadata.name=kube-root-ca.crt`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field_selector: String,
     /// Watches only the metadata of the objects.
     #[serde(skip_serializing_if = "is_false")]
     pub metadata_only: bool,
-    /// Paths of the fields that the plugin reads; `.` for all fields except
-    /// `metadata.managedFields`. Name, namespace, UID and resource version are always included.
+    /// Paths of the fields that the plugin reads; `.` for all fields except `metadata.managedFields`. Name, namespace,
+    /// UID and resource version are always included.
     pub fields: Vec<String>,
-    /// Updates that are routed; empty for all. An update is routed if one of these predicates
-    /// holds.
+    /// Updates that are routed; empty for all. An update is routed if one of these predicates holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
     /// The mappings from changes to keys; empty if the kind is only read.
@@ -139,14 +134,13 @@ pub struct Watch {
     pub map: Vec<Mapping>,
 }
 
-/// Every kind that the API server serves in its preferred version. Kinds are followed as they are
-/// added and removed. The cache keeps only the metadata of their objects.
+/// Every kind that the API server serves in its preferred version. Kinds are followed as they are added and removed.
+/// The cache keeps only the metadata of their objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Discovered {
-    /// Restricts the watch to kinds that support all of these verbs, in addition to `list` and
-    /// `watch`.
+    /// Restricts the watch to kinds that support all of these verbs, in addition to `list` and `watch`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeSet<schema::Verb>"))]
     pub verbs: BTreeSet<String>,
@@ -159,8 +153,7 @@ pub struct Discovered {
     /// Configuration key whose value, a duration such as `10s`, takes precedence over `periodMs`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// A counter among `metrics`. It counts failed discovery requests and kinds that can't be
-    /// listed.
+    /// A counter among `metrics`. It counts failed discovery requests and kinds that can't be listed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errors: String,
 }
@@ -191,8 +184,7 @@ pub enum DeltaType {
     Deleted,
 }
 
-/// A mapping from a delta to keys. The mapping is applied to the old and to the new object, and the union
-/// is enqueued.
+/// A mapping from a delta to keys. The mapping is applied to the old and to the new object, and the union is enqueued.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(deny_unknown_fields))]
@@ -224,12 +216,11 @@ pub struct Mapping {
     )]
     #[cfg_attr(test, schemars(with = "schema::OneOrMore"))]
     pub having: Vec<Having>,
-    /// Restricts the mapping to objects with a string in at least one of these fields; empty for
-    /// all.
+    /// Restricts the mapping to objects with a string in at least one of these fields; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub having_any: Vec<String>,
-    /// Skips deltas whose newest version has one of these values: objects that need no more reconciles. (All
-    /// other conditions hold for a modification if one version meets them.)
+    /// Skips deltas whose newest version has one of these values: objects that need no more reconciles. (All other
+    /// conditions hold for a modification if one version meets them.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<Unless>,
 }
@@ -257,16 +248,15 @@ pub struct Unless {
     pub value: Option<String>,
 }
 
-/// The keys that a mapping enqueues. Keys of objects are `namespace/name`, or `name` if the object
-/// is cluster-scoped; mappings across kinds enqueue [references](crate::Reference).
+/// The keys that a mapping enqueues. Keys of objects are `namespace/name`, or `name` if the object is cluster-scoped;
+/// mappings across kinds enqueue [references](crate::Reference).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "to", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum To {
     /// The object itself.
     Itself,
-    /// The object's controller owner, if it is of this kind and the cache holds it under the same
-    /// UID.
+    /// The object's controller owner, if it is of this kind and the cache holds it under the same UID.
     Controller {
         /// Kind of the owner, in any version.
         kind: Kind,
@@ -280,12 +270,10 @@ pub enum To {
     Named {
         /// Path of a string or of a list of strings.
         path: String,
-        /// Whether the named object is in the namespace of this object. If not, the key is the bare
-        /// name.
+        /// Whether the named object is in the namespace of this object. If not, the key is the bare name.
         namespaced: bool,
     },
-    /// Every object of a kind, in this object's namespace, whose selector matches this object's
-    /// labels.
+    /// Every object of a kind, in this object's namespace, whose selector matches this object's labels.
     Selecting {
         /// Kind of the selecting objects. The plugin must watch it.
         kind: Kind,
@@ -317,11 +305,10 @@ pub enum To {
         /// The key.
         key: String,
     },
-    /// A reference to the object itself, such as `apps/v1/ReplicaSet/namespace/name/uid`. In its
-    /// parts, `~1` stands for `/` and `~0` for `~`.
+    /// A reference to the object itself, such as `apps/v1/ReplicaSet/namespace/name/uid`. In its parts, `~1` stands for
+    /// `/` and `~0` for `~`.
     Reference,
-    /// References to the objects, of every kind that the plugin watches, that name this one as an
-    /// owner by its UID.
+    /// References to the objects, of every kind that the plugin watches, that name this one as an owner by its UID.
     Dependents,
     /// References to the owners that the object names. Such an owner may not exist.
     OwnerReferences {
@@ -337,8 +324,8 @@ pub enum To {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Owners {
-    /// Owners that no cache holds under the UID, group, kind, namespace and name of the reference.
-    /// None if the object itself has a deletion timestamp.
+    /// Owners that no cache holds under the UID, group, kind, namespace and name of the reference. None if the object
+    /// itself has a deletion timestamp.
     Missing,
     /// Owners that a cache holds under the UID of the reference and that have a deletion timestamp.
     Deleting,
@@ -375,8 +362,7 @@ pub struct Queue {
     pub qps: f64,
     /// Retries of all keys together that may happen at once.
     pub burst: u32,
-    /// Retries of a key before it is dropped until something changes. Without it, a key is retried
-    /// forever.
+    /// Retries of a key before it is dropped until something changes. Without it, a key is retried forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u32"))]
     pub max_retries: Option<u32>,

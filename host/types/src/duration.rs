@@ -1,5 +1,4 @@
-//! Durations as operators write them in flags, policies and the configuration of plugins: `30s`,
-//! `1h30m`, `250ms`.
+//! Durations as operators write them in flags, policies and the configuration of plugins: `30s`, `1h30m`, `250ms`.
 //!
 //! The syntax is the same as in Go's `time.ParseDuration`: a sign, then decimal numbers, each with a unit.
 
@@ -40,8 +39,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 /// The absolute value of the most negative `time.Duration`, in nanoseconds.
 const LIMIT: u64 = 1 << 63;
 
-/// Reads a duration that may be negative, in nanoseconds, exactly as Go's `time.ParseDuration`
-/// does.
+/// Reads a duration that may be negative, in nanoseconds, exactly as Go's `time.ParseDuration` does.
 pub fn parse_nanoseconds(text: &str) -> Result<i64, DurationError> {
     let syntax = || DurationError::Syntax(text.into());
     let overflow = || DurationError::Overflow(text.into());
@@ -97,8 +95,8 @@ fn split_digits(text: &str) -> (&str, &str) {
     )
 }
 
-/// The decimal fraction of a unit in nanoseconds, rounded as Go rounds it. Like Go, it ignores the
-/// digits that 63 bits have no room for.
+/// The decimal fraction of a unit in nanoseconds, rounded as Go rounds it. Like Go, it ignores the digits that 63 bits
+/// have no room for.
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes().map(|byte| u64::from(byte - b'0')) {

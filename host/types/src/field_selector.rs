@@ -1,5 +1,5 @@
-//! Field selectors, such as `metadata.name=kube-root-ca.crt` and `spec.nodeName!=`. The server
-//! evaluates them for a watch, and the host evaluates them again for the plugin's own writes.
+//! Field selectors, such as `metadata.name=kube-root-ca.crt` and `spec.nodeName!=`. The server evaluates them for a
+//! watch, and the host evaluates them again for the plugin's own writes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,8 +44,7 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether the selector matches an object. `field` returns the text at a path, empty if there
-    /// is none.
+    /// Whether the selector matches an object. `field` returns the text at a path, empty if there is none.
     pub fn matches<T: AsRef<str>>(&self, field: impl Fn(&FieldPath) -> T) -> bool {
         self.requirements
             .iter()
@@ -63,8 +62,8 @@ impl FromStr for FieldSelector {
         let fail = || FieldSelectorError(selector.into());
         let mut requirements = Vec::new();
         for part in selector.split(',').filter(|_| !selector.trim().is_empty()) {
-            // The first `=` or `!=` is the operator. The API requires further ones in a value to be
-            // escaped. Nothing here needs escapes, so they are refused.
+            // The first `=` or `!=` is the operator. The API requires further ones in a value to be escaped. Nothing
+            // here needs escapes, so they are refused.
             let (path, value) = part.split_once('=').ok_or_else(fail)?;
             let (path, equal, value) = match (path.strip_suffix('!'), value.strip_prefix('=')) {
                 (Some(path), _) => (path, false, value),

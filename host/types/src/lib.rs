@@ -1,5 +1,5 @@
-//! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of
-//! the API, durations, IP addresses and plugin descriptions. No I/O, no clock, no runtime.
+//! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of the API, durations,
+//! IP addresses and plugin descriptions. No I/O, no clock, no runtime.
 
 mod catalogue;
 mod columns;

@@ -1,5 +1,5 @@
-//! Field masks: the fields of an object that are kept. The cache keeps the union of the masks of
-//! its readers, and each reader gets its own part. `prune.rs` prunes JSON bytes by a mask.
+//! Field masks: the fields of an object that are kept. The cache keeps the union of the masks of its readers, and each
+//! reader gets its own part. `prune.rs` prunes JSON bytes by a mask.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,10 +38,9 @@ pub enum MaskError {
 
 /// A set of field paths, as a tree.
 ///
-/// A mask always contains `metadata.name`, `metadata.namespace`, `metadata.uid` and
-/// `metadata.resourceVersion`. It never contains `metadata.managedFields`, which are large and
-/// unused, nor the top-level `apiVersion` and `kind`, which the items of a list lack and every
-/// reader knows.
+/// A mask always contains `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion`. It
+/// never contains `metadata.managedFields`, which are large and unused, nor the top-level `apiVersion` and `kind`,
+/// which the items of a list lack and every reader knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mask {
     root: Node,
@@ -332,8 +331,8 @@ impl Node {
         self.spread(visits)
     }
 
-    /// Merges the part of every value into the named and the filtered parts, so that one node
-    /// describes a value completely.
+    /// Merges the part of every value into the named and the filtered parts, so that one node describes a value
+    /// completely.
     fn spread(&mut self, visits: &mut Visits) -> Result<(), MaskError> {
         let Self::Some {
             fields,

@@ -1,7 +1,6 @@
 //! Suggestions for misspelt names.
 
-/// Returns the name that is most similar to `name`, or none if no name is similar enough to be a
-/// misspelling.
+/// Returns the name that is most similar to `name`, or none if no name is similar enough to be a misspelling.
 ///
 /// ```
 /// use flyball_types::nearest::nearest;
@@ -19,8 +18,8 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other)
 }
 
-/// Replaces the list of expected names in serde's message about an unknown field or variant by the
-/// nearest one. Returns every other message unchanged.
+/// Replaces the list of expected names in serde's message about an unknown field or variant by the nearest one. Returns
+/// every other message unchanged.
 ///
 /// ```
 /// use flyball_types::nearest::with_nearest;

@@ -1,8 +1,8 @@
 //! Field paths, such as `spec.containers[*].name`, `status.conditions[type=Ready].status` and
 //! `metadata.annotations['example.com/note']`.
 //!
-//! Plugins use them for the fields that they read, index and watch. A path is looked up in a parsed
-//! value, or in JSON bytes without parsing the rest.
+//! Plugins use them for the fields that they read, index and watch. A path is looked up in a parsed value, or in JSON
+//! bytes without parsing the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -193,8 +193,8 @@ fn is_meant(filter: &Filter, element: &Value) -> bool {
 /// A path that is looked up: its number, and its remaining steps.
 pub(crate) type Wanted<'p> = (usize, &'p [Step]);
 
-/// Finds the values at some paths in one pass, without building a tree. Each value is recorded with
-/// the number of its path.
+/// Finds the values at some paths in one pass, without building a tree. Each value is recorded with the number of its
+/// path.
 pub(crate) struct Select<'w, 'p, 'a> {
     pub(crate) wanted: &'w [Wanted<'p>],
     pub(crate) found: &'w mut Found<'a>,
@@ -358,8 +358,7 @@ impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
     }
 }
 
-/// Reads the string in a field of an object. Returns none if the value is not an object or has no
-/// such string.
+/// Reads the string in a field of an object. Returns none if the value is not an object or has no such string.
 struct FieldOf<'p>(&'p str);
 
 impl<'a> Visitor<'a> for FieldOf<'_> {

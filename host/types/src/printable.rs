@@ -1,11 +1,11 @@
-//! Untrusted text for logs and terminals. This is the one place that decides which characters are
-//! shown as escapes; the log and the tables of the commands use it.
+//! Untrusted text for logs and terminals. This is the one place that decides which characters are shown as escapes; the
+//! log and the tables of the commands use it.
 
 /// Replaces each invisible character by its escape in JSON, so that the text stays on one line, controls no terminal
 /// and does not reorder the surrounding text.
 ///
-/// The result is for people: a backslash stays as it is, so that a second call changes nothing. A
-/// parser needs [`quoted`].
+/// The result is for people: a backslash stays as it is, so that a second call changes nothing. A parser needs
+/// [`quoted`].
 ///
 /// ```
 /// assert_eq!(flyball_types::printable("a\nb\u{1b}[2J"), r"a\nb\u001b[2J");
@@ -21,8 +21,8 @@ pub fn printable(text: &str) -> String {
     printed
 }
 
-/// Returns the text as a JSON string on one line, without invisible characters. A parser of JSON
-/// reads exactly the text from it.
+/// Returns the text as a JSON string on one line, without invisible characters. A parser of JSON reads exactly the text
+/// from it.
 ///
 /// ```
 /// assert_eq!(flyball_types::quoted("say \"a\"\n"), r#""say \"a\"\n""#);
@@ -41,8 +41,8 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Returns a JSON document with the same content, without invisible characters in its strings. Line
-/// feeds between values stay.
+/// Returns a JSON document with the same content, without invisible characters in its strings. Line feeds between
+/// values stay.
 pub fn printable_json(json: &str) -> String {
     let mut printed = String::with_capacity(json.len());
     for c in json.chars() {
@@ -55,8 +55,8 @@ pub fn printable_json(json: &str) -> String {
     printed
 }
 
-/// Whether a character is a control, a separator other than a blank, or one that Unicode displays
-/// as nothing (`Default_Ignorable_Code_Point`), such as bidirectional controls.
+/// Whether a character is a control, a separator other than a blank, or one that Unicode displays as nothing
+/// (`Default_Ignorable_Code_Point`), such as bidirectional controls.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

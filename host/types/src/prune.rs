@@ -1,6 +1,5 @@
-//! Prunes JSON by a mask while decoding it. Kept parts are copied unchanged, other parts are
-//! skipped, and no tree of values is built. The same pass produces the bytes that the cache keeps
-//! and the metadata that it indexes.
+//! Prunes JSON by a mask while decoding it. Kept parts are copied unchanged, other parts are skipped, and no tree of
+//! values is built. The same pass produces the bytes that the cache keeps and the metadata that it indexes.
 
 use std::fmt;
 
@@ -38,17 +37,16 @@ impl MetadataSink<'_> for () {
 pub struct PruneError(#[from] serde_json::Error);
 
 impl Mask {
-    /// Appends the kept part of an object to `out`. Fails if the bytes are not one JSON object; the
-    /// caller must then discard what was appended.
+    /// Appends the kept part of an object to `out`. Fails if the bytes are not one JSON object; the caller must then
+    /// discard what was appended.
     pub fn prune(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
         let mut input = reader(json)?;
         Prune::new(self, out, &mut ()).deserialize(&mut input)?;
         Ok(input.end()?)
     }
 
-    /// Appends an API list to `out`, with each of its `items` pruned and everything else unchanged.
-    /// Fails if the bytes are not one JSON object, or with the error of `before_item`, which is
-    /// called before each item.
+    /// Appends an API list to `out`, with each of its `items` pruned and everything else unchanged. Fails if the bytes
+    /// are not one JSON object, or with the error of `before_item`, which is called before each item.
     pub fn prune_list(
         &self,
         json: &[u8],
@@ -66,15 +64,13 @@ impl Mask {
 }
 
 impl Node {
-    /// Appends the kept part of a value, and returns whether there is any. Fails if the value is
-    /// not JSON.
+    /// Appends the kept part of a value, and returns whether there is any. Fails if the value is not JSON.
     pub fn prune(&self, value: &RawValue, out: &mut Vec<u8>) -> Result<bool, PruneError> {
         Ok(Value { node: self, out }.deserialize(value)?)
     }
 
-    /// Appends the kept part of a list element, after a comma if it is needed. A filter first reads
-    /// the element up to the field that it compares; then the element is decoded once more. Fails
-    /// if the element is not JSON.
+    /// Appends the kept part of a list element, after a comma if it is needed. A filter first reads the element up to
+    /// the field that it compares; then the element is decoded once more. Fails if the element is not JSON.
     pub fn prune_element(&self, element: &RawValue, out: &mut Vec<u8>) -> Result<(), PruneError> {
         let Some(node) = self.element_like(element) else {
             return Ok(());
@@ -223,8 +219,7 @@ pub fn separate(out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes the value of a key that was written from `start` on. Removes the key again if no part of
-/// the value is kept.
+/// Decodes the value of a key that was written from `start` on. Removes the key again if no part of the value is kept.
 fn keep<'de, A: MapAccess<'de>>(
     map: &mut A,
     node: &Node,

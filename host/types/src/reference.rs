@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use crate::Kind;
 
-/// Names one object of any kind. As a key it is written `apps/v1/ReplicaSet/namespace/name/uid`.
-/// The core group is omitted, and the namespace of a cluster-scoped object is empty. In the parts,
-/// `~1` stands for `/` and `~0` for `~`.
+/// Names one object of any kind. As a key it is written `apps/v1/ReplicaSet/namespace/name/uid`. The core group is
+/// omitted, and the namespace of a cluster-scoped object is empty. In the parts, `~1` stands for `/` and `~0` for `~`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
     /// The kind, in the version in which the reference was found.

@@ -1,6 +1,5 @@
-//! Label selectors in the three forms of the API: the text of a request's `labelSelector`, the
-//! LabelSelector object of a spec, and the plain map of older specs (Service,
-//! ReplicationController).
+//! Label selectors in the three forms of the API: the text of a request's `labelSelector`, the LabelSelector object of
+//! a spec, and the plain map of older specs (Service, ReplicationController).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -105,8 +104,8 @@ impl LabelSelector {
         }
     }
 
-    /// A selector with these requirements. Fails if a key or value is not valid for labels, or if
-    /// values do not fit their operator.
+    /// A selector with these requirements. Fails if a key or value is not valid for labels, or if values do not fit
+    /// their operator.
     pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Result<Self, SelectorError> {
         let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
         requirements.iter().try_for_each(Requirement::check)?;
@@ -132,9 +131,9 @@ impl LabelSelector {
         )
     }
 
-    /// The selector of a spec in JSON: a LabelSelector, or a plain map of labels. Null matches nothing, and
-    /// `{}` matches everything. (The API omits an empty plain map, whose absence matches nothing.)
-    /// Fails if the JSON is neither form.
+    /// The selector of a spec in JSON: a LabelSelector, or a plain map of labels. Null matches nothing, and `{}`
+    /// matches everything. (The API omits an empty plain map, whose absence matches nothing.) Fails if the JSON is
+    /// neither form.
     pub fn of_json(json: &[u8]) -> Result<Self, SelectorError> {
         let spec: Result<Option<Spec>, serde_json::Error> = serde_json::from_slice(json);
         match spec.map_err(|error| SelectorError::Json(error.to_string()))? {
@@ -297,8 +296,7 @@ fn is_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// The two forms of JSON. The values of the API's own fields are never strings, which tells the
-/// forms apart.
+/// The two forms of JSON. The values of the API's own fields are never strings, which tells the forms apart.
 enum Spec {
     Selector(Fields),
     Map(BTreeMap<String, String>),
@@ -504,8 +502,8 @@ fn requirement(part: &str) -> Result<Requirement, String> {
     Ok(make(part, Operator::Exists, &[]))
 }
 
-/// The text of the API's `labelSelector`. The API has no text for a selector that matches nothing,
-/// so it is written as one that can't hold.
+/// The text of the API's `labelSelector`. The API has no text for a selector that matches nothing, so it is written as
+/// one that can't hold.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nothing {

@@ -1,5 +1,4 @@
-//! Strings in JSON, borrowed unless they contain escape sequences. (serde's own `Cow` always
-//! copies.)
+//! Strings in JSON, borrowed unless they contain escape sequences. (serde's own `Cow` always copies.)
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +7,8 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
-/// A deserializer of JSON bytes. It checks once that they are UTF-8, and not again for each string.
-/// Fails if they are not.
+/// A deserializer of JSON bytes. It checks once that they are UTF-8, and not again for each string. Fails if they are
+/// not.
 pub fn reader(json: &[u8]) -> serde_json::Result<serde_json::Deserializer<StrRead<'_>>> {
     Ok(serde_json::Deserializer::from_str(text(json)?))
 }

@@ -1,5 +1,5 @@
-//! The delayed keys: each is held once, at the earliest requested time. `state.rs` moves them to
-//! the lanes when they are due.
+//! The delayed keys: each is held once, at the earliest requested time. `state.rs` moves them to the lanes when they
+//! are due.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use crate::{Causes, Priority, shrink_if_sparse};
 
-/// When a key is due, and a sequence number that keeps keys of the same instant in the order of
-/// their adds.
+/// When a key is due, and a sequence number that keeps keys of the same instant in the order of their adds.
 type Due = (Instant, u64);
 
 struct DelayedAdd<R> {
@@ -28,8 +27,8 @@ pub(crate) struct DueKey<K, R> {
 
 /// The delayed keys by time and by key.
 ///
-/// Both maps always hold the same keys. A key that moves to an earlier time is moved in place, so
-/// that repeated adds of one key don't grow the maps.
+/// Both maps always hold the same keys. A key that moves to an earlier time is moved in place, so that repeated adds of
+/// one key don't grow the maps.
 pub(crate) struct Delayed<K, R> {
     by_due: BTreeMap<Due, K>,
     by_key: HashMap<K, DelayedAdd<R>>,

@@ -1,5 +1,4 @@
-//! The ready keys, in two first-in-first-out lanes, and the rule that selects the lane of the next
-//! get.
+//! The ready keys, in two first-in-first-out lanes, and the rule that selects the lane of the next get.
 
 use std::collections::VecDeque;
 
@@ -7,16 +6,14 @@ use tokio::time::{Duration, Instant};
 
 use crate::Priority;
 
-/// One get in this many serves the low lane while its oldest key has waited longer than the ageing
-/// limit.
+/// One get in this many serves the low lane while its oldest key has waited longer than the ageing limit.
 ///
-/// Aged keys get a share rather than precedence: after a long initial list the whole low lane has
-/// aged, and new changes must still come first most of the time. One key per ageing limit would be
-/// too few: a low lane of 150,000 keys must drain.
+/// Aged keys get a share rather than precedence: after a long initial list the whole low lane has aged, and new changes
+/// must still come first most of the time. One key per ageing limit would be too few: a low lane of 150,000 keys must
+/// drain.
 pub const LOW_SHARE: u32 = 4;
 
-/// A key's place in a lane. The slot is stale, and is skipped, if the key has another ticket by
-/// now.
+/// A key's place in a lane. The slot is stale, and is skipped, if the key has another ticket by now.
 struct Slot<K> {
     key: K,
     ticket: u64,
@@ -24,8 +21,7 @@ struct Slot<K> {
     joined: Instant,
 }
 
-/// The two lanes. Only the owner of the keys knows which slots are stale: it passes
-/// `is_current(key, ticket)`.
+/// The two lanes. Only the owner of the keys knows which slots are stale: it passes `is_current(key, ticket)`.
 pub(crate) struct Lanes<K> {
     /// Holds no stale slot: only a get removes a key from it.
     normal: VecDeque<Slot<K>>,
@@ -80,8 +76,7 @@ impl<K> Lanes<K> {
         ticket
     }
 
-    /// Records that a key of the low lane got a ticket for the normal one. Removes the stale slots
-    /// once most are stale.
+    /// Records that a key of the low lane got a ticket for the normal one. Removes the stale slots once most are stale.
     pub(crate) fn record_promotion(&mut self, is_current: impl Fn(&K, u64) -> bool) {
         self.stale += 1;
         if self.stale > 64 && self.stale > self.low.len() / 2 {
@@ -93,8 +88,7 @@ impl<K> Lanes<K> {
 
     /// Removes the key that is served next.
     pub(crate) fn pop(&mut self, now: Instant, is_current: impl Fn(&K, u64) -> bool) -> Option<K> {
-        // Ends at the first current slot. The age of a stale slot says nothing about the slots
-        // behind it.
+        // Ends at the first current slot. The age of a stale slot says nothing about the slots behind it.
         while let Some(first) = self.low.front() {
             let aged = now.saturating_duration_since(first.joined) >= self.ageing;
             let is_lows_turn = aged && self.normal_in_a_row >= LOW_SHARE - 1;
@@ -173,8 +167,8 @@ mod tests {
             lanes.push(key, Priority::Low, now);
         }
         let is_current = |_: &u32, ticket: u64| ticket >= first_current;
-        // 900 keys are promoted. Only the last promotion is recorded by a call, so that one sweep
-        // removes all stale slots.
+        // 900 keys are promoted. Only the last promotion is recorded by a call, so that one sweep removes all stale
+        // slots.
         lanes.stale = 899;
         lanes.record_promotion(is_current);
         assert_eq!((lanes.low.len(), lanes.low_len()), (100, 100));

@@ -1,27 +1,24 @@
 //! The workqueue: decides which key is reconciled when, and never by two workers at once.
 //!
-//! The router adds keys, and workers get them and call a guest.
-//! It knows neither Kubernetes nor wasm: a key is any value that is cheap to hash and to clone (the
-//! host uses `Arc<str>`), and a reason is any value that says why a key was queued.
+//! The router adds keys, and workers get them and call a guest. It knows neither Kubernetes nor wasm: a key is any
+//! value that is cheap to hash and to clone (the host uses `Arc<str>`), and a reason is any value that says why a key
+//! was queued.
 //!
 //! The contract is that of client-go's `workqueue`:
 //! - a key is queued once, however often it is added before a worker gets it;
-//! - a key is never processed by two workers at once: a key that is added while it is processed is
-//!   queued again when its [`Item`] is dropped;
+//! - a key is never processed by two workers at once: a key that is added while it is processed is queued again when
+//!   its [`Item`] is dropped;
 //! - a delayed add keeps the earliest requested time;
-//! - a rate-limited add waits for the longer of the key's own exponential backoff and the queue's
-//!   token bucket;
-//! - after a shutdown adds are ignored, queued keys are still served, then [`WorkQueue::get`]
-//!   returns `None`.
+//! - a rate-limited add waits for the longer of the key's own exponential backoff and the queue's token bucket;
+//! - after a shutdown adds are ignored, queued keys are still served, then [`WorkQueue::get`] returns `None`.
 //!
-//! Additions to it are a lane of low priority (see [`Priority`]), the reasons why a key was queued
-//! (see [`Causes`]), and a minimum interval between two runs of a key (see
-//! [`Config::minimum_interval`]).
+//! Additions to it are a lane of low priority (see [`Priority`]), the reasons why a key was queued (see [`Causes`]),
+//! and a minimum interval between two runs of a key (see [`Config::minimum_interval`]).
 //!
-//! Read in this order: `queue.rs` ([`WorkQueue`]) locks the state, wakes getters and reports
-//! metrics; `state.rs` decides, with no clock, no lock and no `await` of its own, on top of
-//! `lanes.rs` (the ready keys) and `delayed.rs` (the keys that are not due); `limiter.rs` computes
-//! how long a retry waits, with the token bucket of `token_bucket.rs`.
+//! Read in this order: `queue.rs` ([`WorkQueue`]) locks the state, wakes getters and reports metrics; `state.rs`
+//! decides, with no clock, no lock and no `await` of its own, on top of `lanes.rs` (the ready keys) and `delayed.rs`
+//! (the keys that are not due); `limiter.rs` computes how long a retry waits, with the token bucket of
+//! `token_bucket.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -61,8 +58,8 @@ pub use token_bucket::{BucketConfig, TokenBucket};
 
 /// Frees memory after a burst, such as an initial list. Called after an entry was removed.
 ///
-/// Shrinks a large map that is mostly empty, and leaves room for twice its entries, so that the
-/// cost is amortised over the removals.
+/// Shrinks a large map that is mostly empty, and leaves room for twice its entries, so that the cost is amortised over
+/// the removals.
 fn shrink_if_sparse<K: Eq + std::hash::Hash, V>(map: &mut std::collections::HashMap<K, V>) {
     if map.capacity() > 1024 && map.len() < map.capacity() / 8 {
         map.shrink_to(usize::max(map.len() * 2, 512));
@@ -75,8 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// A map with this many entries and at least this capacity, after `shrink_if_sparse`, and its
-    /// capacity before.
+    /// A map with this many entries and at least this capacity, after `shrink_if_sparse`, and its capacity before.
     fn shrunk(entries: usize, capacity: usize) -> (HashMap<usize, ()>, usize) {
         let mut map: HashMap<usize, ()> = HashMap::with_capacity(capacity);
         map.extend((0..entries).map(|key| (key, ())));

@@ -1,7 +1,7 @@
 //! The rate limiter of retries: how long a key waits before its next attempt.
 //!
-//! The wait is the longer of the key's own exponential backoff and the queue's token bucket
-//! (`token_bucket.rs`), as in client-go's default rate limiter.
+//! The wait is the longer of the key's own exponential backoff and the queue's token bucket (`token_bucket.rs`), as in
+//! client-go's default rate limiter.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,12 +11,11 @@ use tokio::time::{Duration, Instant};
 use crate::shrink_if_sparse;
 use crate::token_bucket::{BucketConfig, MAX_WAIT, TokenBucket};
 
-/// The rate limit of a queue's retries. The default is client-go's: 5 ms doubling up to 1000 s,
-/// joined with a bucket of 10 per second and a burst of 100.
+/// The rate limit of a queue's retries. The default is client-go's: 5 ms doubling up to 1000 s, joined with a bucket of
+/// 10 per second and a burst of 100.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
-    /// The backoff of a key's first retry. Each further retry doubles it. Equal to `max` for a
-    /// fixed interval.
+    /// The backoff of a key's first retry. Each further retry doubles it. Equal to `max` for a fixed interval.
     pub base: Duration,
     /// The longest backoff of a key.
     pub max: Duration,
@@ -31,8 +30,7 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Exponential backoff joined with client-go's default bucket, as in nearly every queue of
-    /// kube-controller-manager.
+    /// Exponential backoff joined with client-go's default bucket, as in nearly every queue of kube-controller-manager.
     pub fn exponential(base: Duration, max: Duration) -> Self {
         Self {
             base,

@@ -6,11 +6,10 @@ use tokio::time::Duration;
 
 /// Receives a queue's events. The default of each method does nothing.
 ///
-/// The methods are called outside the queue's locks, on the thread that caused the event. They
-/// should return quickly and must not panic.
+/// The methods are called outside the queue's locks, on the thread that caused the event. They should return quickly
+/// and must not panic.
 pub trait Metrics: Send + Sync {
-    /// A key was queued (`workqueue_adds_total`). An add that was coalesced with an earlier one
-    /// doesn't count.
+    /// A key was queued (`workqueue_adds_total`). An add that was coalesced with an earlier one doesn't count.
     fn on_add(&self) {}
     /// A worker took a key that had been queued for this long (`workqueue_queue_duration_seconds`).
     fn on_get(&self, queued: Duration) {
@@ -30,8 +29,8 @@ pub struct NoMetrics;
 
 impl Metrics for NoMetrics {}
 
-/// The keys that a queue holds: ready, delayed, processed or in their minimum interval. A key that is
-/// delayed and in another of these states counts twice.
+/// The keys that a queue holds: ready, delayed, processed or in their minimum interval. A key that is delayed and in
+/// another of these states counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub keys: usize,
@@ -46,8 +45,7 @@ pub struct Snapshot {
     pub normal: usize,
     /// Keys ready in the low lane.
     pub low: usize,
-    /// Keys that were added while a worker had them or during their minimum interval, and become
-    /// ready after it.
+    /// Keys that were added while a worker had them or during their minimum interval, and become ready after it.
     pub dirty: usize,
     /// Delayed keys that are not due. A key may be counted here and in another field.
     pub delayed: usize,
@@ -55,8 +53,7 @@ pub struct Snapshot {
     pub processing: usize,
     /// How long these have been processed, in sum (`workqueue_unfinished_work_seconds`).
     pub unfinished_work: Duration,
-    /// How long the longest of these has been processed
-    /// (`workqueue_longest_running_processor_seconds`).
+    /// How long the longest of these has been processed (`workqueue_longest_running_processor_seconds`).
     pub longest_running: Duration,
 }
 

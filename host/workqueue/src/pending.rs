@@ -4,9 +4,9 @@ use tokio::time::Instant;
 
 /// The lane that a key waits in.
 ///
-/// Keys of the low lane are served when no normal key is ready. Once the oldest has waited longer
-/// than [`Config::ageing`](crate::Config::ageing), every [`LOW_SHARE`](crate::LOW_SHARE)th get
-/// serves the low lane, so that neither lane starves the other, however long it is.
+/// Keys of the low lane are served when no normal key is ready. Once the oldest has waited longer than
+/// [`Config::ageing`](crate::Config::ageing), every [`LOW_SHARE`](crate::LOW_SHARE)th get serves the low lane, so that
+/// neither lane starves the other, however long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// For initial lists, resyncs and reloads of a plugin.
@@ -51,8 +51,7 @@ pub(crate) struct Pending<R> {
     pub(crate) priority: Priority,
     /// When the first of the coalesced adds took place.
     pub(crate) added: Instant,
-    /// The key's place in its lane. `None` while a worker has the key or its minimum interval
-    /// lasts.
+    /// The key's place in its lane. `None` while a worker has the key or its minimum interval lasts.
     pub(crate) ticket: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! The queue's handle. Each operation locks the state (`state.rs`), applies itself to it, and after
-//! the lock is released wakes getters and reports metrics.
+//! The queue's handle. Each operation locks the state (`state.rs`), applies itself to it, and after the lock is
+//! released wakes getters and reports metrics.
 
 use std::fmt;
 use std::hash::Hash;
@@ -20,16 +20,14 @@ use crate::{Causes, Held, Metrics, NoMetrics, Priority, RateLimit, Snapshot};
 pub struct Config<K> {
     /// The rate limit of [`WorkQueue::add_rate_limited`]. Default: client-go's.
     pub rate_limit: RateLimit,
-    /// A key that has waited for this long in the low lane counts as aged (see [`Priority`]).
-    /// Default: 1 s, which is short after an initial list or a reload, and far above the wait in a
-    /// queue that keeps up.
+    /// A key that has waited for this long in the low lane counts as aged (see [`Priority`]). Default: 1 s, which is
+    /// short after an initial list or a reload, and far above the wait in a queue that keeps up.
     pub ageing: Duration,
-    /// The minimum interval from the start of one run of a key to the start of the next. Adds in
-    /// between are coalesced, so that a burst of changes costs few runs. Default: 0, for none.
+    /// The minimum interval from the start of one run of a key to the start of the next. Adds in between are coalesced,
+    /// so that a burst of changes costs few runs. Default: 0, for none.
     ///
-    /// If a run took longer than half of the interval, the key waits after it for as long as the
-    /// run took, but no longer than four intervals. The first add of a burst never waits, nor does
-    /// an add after a run of low priority.
+    /// If a run took longer than half of the interval, the key waits after it for as long as the run took, but no
+    /// longer than four intervals. The first add of a burst never waits, nor does an add after a run of low priority.
     pub minimum_interval: Duration,
     /// Returns the size of a key, for [`WorkQueue::held`]. Default: 0.
     pub key_bytes: fn(&K) -> usize,
@@ -52,14 +50,13 @@ impl<K> Default for Config<K> {
 
 /// A queue of keys `K`, each queued for reasons `R`. Clones are handles to the same queue.
 ///
-/// **Time.** The queue spawns no task. Every operation first queues the delayed keys that are due,
-/// as of the time at which they became due, and a waiting [`get`](Self::get) sleeps until the next
-/// one is due at the latest. So what an observer sees does not depend on whether a worker waits,
-/// and there is no task to join. The clock is tokio's: `get` needs a runtime with time enabled, and
-/// tests may pause it. The other operations can be called from anywhere.
+/// **Time.** The queue spawns no task. Every operation first queues the delayed keys that are due, as of the time at
+/// which they became due, and a waiting [`get`](Self::get) sleeps until the next one is due at the latest. So what an
+/// observer sees does not depend on whether a worker waits, and there is no task to join. The clock is tokio's: `get`
+/// needs a runtime with time enabled, and tests may pause it. The other operations can be called from anywhere.
 ///
-/// **Locking.** There are two mutexes, each held for a few map operations: never across an await,
-/// and never while metrics are reported.
+/// **Locking.** There are two mutexes, each held for a few map operations: never across an await, and never while
+/// metrics are reported.
 pub struct WorkQueue<K: Eq + Hash + Clone, R> {
     shared: Arc<Shared<K, R>>,
 }
@@ -68,8 +65,7 @@ struct Shared<K, R> {
     state: Mutex<QueueState<K, R>>,
     limiter: Mutex<RateLimiter<K>>,
     metrics: Arc<dyn Metrics>,
-    /// Wakes getters. A getter registers before it looks at the state, so that it misses no
-    /// wake-up.
+    /// Wakes getters. A getter registers before it looks at the state, so that it misses no wake-up.
     ready: Notify,
     /// Wakes those who wait for a drain to end.
     drained: Notify,
@@ -77,9 +73,8 @@ struct Shared<K, R> {
 
 /// A key that a worker is processing. No other worker gets the key until the item is dropped.
 ///
-/// Dropping it marks the key as done, also when the worker panics. If the key was added in the
-/// meantime, it is queued again then, or at the end of its minimum interval (see
-/// [`Config::minimum_interval`]).
+/// Dropping it marks the key as done, also when the worker panics. If the key was added in the meantime, it is queued
+/// again then, or at the end of its minimum interval (see [`Config::minimum_interval`]).
 #[must_use = "dropping the item means that the key is done"]
 pub struct Item<K: Eq + Hash + Clone, R> {
     taken: Taken<K, R>,
@@ -106,22 +101,22 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
 
     /// Queues a key now.
     ///
-    /// The add is coalesced with the earlier one if the key is queued already, waits if a worker
-    /// has the key, and is ignored after a shutdown.
+    /// The add is coalesced with the earlier one if the key is queued already, waits if a worker has the key, and is
+    /// ignored after a shutdown.
     pub fn add(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| state.add(key, priority, reason, now));
     }
 
-    /// Queues a key now, without the minimum interval (see [`Config::minimum_interval`]). After a
-    /// run that took longer than the interval, the key still waits for as long as the run took.
+    /// Queues a key now, without the minimum interval (see [`Config::minimum_interval`]). After a run that took longer
+    /// than the interval, the key still waits for as long as the run took.
     pub fn add_urgent(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| state.add_urgent(key, priority, reason, now));
     }
 
     /// Queues a key when the delay has passed; a zero delay means now.
     ///
-    /// A delayed key waits for the earliest of the requested times. [`add`](Self::add) does not
-    /// cancel a delayed add; a shutdown does.
+    /// A delayed key waits for the earliest of the requested times. [`add`](Self::add) does not cancel a delayed add; a
+    /// shutdown does.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority, reason: R) {
         let is_open = self.with_state(|state, now| {
             if delay.is_zero() {
@@ -136,19 +131,17 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         }
     }
 
-    /// Queues a key after its backoff (see [`RateLimit`]), counts a requeue for it, and returns the
-    /// delay.
+    /// Queues a key after its backoff (see [`RateLimit`]), counts a requeue for it, and returns the delay.
     ///
-    /// The caller gives up after as many requeues as it sees fit: see
-    /// [`num_requeues`](Self::num_requeues).
+    /// The caller gives up after as many requeues as it sees fit: see [`num_requeues`](Self::num_requeues).
     pub fn add_rate_limited(&self, key: K, priority: Priority, reason: R) -> Duration {
         let delay = self.shared.limiter.lock().when(key.clone(), Instant::now());
         self.add_after(key, delay, priority, reason);
         delay
     }
 
-    /// Resets a key's backoff. Call it when the key succeeded or was given up. It does not remove
-    /// the key from the queue.
+    /// Resets a key's backoff. Call it when the key succeeded or was given up. It does not remove the key from the
+    /// queue.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.lock().forget(key);
     }
@@ -158,17 +151,15 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         self.shared.limiter.lock().num_requeues(key)
     }
 
-    /// Changes the rate limit of later adds, as for a reloaded plugin. Queued keys and backoffs
-    /// stay.
+    /// Changes the rate limit of later adds, as for a reloaded plugin. Queued keys and backoffs stay.
     pub fn set_rate_limit(&self, limit: RateLimit) {
         self.shared.limiter.lock().set_limit(limit);
     }
 
-    /// Waits for a key and takes it. Returns `None` after a shutdown, once no key is queued or
-    /// dirty.
+    /// Waits for a key and takes it. Returns `None` after a shutdown, once no key is queued or dirty.
     ///
-    /// Cancel-safe: a key is taken only in the poll that returns it. Yields to other tasks now and
-    /// then, even if a key is always ready.
+    /// Cancel-safe: a key is taken only in the poll that returns it. Yields to other tasks now and then, even if a key
+    /// is always ready.
     pub async fn get(&self) -> Option<Item<K, R>> {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -211,16 +202,16 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         self.with_state(|state, now| state.snapshot(now))
     }
 
-    /// Ignores later adds, drops the delayed keys and wakes the getters, which serve the queued
-    /// keys and then get `None`. Ends a wait in [`shutdown_with_drain`](Self::shutdown_with_drain).
+    /// Ignores later adds, drops the delayed keys and wakes the getters, which serve the queued keys and then get
+    /// `None`. Ends a wait in [`shutdown_with_drain`](Self::shutdown_with_drain).
     pub fn shutdown(&self) {
         self.with_state(|state, _| state.shut_down(false));
     }
 
     /// Shuts down and waits until every queued or processed key is done.
     ///
-    /// Needs workers that continue to get keys: without them it waits until
-    /// [`shutdown`](Self::shutdown) is called. If it is cancelled, the queue stays shut down.
+    /// Needs workers that continue to get keys: without them it waits until [`shutdown`](Self::shutdown) is called. If
+    /// it is cancelled, the queue stays shut down.
     pub async fn shutdown_with_drain(&self) {
         self.with_state(|state, _| state.shut_down(true));
         loop {
@@ -237,8 +228,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         self.with_state(|state, _| state.is_shut_down())
     }
 
-    /// Runs an operation on the state as of now, under the lock. Then wakes getters and reports
-    /// metrics.
+    /// Runs an operation on the state as of now, under the lock. Then wakes getters and reports metrics.
     fn with_state<T>(&self, operation: impl FnOnce(&mut QueueState<K, R>, Instant) -> T) -> T {
         let (result, effects) = {
             let mut state = self.shared.state.lock();

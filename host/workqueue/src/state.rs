@@ -1,12 +1,11 @@
-//! The queue's state machine: the state of each key, and which getters and metrics an operation
-//! affects.
+//! The queue's state machine: the state of each key, and which getters and metrics an operation affects.
 //!
-//! It has no lock, no clock and no `await`: `queue.rs` locks it and passes the time, which must
-//! never go back. A key is ready (in a lane), processed, or in its minimum interval; in the latter
-//! two states it may be dirty, which means that it was added again and becomes ready afterwards.
+//! It has no lock, no clock and no `await`: `queue.rs` locks it and passes the time, which must never go back. A key is
+//! ready (in a lane), processed, or in its minimum interval; in the latter two states it may be dirty, which means that
+//! it was added again and becomes ready afterwards.
 //!
-//! client-go has the same states in two sets, `dirty` and `processing` (`util/workqueue/queue.go`).
-//! There, a key is in the queue if it is in `dirty` alone. The minimum interval is Flyball's.
+//! client-go has the same states in two sets, `dirty` and `processing` (`util/workqueue/queue.go`). There, a key is in
+//! the queue if it is in `dirty` alone. The minimum interval is Flyball's.
 //!
 //! # Example
 //!
@@ -37,14 +36,13 @@ use crate::lanes::Lanes;
 use crate::pending::Pending;
 use crate::{Causes, Held, Priority, Snapshot, shrink_if_sparse};
 
-/// After a long run a key waits for as long as the run took, but no longer than this many minimum
-/// intervals.
+/// After a long run a key waits for as long as the run took, but no longer than this many minimum intervals.
 const MAX_INTERVALS: u32 = 4;
 
 /// A key that is ready, processed or in its minimum interval.
 struct Key<R> {
-    /// Why the key must be processed; `None` if it need not be. Has a ticket if the key is ready;
-    /// else the key is dirty.
+    /// Why the key must be processed; `None` if it need not be. Has a ticket if the key is ready; else the key is
+    /// dirty.
     pending: Option<Pending<R>>,
     /// The key's minimum interval, if the key is in one.
     interval: Option<Interval>,
@@ -60,8 +58,7 @@ struct Interval {
     yields: bool,
 }
 
-/// When a key's minimum interval ends, and the number of the run before it, which keeps keys of the
-/// same instant apart.
+/// When a key's minimum interval ends, and the number of the run before it, which keeps keys of the same instant apart.
 type IntervalEnd = (Instant, u64);
 
 /// A run of a key: the time that a worker has it.
@@ -97,8 +94,7 @@ pub(crate) struct Effects {
     pub(crate) added: usize,
     /// The number of keys that became ready.
     pub(crate) ready: usize,
-    /// Whether all waiting getters must look again: the next deadline is earlier, or the queue has
-    /// ended.
+    /// Whether all waiting getters must look again: the next deadline is earlier, or the queue has ended.
     pub(crate) wake_all: bool,
     /// Whether those who wait for the drain must look again.
     pub(crate) drained: bool,
@@ -112,16 +108,14 @@ pub(crate) struct QueueState<K, R> {
     /// The bytes of all keys in `keys`.
     bytes: usize,
     lanes: Lanes<K>,
-    /// The delayed keys. Independent of `keys`: an add does not cancel a delayed add of the same
-    /// key.
+    /// The delayed keys. Independent of `keys`: an add does not cancel a delayed add of the same key.
     delayed: Delayed<K, R>,
     /// The keys in their minimum interval, by its end.
     in_interval: BTreeMap<IntervalEnd, K>,
     /// The ends at which a dirty key becomes ready. Getters need not wake up at the others.
     dirty_interval_ends: BTreeSet<IntervalEnd>,
     minimum_interval: Duration,
-    /// The runs in progress. They are numbered in the order in which they start, so that the first is
-    /// the oldest.
+    /// The runs in progress. They are numbered in the order in which they start, so that the first is the oldest.
     runs: BTreeMap<u64, Run>,
     next_run: u64,
     /// The number of dirty keys.
@@ -157,8 +151,8 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
 
     /// Queues the delayed keys that are due, and the dirty keys whose minimum interval has ended.
     ///
-    /// Precedes every other operation, so that each key is queued as of its own time and in the
-    /// order of these times, however late the next operation is.
+    /// Precedes every other operation, so that each key is queued as of its own time and in the order of these times,
+    /// however late the next operation is.
     pub(crate) fn advance(&mut self, now: Instant) {
         loop {
             let due = self.delayed.next_due();
@@ -188,8 +182,7 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
         }
     }
 
-    /// Adds a key, and ends its minimum interval, or skips the one after its run, if the interval
-    /// yields.
+    /// Adds a key, and ends its minimum interval, or skips the one after its run, if the interval yields.
     pub(crate) fn add_urgent(&mut self, key: K, priority: Priority, reason: R, now: Instant) {
         if self.shut_down {
             return;
@@ -255,8 +248,8 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
         })
     }
 
-    /// Ends a run of a key and returns how long it took. The key's minimum interval begins, if it
-    /// has one; else the key is queued again if it is dirty.
+    /// Ends a run of a key and returns how long it took. The key's minimum interval begins, if it has one; else the key
+    /// is queued again if it is dirty.
     pub(crate) fn done(&mut self, key: &K, run: u64, now: Instant) -> Duration {
         let Run { started, priority } = self.runs.remove(&run).unwrap_or(Run {
             started: now,
@@ -301,8 +294,8 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
         })
     }
 
-    /// Makes a key that is neither processed nor in its minimum interval any more ready if it is
-    /// dirty. Removes it otherwise.
+    /// Makes a key that is neither processed nor in its minimum interval any more ready if it is dirty. Removes it
+    /// otherwise.
     fn requeue_or_remove(&mut self, key: K, now: Instant) {
         let Some(entry) = self.keys.get_mut(&key) else {
             return;
@@ -335,8 +328,8 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
             .min()
     }
 
-    /// Ignores later adds, drops the delayed keys and ends all minimum intervals. `draining` says
-    /// that the caller waits for the queued and processed keys to be done.
+    /// Ignores later adds, drops the delayed keys and ends all minimum intervals. `draining` says that the caller waits
+    /// for the queued and processed keys to be done.
     pub(crate) fn shut_down(&mut self, draining: bool) {
         self.shut_down = true;
         self.draining = draining;

@@ -1,12 +1,11 @@
 //! The token bucket: lets a burst through at once, and a fixed rate on average.
 //!
-//! The workqueue's rate limiter (`limiter.rs`) reserves tokens from one. It has no lock and no
-//! clock of its own, so that other rate limiters can be built on it.
+//! The workqueue's rate limiter (`limiter.rs`) reserves tokens from one. It has no lock and no clock of its own, so
+//! that other rate limiters can be built on it.
 
 use tokio::time::{Duration, Instant};
 
-/// The longest wait. A wait that overflows or never ends is cut to this. (Thirty years, which is
-/// tokio's own limit.)
+/// The longest wait. A wait that overflows or never ends is cut to this. (Thirty years, which is tokio's own limit.)
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The rate and the size of a [`TokenBucket`].
@@ -24,8 +23,7 @@ pub struct BucketConfig {
 #[derive(Debug)]
 pub struct TokenBucket {
     config: BucketConfig,
-    /// The tokens as of `refilled`. A negative number is the number of reservations that still wait
-    /// for their token.
+    /// The tokens as of `refilled`. A negative number is the number of reservations that still wait for their token.
     tokens: f64,
     /// When tokens were last added; `None` before the first use.
     refilled: Option<Instant>,
@@ -40,8 +38,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token, if need be one that is yet to be added. Returns how long to wait for it, at
-    /// most thirty years.
+    /// Takes a token, if need be one that is yet to be added. Returns how long to wait for it, at most thirty years.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         self.refill(now);
         self.tokens -= 1.0;

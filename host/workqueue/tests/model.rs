@@ -1,9 +1,7 @@
-//! Random operations on the queue and on a simple model of it: plain lists, searched from end to
-//! end.
+//! Random operations on the queue and on a simple model of it: plain lists, searched from end to end.
 //!
-//! Every get must return the key that the model returns, with the same causes, priority and wait.
-//! Two invariants are checked without the model: no two items hold the same key, and exactly one
-//! item accounts for every accepted add.
+//! Every get must return the key that the model returns, with the same causes, priority and wait. Two invariants are
+//! checked without the model: no two items hold the same key, and exactly one item accounts for every accepted add.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -104,8 +102,7 @@ impl Model {
             old.reasons.extend(&new.reasons);
             old.priority = old.priority.max(new.priority);
             if new.at < old.at {
-                // At the end: of the keys due at the same time, the one that got this time last is
-                // served last.
+                // At the end: of the keys due at the same time, the one that got this time last is served last.
                 let old = self.delayed.remove(at);
                 self.delayed.push(Want { at: new.at, ..old });
             }
@@ -347,8 +344,7 @@ fn poll<F: Future>(future: F) -> Option<F::Output> {
 
 fn on_paused_time(future: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // Without tokio's budget, which makes a get yield now and then: a single poll can't distinguish
-    // that from waiting.
+    // Without tokio's budget, which makes a get yield now and then: a single poll can't distinguish that from waiting.
     builder
         .enable_time()
         .start_paused(true)
@@ -395,8 +391,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The guarantee of the low lane, without the model: an aged key waits for no more gets than
-    /// its place in the lane times the share, whatever else is added.
+    /// The guarantee of the low lane, without the model: an aged key waits for no more gets than its place in the lane
+    /// times the share, whatever else is added.
     #[test]
     fn no_low_key_starves(low in 1u32..40, normals_per_get in 1u32..4, ms_per_get in 1u64..30) {
         on_paused_time(async {

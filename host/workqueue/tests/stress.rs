@@ -1,5 +1,5 @@
-//! The queue under real threads and real time, which the tests on paused time don't cover. Bounded
-//! by counts, not by the clock.
+//! The queue under real threads and real time, which the tests on paused time don't cover. Bounded by counts, not by
+//! the clock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -165,8 +165,8 @@ fn many_threads_lose_no_key_and_share_none() {
 
 #[test]
 fn as_many_getters_are_woken_as_keys_are_added() {
-    // Each getter keeps its key until every other one has a key too, so that the test hangs if one
-    // wake-up is lost while the getters go to sleep.
+    // Each getter keeps its key until every other one has a key too, so that the test hangs if one wake-up is lost
+    // while the getters go to sleep.
     const GETTERS: usize = 3;
     let queue = Queue::new(Config::default());
     let barrier = Arc::new(Barrier::new(GETTERS + 1));

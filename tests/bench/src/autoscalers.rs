@@ -17,8 +17,7 @@ const CONTROLLERS: &str = "horizontal-pod-autoscaler-controller";
 const REPLICAS: usize = 2;
 const SCALED: usize = 4;
 
-/// Measures autoscalers from their creation until all have scaled their Deployments, and for this time
-/// after it.
+/// Measures autoscalers from their creation until all have scaled their Deployments, and for this time after it.
 pub(super) async fn measure(subject: Subject, count: usize, time: Duration) -> Result<Figures> {
     let mut bed = Bed::with(subject, Nodes::for_pods(count * SCALED), CONTROLLERS).await?;
     let _metrics = MetricsApi::start(&bed.cluster).await?;

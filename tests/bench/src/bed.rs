@@ -1,5 +1,5 @@
-//! The test bed of a workload: a control plane, fake nodes in a separate process, and the
-//! controllers that are measured.
+//! The test bed of a workload: a control plane, fake nodes in a separate process, and the controllers that are
+//! measured.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +28,7 @@ pub(super) const QUIET: &[&str] = &["--v=0"];
 const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
-/// Rate limits of requests, for the controllers, the scheduler and the fake nodes. They are too high
-/// to have an effect.
+/// Rate limits of requests, for the controllers, the scheduler and the fake nodes. They are too high to have an effect.
 pub(super) const QPS: u32 = 5000;
 pub(super) const BURST: u32 = 10000;
 /// How many objects are created concurrently.
@@ -54,8 +53,7 @@ impl Nodes {
         settings: &[],
     };
 
-    /// Enough nodes for this number of pods, and for a tenth more, since a rollout creates more than
-    /// it keeps.
+    /// Enough nodes for this number of pods, and for a tenth more, since a rollout creates more than it keeps.
     pub(super) fn for_pods(pods: usize) -> Self {
         Self {
             count: (pods * 11 / 10).div_ceil(PODS_PER_NODE),
@@ -75,14 +73,14 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Starts a subject with the usual controllers on a control plane with fake nodes for `pods` pods.
-    /// Without pods, there are no nodes and no scheduler.
+    /// Starts a subject with the usual controllers on a control plane with fake nodes for `pods` pods. Without pods,
+    /// there are no nodes and no scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
         Self::with(subject, Nodes::for_pods(pods), "").await
     }
 
-    /// Starts a subject with the usual controllers and those in `more`, separated by commas. The
-    /// scheduler runs if there are pods for it.
+    /// Starts a subject with the usual controllers and those in `more`, separated by commas. The scheduler runs if
+    /// there are pods for it.
     pub(super) async fn with(subject: Subject, nodes: Nodes, more: &str) -> Result<Self> {
         let cluster = plane(Options {
             scheduler: nodes.pods > 0,
@@ -130,15 +128,14 @@ impl Bed {
         Ok(())
     }
 
-    /// Waits for the controllers to become idle, and returns their CPU time since
-    /// [`begin`](Self::begin) in seconds.
+    /// Waits for the controllers to become idle, and returns their CPU time since [`begin`](Self::begin) in seconds.
     pub(super) async fn cpu(&self) -> Result<f64> {
         tokio::time::sleep(REST).await;
         self.span.used(&self.controllers)
     }
 
-    /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of
-    /// their writes, without those of their own accounts and tokens.
+    /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of their writes, without
+    /// those of their own accounts and tokens.
     pub(super) async fn end(self, figures: &mut Figures) -> Result<()> {
         figures.push("CPU, s", self.cpu().await?);
         self.end_without_cpu(figures).await

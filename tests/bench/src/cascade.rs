@@ -1,5 +1,5 @@
-//! The cost of garbage collection: owners with many dependents are deleted with background and with
-//! foreground propagation.
+//! The cost of garbage collection: owners with many dependents are deleted with background and with foreground
+//! propagation.
 
 use std::time::Instant;
 
@@ -108,8 +108,8 @@ async fn wait_for_collector(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Deletes the owners. Returns the time until all dependents are deleted, and the collector's CPU
-/// time, both in seconds.
+/// Deletes the owners. Returns the time until all dependents are deleted, and the collector's CPU time, both in
+/// seconds.
 async fn collect(
     cluster: &Cluster,
     collector: &Process,
@@ -130,8 +130,8 @@ async fn collect(
         .await?;
     }
     let all = OWNERS * (dependents + 1);
-    // A complete list would cost the server more than the measured work. The first object and the
-    // number of the others are enough.
+    // A complete list would cost the server more than the measured work. The first object and the number of the others
+    // are enough.
     wait("all objects are deleted", async || {
         Ok((all - left(cluster, family).await?.min(all), all))
     })

@@ -98,8 +98,7 @@ impl Churn {
     /// Stops the changes.
     ///
     /// # Errors
-    /// A change was refused, or less than 90 % of the changes were done in time, so that the
-    /// measurement is invalid.
+    /// A change was refused, or less than 90 % of the changes were done in time, so that the measurement is invalid.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
         let done = self.task.await??;

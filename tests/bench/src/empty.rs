@@ -24,8 +24,8 @@ pub(super) async fn measure(subject: Subject, after: Duration) -> Result<Figures
     Ok(figures)
 }
 
-/// Measures the memory that each other built-in controller adds to a host with two of them. Clean pages,
-/// such as those of compiled guests, don't count: the system can drop them.
+/// Measures the memory that each other built-in controller adds to a host with two of them. Clean pages, such as those
+/// of compiled guests, don't count: the system can drop them.
 pub(super) async fn each_built_in(after: Duration) -> Result<Figures> {
     let (_, (few_kib, few)) = idle(Subject::Flyball, &FEWEST.join(","), after).await?;
     let (_, (all_kib, all)) = idle(Subject::Flyball, "*", after).await?;
@@ -38,8 +38,8 @@ pub(super) async fn each_built_in(after: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Starts a subject with these controllers in an empty cluster, and waits for so long. Returns its
-/// figures, and its anonymous memory in KiB with the number of its plugins (0 for stock).
+/// Starts a subject with these controllers in an empty cluster, and waits for so long. Returns its figures, and its
+/// anonymous memory in KiB with the number of its plugins (0 for stock).
 async fn idle(subject: Subject, names: &str, after: Duration) -> Result<(Figures, (f64, usize))> {
     let cluster = plane(Options::default()).await?;
     let client = &cluster.client;

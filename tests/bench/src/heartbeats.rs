@@ -13,8 +13,7 @@ use super::wait;
 const CONTROLLERS: &str = "node-lifecycle-controller,taint-eviction-controller";
 const LEASES: &str = "kube-node-lease";
 
-/// Measures this number of nodes for this time, after the controllers have removed the taints of new
-/// nodes.
+/// Measures this number of nodes for this time, after the controllers have removed the taints of new nodes.
 pub(super) async fn measure(subject: Subject, count: usize, time: Duration) -> Result<Figures> {
     let nodes = Nodes {
         count,

@@ -1,7 +1,6 @@
-//! The time from a pod's deletion to the request that creates its replacement: with pauses of
-//! different lengths after each replacement, from a drain to an idle cluster, and while other pods
-//! change continually. Pods of a ReplicaSet are deleted one by one. The times are those of the API
-//! server's audit log, for both subjects.
+//! The time from a pod's deletion to the request that creates its replacement: with pauses of different lengths after
+//! each replacement, from a drain to an idle cluster, and while other pods change continually. Pods of a ReplicaSet are
+//! deleted one by one. The times are those of the API server's audit log, for both subjects.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -96,9 +95,8 @@ const PHASES: [Phase; 5] = [
     },
 ];
 
-/// Measures `deletions` deletions of each phase under each subject. Each subject has a separate
-/// control plane. The subjects take turns of some seconds, so that changes of the machine's speed
-/// affect all of them.
+/// Measures `deletions` deletions of each phase under each subject. Each subject has a separate control plane. The
+/// subjects take turns of some seconds, so that changes of the machine's speed affect all of them.
 pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
     let mut beds = Vec::new();
     for &subject in subjects {
@@ -232,9 +230,9 @@ fn of_audit(audit: &[Value], begun: &[Timestamp]) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The time of each deletion request since `started`, and the milliseconds until the request for the
-/// replacement, which may precede the deletion's response. Each deletion waits for the previous
-/// replacement, so deletions and creations pair up in order.
+/// The time of each deletion request since `started`, and the milliseconds until the request for the replacement, which
+/// may precede the deletion's response. Each deletion waits for the previous replacement, so deletions and creations
+/// pair up in order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
     let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: measures the cost of the same work under Flyball and under the stock
-//! kube-controller-manager, and the costs of guest calls, of plugins that misbehave and of many idle
-//! plugins. `tests/bench/README.md` describes the workloads.
+//! `cargo xtask bench`: measures the cost of the same work under Flyball and under the stock kube-controller-manager,
+//! and the costs of guest calls, of plugins that misbehave and of many idle plugins. `tests/bench/README.md` describes
+//! the workloads.
 
 mod autoscalers;
 mod bed;
@@ -162,8 +162,8 @@ const SAME_IF_QUICK: [&str; 2] = ["job-100000", "owner-200000"];
 
 /// Measure the cost of the same work under Flyball and under the stock kube-controller-manager
 ///
-/// Both are measured in turn on the same machine. The costs of guest calls, of plugins that
-/// misbehave and of idle plugins are also measured. tests/bench/README.md describes the workloads.
+/// Both are measured in turn on the same machine. The costs of guest calls, of plugins that misbehave and of idle
+/// plugins are also measured. tests/bench/README.md describes the workloads.
 #[derive(Parser)]
 #[command(name = "bench", bin_name = "cargo xtask bench", max_term_width = 100)]
 struct Arguments {
@@ -287,8 +287,8 @@ fn measure_all(
     Ok(())
 }
 
-/// Measures a workload under Flyball and under stock, in turn. The last round measures stock twice,
-/// as a control. With `alone`, measures it once under Flyball.
+/// Measures a workload under Flyball and under stock, in turn. The last round measures stock twice, as a control. With
+/// `alone`, measures it once under Flyball.
 fn compare(
     workload: OnCluster,
     size: Size,
@@ -317,8 +317,8 @@ fn compare(
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for number in 0..rounds {
-        // The control shows by how much two runs of the same subject differ. A workload that is
-        // measured once has no control.
+        // The control shows by how much two runs of the same subject differ. A workload that is measured once has no
+        // control.
         let is_controlled = number > 0 && number == rounds - 1;
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
@@ -332,8 +332,7 @@ fn compare(
     Ok(())
 }
 
-/// Measures a workload under each subject, one after the other. `latency` alternates between the
-/// subjects.
+/// Measures a workload under each subject, one after the other. `latency` alternates between the subjects.
 async fn round(
     name: &str,
     size: Size,

@@ -1,5 +1,5 @@
-//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1. At this line,
-//! Flyball and stock cost the same.
+//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1. At this line, Flyball and stock cost
+//! the same.
 
 use std::fmt::Write;
 

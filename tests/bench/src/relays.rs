@@ -1,5 +1,5 @@
-//! Relays: plugins that copy values from one namespace to the next, and the host that runs them.
-//! Each relay is the component of `tests/guests/relay` with another number.
+//! Relays: plugins that copy values from one namespace to the next, and the host that runs them. Each relay is the
+//! component of `tests/guests/relay` with another number.
 
 use std::collections::BTreeMap;
 use std::fs;

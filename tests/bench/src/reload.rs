@@ -82,8 +82,8 @@ fn object(key: usize) -> String {
     format!("key-{key}")
 }
 
-/// Reloads the plugin `reloads` times. Returns the spans without a reload, and the spans from a new
-/// file until the host runs it.
+/// Reloads the plugin `reloads` times. Returns the spans without a reload, and the spans from a new file until the host
+/// runs it.
 async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)> {
     let (mut quiet, mut reloading) = (Vec::new(), Vec::new());
     for version in 1..=reloads {
@@ -111,9 +111,8 @@ fn digest(relays: &Relays) -> Result<String> {
         .context("the relay isn't running")
 }
 
-/// The wait of each change in the namespace `from` within a span, in milliseconds: from the response
-/// to the change until the request for the copy in the other namespace. It is 0 if that request came
-/// before the response.
+/// The wait of each change in the namespace `from` within a span, in milliseconds: from the response to the change
+/// until the request for the copy in the other namespace. It is 0 if that request came before the response.
 fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f64>> {
     let (mut waiting, mut waits) = (HashMap::new(), Vec::new());
     for write in written.iter().filter(|write| write.at >= begun) {

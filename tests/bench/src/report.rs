@@ -114,8 +114,8 @@ impl Report {
         }
     }
 
-    /// Adds the workloads of an earlier report that this one doesn't have. Sorts by the position of
-    /// the name in `order`.
+    /// Adds the workloads of an earlier report that this one doesn't have. Sorts by the position of the name in
+    /// `order`.
     pub(super) fn join(self, before: Self, order: &[&str]) -> Self {
         let mut workloads = self.workloads;
         for workload in before.workloads {
@@ -127,8 +127,8 @@ impl Report {
         Self { workloads }
     }
 
-    /// The figures of a workload whose ratio to stock's is larger than the bound of the first entry
-    /// whose text their name contains.
+    /// The figures of a workload whose ratio to stock's is larger than the bound of the first entry whose text their
+    /// name contains.
     pub(super) fn excesses(&self, name: &str, bounds: &[(&str, f64)]) -> Vec<String> {
         let workloads = self.workloads.iter().filter(|one| one.name == name);
         let excess = |row: &Row| {

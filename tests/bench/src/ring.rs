@@ -1,5 +1,5 @@
-//! The memory of a plugin and the time of a hop, in a ring of plugins that each copy a value from
-//! one namespace to the next.
+//! The memory of a plugin and the time of a hop, in a ring of plugins that each copy a value from one namespace to the
+//! next.
 
 use anyhow::{Result, ensure};
 

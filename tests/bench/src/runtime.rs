@@ -25,8 +25,8 @@ pub(super) fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// The argument of the example: for `hostile`, the seconds for which it calls its victim beside each
-/// fault; for `idle`, the number of plugins.
+/// The argument of the example: for `hostile`, the seconds for which it calls its victim beside each fault; for `idle`,
+/// the number of plugins.
 fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
         ("hostile", Size::Whole) => Some(60),

@@ -17,8 +17,8 @@ const CONTROLLERS: &str =
 /// The most addresses of an Endpoints object.
 const MAX_ADDRESSES: usize = 1000;
 
-/// Measures a Service for each owner of pods, from the creation of the owners until the slices hold
-/// all pods, and through a rollout.
+/// Measures a Service for each owner of pods, from the creation of the owners until the slices hold all pods, and
+/// through a rollout.
 pub(super) async fn measure(subject: Subject, shape: Shape) -> Result<Figures> {
     // A rollout creates a quarter more pods than it keeps.
     let nodes = Nodes::for_pods(shape.pods() * 5 / 4);
@@ -45,8 +45,7 @@ fn service(number: usize) -> Value {
     })
 }
 
-/// Waits until the ready endpoints are exactly the pods, and the Endpoints objects hold as many
-/// addresses as they can.
+/// Waits until the ready endpoints are exactly the pods, and the Endpoints objects hold as many addresses as they can.
 async fn wait_for_endpoints(bed: &Bed, shape: Shape) -> Result<()> {
     let client = bed.client();
     let addresses = shape.owners * shape.replicas.min(MAX_ADDRESSES);

@@ -1,5 +1,4 @@
-//! StatefulSets, a DaemonSet on many nodes, CronJobs that are all due at once, and budgets whose pods
-//! change.
+//! StatefulSets, a DaemonSet on many nodes, CronJobs that are all due at once, and budgets whose pods change.
 
 use std::time::{Duration, Instant};
 
@@ -49,8 +48,8 @@ pub(super) async fn stateful(
     Ok(figures)
 }
 
-/// Measures a DaemonSet from its creation until its pods are ready on all nodes, and a rollout of it
-/// that may replace a tenth of the pods at a time.
+/// Measures a DaemonSet from its creation until its pods are ready on all nodes, and a rollout of it that may replace a
+/// tenth of the pods at a time.
 pub(super) async fn daemons(subject: Subject, nodes: usize) -> Result<Figures> {
     let nodes = Nodes {
         count: nodes,
@@ -94,8 +93,8 @@ async fn wait_for_daemons(bed: &Bed, nodes: usize) -> Result<()> {
     .await
 }
 
-/// Measures CronJobs that are due in the same minute: from its begin until all their Jobs, whose pods end
-/// at once, are complete.
+/// Measures CronJobs that are due in the same minute: from its begin until all their Jobs, whose pods end at once, are
+/// complete.
 pub(super) async fn cron_jobs(subject: Subject, count: usize) -> Result<Figures> {
     let nodes = Nodes::for_pods(count);
     let bed = Bed::with(subject, nodes, "cronjob-controller").await?;
@@ -130,8 +129,8 @@ fn cron_job(number: usize, schedule: &str) -> Value {
     })
 }
 
-/// Measures budgets while their pods become ready and not ready for this time. No kubelet runs, so that
-/// the pods have the statuses that the workload writes.
+/// Measures budgets while their pods become ready and not ready for this time. No kubelet runs, so that the pods have
+/// the statuses that the workload writes.
 pub(super) async fn budgets(subject: Subject, count: usize, time: Duration) -> Result<Figures> {
     let mut bed = Bed::with(subject, Nodes::NONE, "disruption-controller").await?;
     let client = bed.client().clone();

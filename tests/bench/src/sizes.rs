@@ -46,8 +46,8 @@ pub(super) fn time(size: Size) -> Duration {
     Duration::from_secs(if size == Size::Quick { 5 } else { 60 })
 }
 
-/// The number of a workload's main objects: completions of each Job, pods of each StatefulSet,
-/// deletions, pods, nodes, certificates, autoscalers, dependents of each owner, old ReplicaSets, plugins or reloads.
+/// The number of a workload's main objects: completions of each Job, pods of each StatefulSet, deletions, pods, nodes,
+/// certificates, autoscalers, dependents of each owner, old ReplicaSets, plugins or reloads.
 pub(super) fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,

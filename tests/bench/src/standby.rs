@@ -1,5 +1,4 @@
-//! The time from a standby's acquisition of the lease to its first write, after the leader was
-//! killed.
+//! The time from a standby's acquisition of the lease to its first write, after the leader was killed.
 
 use std::time::Duration;
 
@@ -63,8 +62,8 @@ fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
     subject.start_with(cluster, name, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
-/// The milliseconds from the response by which the second holder acquired the lease to the request
-/// that creates the first pod.
+/// The milliseconds from the response by which the second holder acquired the lease to the request that creates the
+/// first pod.
 fn first_write(audit: &[Value]) -> Result<f64> {
     let is = |event: &Value, verb: &str, resource: &str| {
         event["stage"] == "ResponseComplete"
@@ -76,8 +75,8 @@ fn first_write(audit: &[Value]) -> Result<f64> {
         .find(|event| is(event, "create", "pods"))
         .context("no pod was created")?;
     let requested = time(pod, "requestReceivedTimestamp")?;
-    // A holder renews the lease every half second. The first holder was killed seconds before the
-    // second acquired it, so the acquisition follows the last gap of 2 s or more.
+    // A holder renews the lease every half second. The first holder was killed seconds before the second acquired it,
+    // so the acquisition follows the last gap of 2 s or more.
     let mut updates = Vec::new();
     for event in audit.iter().filter(|event| is(event, "update", "leases")) {
         let at = time(event, "stageTimestamp")?;

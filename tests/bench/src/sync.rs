@@ -24,8 +24,8 @@ const REST: Duration = Duration::from_secs(5);
 /// Changes per second.
 const CHANGES: u32 = 100;
 
-/// Snapshots of control planes with many pods, by the number of pods. Each is created once, so that
-/// all measurements begin with the same objects.
+/// Snapshots of control planes with many pods, by the number of pods. Each is created once, so that all measurements
+/// begin with the same objects.
 #[derive(Default)]
 pub(super) struct Full(HashMap<usize, Snapshot>);
 
@@ -84,9 +84,8 @@ pub(super) async fn steady(
     Ok(figures)
 }
 
-/// Measures the CPU time of a change on a cluster with `few` pods and with ten times as many. Each
-/// change makes a pod ready or not ready, so that its owner counts its pods again. The CPU time of
-/// idle controllers is subtracted.
+/// Measures the CPU time of a change on a cluster with `few` pods and with ten times as many. Each change makes a pod
+/// ready or not ready, so that its owner counts its pods again. The CPU time of idle controllers is subtracted.
 pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Result<Figures> {
     let mut costs = Vec::new();
     for pods in [few, 10 * few] {

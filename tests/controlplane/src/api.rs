@@ -125,9 +125,8 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its
-/// version and group, as in `Widget.v1.example.com`. It must be namespaced, and its plural must be
-/// the lower-case kind with an s.
+/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its version and group, as
+/// in `Widget.v1.example.com`. It must be namespaced, and its plural must be the lower-case kind with an s.
 ///
 /// # Errors
 /// The kind is missing from the tables of this module.

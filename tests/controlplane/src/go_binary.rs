@@ -156,8 +156,8 @@ impl GoBinary {
     }
 }
 
-/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is relative to the root of the workspace,
-/// since Cargo is run there.
+/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is relative to the root of the workspace, since Cargo is run
+/// there.
 fn target_dir(crate_dir: &Path) -> PathBuf {
     let root = crate_dir.join("../..");
     let root = root.canonicalize().unwrap_or(root);
@@ -172,8 +172,7 @@ fn lock(file: &File) -> io::Result<()> {
     file.lock()
 }
 
-/// The linker flags that set the binary's version to the release in `go.mod`. The User-Agent has this
-/// version.
+/// The linker flags that set the binary's version to the release in `go.mod`. The User-Agent has this version.
 fn link_flags(sources: &Path) -> anyhow::Result<String> {
     let path = sources.join("go.mod");
     let text =

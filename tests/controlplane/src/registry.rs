@@ -1,5 +1,4 @@
-//! The reference implementation of an OCI registry, on loopback and without TLS, for tests of
-//! packages.
+//! The reference implementation of an OCI registry, on loopback and without TLS, for tests of packages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,8 +33,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts an empty registry. The binary is built if it is missing or its sources have changed,
-    /// which needs Go and takes minutes.
+    /// Starts an empty registry. The binary is built if it is missing or its sources have changed, which needs Go and
+    /// takes minutes.
     pub async fn start() -> anyhow::Result<Self> {
         let binary = BINARY.built().await?;
         let folder = tempfile::tempdir().context("can't create a folder for a registry")?;

@@ -1,5 +1,4 @@
-//! Skipped tests, whose prerequisites are missing. Each is recorded, and `cargo xtask test` lists
-//! them at its end.
+//! Skipped tests, whose prerequisites are missing. Each is recorded, and `cargo xtask test` lists them at its end.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,8 +12,7 @@ pub const SKIPPED_FILE: &str = "FLYBALL_SKIPPED_TESTS";
 /// Records that a test is skipped, or a part of it.
 ///
 /// # Errors
-/// [`SKIPPED_FILE`] isn't set. Without a list of skipped tests, a test whose prerequisites are missing
-/// fails.
+/// [`SKIPPED_FILE`] isn't set. Without a list of skipped tests, a test whose prerequisites are missing fails.
 pub fn skip(test: &str, reason: &str) -> anyhow::Result<()> {
     match std::env::var_os(SKIPPED_FILE) {
         Some(file) => record(Path::new(&file), test, reason),

@@ -107,8 +107,7 @@ type byAge []*Set
 
 func (o byAge) Len() int { return len(o) }
 
-// Sync brings the set to its desired state.
-// It is idempotent.
+// Sync brings the set to its desired state. It is idempotent.
 func (c *Controller[T]) Sync(
 	key string,
 ) error {

@@ -150,7 +150,8 @@ fn manifest(dir: &Path) -> Result<Manifest> {
     toml::from_str(&text).with_context(|| format!("{} has no project name", path.display()))
 }
 
-/// Returns the project's virtual environment: the given one, or else the user's active one, or else the one in the project's folder.
+/// Returns the project's virtual environment: the given one, or else the user's active one, or else the one in the
+/// project's folder.
 fn environment(project: &Project) -> Option<PathBuf> {
     let active = || std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let own = || Some(project.dir.join(ENVIRONMENT));

@@ -44,8 +44,8 @@ impl Decoder<'_> {
                         None => self.message(&mut transcoder, &envelope.kind, envelope.raw)?,
                     })
                 }
-                // Not taken from the acknowledged versions: an object that left the scope has its
-                // state from before, with the version at which it left.
+                // Not taken from the acknowledged versions: an object that left the scope has its state from before,
+                // with the version at which it left.
                 "DELETED" => Event::Delete(self.enveloped(&mut transcoder, object)?),
                 "ERROR" => Event::Error(SourceError::from_status(0, object, None)),
                 _ => {

@@ -10,8 +10,7 @@ use crate::postings::Bucket;
 use crate::{ListQuery, Object, Uid};
 
 impl Indexer {
-    /// A superset of the objects that match a query, narrowed by one term. The caller tests each of
-    /// them.
+    /// A superset of the objects that match a query, narrowed by one term. The caller tests each of them.
     pub(crate) fn candidates(&self, query: &ListQuery) -> Vec<Arc<Object>> {
         if let Some(uid) = &query.uid {
             return self.by_uid(uid).into_iter().cloned().collect();
@@ -33,8 +32,7 @@ impl Indexer {
         }
     }
 
-    /// Whether an object may name this UID as an owner. A hash collision can make it true if none
-    /// does.
+    /// Whether an object may name this UID as an owner. A hash collision can make it true if none does.
     pub(crate) fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.terms.get(self.hash(&Term::Owner(uid))).is_some()
     }

@@ -16,9 +16,8 @@ use crate::{LabelSet, Object};
 /// The most values of a requirement that a selector is posted under.
 const MAX_VALUES: usize = 64;
 
-/// The label selectors at a path. Each selector is posted under one label that it
-/// requires, so that a look-up tests only selectors that have a label in common with the labels
-/// looked up.
+/// The label selectors at a path. Each selector is posted under one label that it requires, so that a look-up tests
+/// only selectors that have a label in common with the labels looked up.
 #[derive(Default)]
 pub(crate) struct SelectorIndex {
     terms: Postings,

@@ -1,14 +1,15 @@
-//! The schema of Kubernetes' kinds in protobuf and in JSON. The Go program in `host/cache/schema` generates `schema.txt`
-//! from Kubernetes' types. A line is a message, named as the Go type in [`flyball_types::kubernetes_kinds`], and its
-//! fields in the order of the JSON. A field has a name, a number and a type:
+//! The schema of Kubernetes' kinds in protobuf and in JSON. The Go program in `host/cache/schema` generates
+//! `schema.txt` from Kubernetes' types. A line is a message, named as the Go type in
+//! [`flyball_types::kubernetes_kinds`], and its fields in the order of the JSON. A field has a name, a number and a
+//! type:
 //!
 //! ```text
 //! core/v1.Volume: name:1:string 2:...core/v1.VolumeSource
 //! ```
 //!
-//! The prefix of a type is `*` for a pointer, `[]` for a list, `{}` for a map, and `...` for an
-//! inlined struct. The suffix `?` is `omitempty`: the JSON omits the field if it is empty. Lines
-//! are parsed on demand, since most kinds are never used.
+//! The prefix of a type is `*` for a pointer, `[]` for a list, `{}` for a map, and `...` for an inlined struct. The
+//! suffix `?` is `omitempty`: the JSON omits the field if it is empty. Lines are parsed on demand, since most kinds are
+//! never used.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};

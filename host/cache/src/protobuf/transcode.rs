@@ -1,5 +1,5 @@
-//! Transcodes messages to JSON: the fields that a mask keeps, in the order and form of the server's
-//! own JSON. `scalar` writes the values that are not messages.
+//! Transcodes messages to JSON: the fields that a mask keeps, in the order and form of the server's own JSON. `scalar`
+//! writes the values that are not messages.
 
 mod scalar;
 
@@ -16,8 +16,7 @@ use scalar::{empty, string};
 /// Transcodes objects, one after the other. Reuses its buffers.
 #[derive(Default)]
 pub(crate) struct Transcoder<'a> {
-    /// The decoded fields of the current message and of the messages around it: the index in the
-    /// schema, and the value.
+    /// The decoded fields of the current message and of the messages around it: the index in the schema, and the value.
     found: Vec<(u8, Value<'a>)>,
     /// Selects the fields of `metadata` that are collected, whether the mask keeps them or not.
     collects: Option<fn(&str) -> bool>,
@@ -93,8 +92,8 @@ impl<'m> Keep<'m> {
 }
 
 impl<'a> Transcoder<'a> {
-    /// Appends the part of an object that a mask keeps. Collects the fields of `metadata` that
-    /// `collects` selects: see [`Transcoder::collected`].
+    /// Appends the part of an object that a mask keeps. Collects the fields of `metadata` that `collects` selects: see
+    /// [`Transcoder::collected`].
     pub(crate) fn object(
         &mut self,
         kind: &str,
@@ -119,8 +118,8 @@ impl<'a> Transcoder<'a> {
         )
     }
 
-    /// The collected fields of the last object's `metadata`, each with its JSON. `out` must be the
-    /// unchanged output of [`Transcoder::object`].
+    /// The collected fields of the last object's `metadata`, each with its JSON. `out` must be the unchanged output of
+    /// [`Transcoder::object`].
     pub(crate) fn collected<'s>(
         &'s self,
         out: &'s [u8],
@@ -232,8 +231,7 @@ impl<'a> Transcoder<'a> {
         Ok(())
     }
 
-    /// Writes a field with all values found for it. Returns the position of its value, if one was
-    /// written.
+    /// Writes a field with all values found for it. Returns the position of its value, if one was written.
     fn field(
         &mut self,
         of: FieldOf,
@@ -279,8 +277,7 @@ impl<'a> Transcoder<'a> {
         node: &Node,
         out: &mut Vec<u8>,
     ) -> Result<Written, ProtobufError> {
-        // The mask may select elements by their content, so these are written whole and pruned
-        // afterwards.
+        // The mask may select elements by their content, so these are written whole and pruned afterwards.
         let element = match node.element() {
             _ if node.is_filtered() => None,
             None => return Ok(Written::Dropped),

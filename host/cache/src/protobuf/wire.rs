@@ -1,5 +1,4 @@
-//! The wire format of protobuf: numbered fields, each a varint or length-delimited. The API uses no
-//! other types.
+//! The wire format of protobuf: numbered fields, each a varint or length-delimited. The API uses no other types.
 
 /// Bytes that are not protobuf, or have a wire type that the API does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,8 +35,7 @@ impl<'a> Fields<'a> {
         Some((u32::try_from(key >> 3).ok()?, value))
     }
 
-    /// A varint: seven bits a byte, the lowest first. All bytes but the last have the eighth bit
-    /// set.
+    /// A varint: seven bits a byte, the lowest first. All bytes but the last have the eighth bit set.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for (at, byte) in self.0.iter().enumerate().take(10) {

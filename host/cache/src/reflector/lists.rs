@@ -15,8 +15,7 @@ use crate::decode::Event;
 use crate::stream::Events;
 use crate::{Object, Uid};
 
-/// A streamed list without events for this long is replaced by pages: a server that doesn't support
-/// streaming hangs.
+/// A streamed list without events for this long is replaced by pages: a server that doesn't support streaming hangs.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
 /// How long lists are requested in pages after the server failed to stream one.
 const NO_STREAM_FOR: Duration = Duration::from_secs(600);

@@ -25,8 +25,7 @@ const WIDEN_INTERVAL: Duration = Duration::from_secs(2);
 const BOOKMARK_AFTER: Duration = Duration::from_secs(1);
 /// The minimum interval between two such requests.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(5);
-/// The timeout of a watch that is started for its bookmark, which a server sends 2 s before the
-/// end.
+/// The timeout of a watch that is started for its bookmark, which a server sends 2 s before the end.
 const BOOKMARK_WATCH: Duration = Duration::from_secs(4);
 
 /// A running watch.
@@ -107,8 +106,7 @@ impl Reflector {
             Ok(Ok(false)) if lasted < SHORT_WATCH && !watching.received => {
                 return self.failed(&ended_early(), Phase::Verify(AfterVerify::Connect));
             }
-            // A server ends a watch at the requested timeout. If it does so earlier, it may have
-            // been restarted.
+            // A server ends a watch at the requested timeout. If it does so earlier, it may have been restarted.
             Ok(Ok(false)) if lasted + SHORT_WATCH < watching.timeout => {
                 return Phase::Verify(AfterVerify::Connect);
             }

@@ -1,5 +1,5 @@
-//! An API server in memory: one kind, paged and streamed lists, watches with bookmarks, and the
-//! failures that a reflector has to handle. Its clock is tokio's, so tests can pause it.
+//! An API server in memory: one kind, paged and streamed lists, watches with bookmarks, and the failures that a
+//! reflector has to handle. Its clock is tokio's, so tests can pause it.
 
 #![allow(
     dead_code,

@@ -1,5 +1,5 @@
-//! A plugin reads its own writes, whether or not the reflector has seen them. Other plugins read them
-//! only from the cache.
+//! A plugin reads its own writes, whether or not the reflector has seen them. Other plugins read them only from the
+//! cache.
 
 mod deletions;
 #[path = "../fake/mod.rs"]

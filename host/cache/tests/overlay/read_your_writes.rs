@@ -31,8 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plugin is the only writer, so it must read the server's current objects, however late the
-/// events are.
+/// The plugin is the only writer, so it must read the server's current objects, however late the events are.
 async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
     let server = Server::new();
     let labels = if scoped { "app=web" } else { "" };

@@ -18,9 +18,8 @@ use crate::slot::Slot;
 impl ControlPlane {
     /// Compacts etcd to the newest revision, and returns it as a resource version.
     ///
-    /// A watch from an older version then fails with "410 Expired", but only if the API server reads
-    /// from etcd: with [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`],
-    /// which empties the watch cache.
+    /// A watch from an older version then fails with "410 Expired", but only if the API server reads from etcd: with
+    /// [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`], which empties the watch cache.
     pub async fn compact_etcd(&self) -> anyhow::Result<i64> {
         let compact = async || -> anyhow::Result<i64> {
             let etcd = self.etcd_client()?;
@@ -42,9 +41,9 @@ impl ControlPlane {
         compact().await.context("can't compact etcd")
     }
 
-    /// Writes an object to etcd directly, for changes that the API server forbids, such as another
-    /// creation time. `key` is the server's key of the object, such as
-    /// `/registry/secrets/default/token`. The server also decodes JSON, not only protobuf.
+    /// Writes an object to etcd directly, for changes that the API server forbids, such as another creation time. `key`
+    /// is the server's key of the object, such as `/registry/secrets/default/token`. The server also decodes JSON, not
+    /// only protobuf.
     pub async fn put_into_etcd(&self, key: &str, object: &Value) -> anyhow::Result<()> {
         let encode = |text: &str| BASE64_STANDARD.encode(text);
         let body = serde_json::json!({"key": encode(key), "value": encode(&object.to_string())})
@@ -57,8 +56,7 @@ impl ControlPlane {
             .with_context(|| format!("can't put {key} into etcd"))
     }
 
-    /// A client of etcd's JSON gateway. It uses HTTP and JSON like the API server, so kube's client
-    /// works for it.
+    /// A client of etcd's JSON gateway. It uses HTTP and JSON like the API server, so kube's client works for it.
     pub(super) fn etcd_client(&self) -> anyhow::Result<Client> {
         let url = format!("https://127.0.0.1:{}", self.slot.etcd_port());
         without_retry(client_config(&url, &self.pki, &self.server)?)

@@ -7,17 +7,16 @@ use super::Snapshot;
 /// The options of a control plane. The default suits most tests.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to run kube-scheduler, without leader election. It is started last, and
-    /// [`ControlPlane::start`] does not wait for it.
+    /// Whether to run kube-scheduler, without leader election. It is started last, and [`ControlPlane::start`] does not
+    /// wait for it.
     pub scheduler: bool,
-    /// Whether the API server writes an audit log of every request, without bodies: see
-    /// [`ControlPlane::audit_events`].
+    /// Whether the API server writes an audit log of every request, without bodies: see [`ControlPlane::audit_events`].
     pub audit: bool,
-    /// Whether the API server serves watches from its watch cache. Without the cache, a watch begins
-    /// in etcd, and expires as soon as etcd is compacted.
+    /// Whether the API server serves watches from its watch cache. Without the cache, a watch begins in etcd, and
+    /// expires as soon as etcd is compacted.
     pub watch_cache: bool,
-    /// Admission plugins to disable. For example, `ServiceAccount` refuses pods if no controller
-    /// creates the default service accounts.
+    /// Admission plugins to disable. For example, `ServiceAccount` refuses pods if no controller creates the default
+    /// service accounts.
     pub disable_admission: Vec<String>,
     /// Additional flags for kube-apiserver, which override the others.
     pub apiserver_args: Vec<String>,
@@ -25,8 +24,7 @@ pub struct Options {
     pub etcd_args: Vec<String>,
     /// Additional flags for kube-scheduler, which override the others.
     pub scheduler_args: Vec<String>,
-    /// How long each part may take to become ready, at a start and at a restart. The time of a build
-    /// doesn't count.
+    /// How long each part may take to become ready, at a start and at a restart. The time of a build doesn't count.
     pub ready_within: Duration,
     /// The data of etcd at the start; empty if `None`.
     pub snapshot: Option<Snapshot>,

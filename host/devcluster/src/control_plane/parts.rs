@@ -15,8 +15,8 @@ use crate::slot::Slot;
 const POLL: Duration = Duration::from_millis(25);
 /// How many lines of a part's log an error quotes.
 pub(super) const TAIL: usize = 30;
-/// The address that the API server advertises in the `kubernetes` Endpoints, which may not be a
-/// loopback address. It is reserved for documentation (RFC 5737); clients use loopback instead.
+/// The address that the API server advertises in the `kubernetes` Endpoints, which may not be a loopback address. It is
+/// reserved for documentation (RFC 5737); clients use loopback instead.
 const ADVERTISED: &str = "192.0.2.1";
 
 impl ControlPlane {
@@ -89,9 +89,9 @@ impl ControlPlane {
         Process::spawn("kube-scheduler", command, &self.log("kube-scheduler"))
     }
 
-    /// Starts the stock kube-controller-manager as `system:kube-controller-manager`, with leader
-    /// election, a service account for each controller, and no port. `args` override these flags. The
-    /// caller owns the process. This does not wait until it is ready.
+    /// Starts the stock kube-controller-manager as `system:kube-controller-manager`, with leader election, a service
+    /// account for each controller, and no port. `args` override these flags. The caller owns the process. This does
+    /// not wait until it is ready.
     pub fn start_kcm(&self, args: &[&str]) -> anyhow::Result<Process> {
         let number = self.kcms.fetch_add(1, Ordering::Relaxed);
         let mut command = self.assets.kcm()?;
@@ -122,8 +122,7 @@ pub(super) fn flag(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
 }
 
-/// Waits until `check` succeeds. The error has `what` the part failed to do, the reason, and the end
-/// of its log.
+/// Waits until `check` succeeds. The error has `what` the part failed to do, the reason, and the end of its log.
 pub(super) async fn until(
     part: &mut Process,
     limit: Duration,

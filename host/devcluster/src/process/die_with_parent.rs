@@ -10,8 +10,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Makes the kernel send SIGKILL to the child of `command` when the *thread* that spawns it ends in
-/// any way. The setting survives `exec`, except of a set-uid program.
+/// Makes the kernel send SIGKILL to the child of `command` when the *thread* that spawns it ends in any way. The
+/// setting survives `exec`, except of a set-uid program.
 pub(super) fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let tie = move || {
@@ -22,7 +22,7 @@ pub(super) fn die_with_parent(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec, only async-signal-safe calls and no allocations are allowed.
-    // The closure makes only system calls, and creates its error without an allocation.
+    // SAFETY: between fork and exec, only async-signal-safe calls and no allocations are allowed. The closure makes
+    // only system calls, and creates its error without an allocation.
     unsafe { command.pre_exec(tie) };
 }

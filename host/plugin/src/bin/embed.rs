@@ -1,9 +1,9 @@
 //! Prepares the code of the built-in controllers, which the host's binary embeds:
 //! - `embed compile ARCHITECTURE OUT COMPONENT…` compiles each `NAME.wasm` to `OUT/NAME.cwasm`.
-//! - `embed compress LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd, for
-//!   the host's build script: the shared code to `OUT/shared.zst`, the other code to `OUT/NAME.zst`. `OUT/index` has a
-//!   line for each component: its name, its digest, its size before it was compiled and, for shared code, where it
-//!   starts and ends.
+//! - `embed compress LEVEL CODES OUT COMPONENT…` compresses `CODES/NAME.cwasm` of each component at a level of zstd,
+//!   for the host's build script: the shared code to `OUT/shared.zst`, the other code to `OUT/NAME.zst`. `OUT/index`
+//!   has a line for each component: its name, its digest, its size before it was compiled and, for shared code, where
+//!   it starts and ends.
 //!
 //! For the tests of the crate, it is also the child process that compiles a component.
 

@@ -3,9 +3,9 @@
 //!
 //! The engine limits the arguments of a call to [`Limits::staged_bytes`](crate::Limits::staged_bytes) together, which
 //! bodies of writes need. A text that the host splits, escapes or renders takes many times its length, so each text has
-//! a limit of its own. [`InstanceState::imports`](super::InstanceState::imports) is the only way to the host's functions, and takes the
-//! call's arguments to check them. `tests/arguments.rs` generates a call for each text in `wit/`, so that no import can
-//! forget one.
+//! a limit of its own. [`InstanceState::imports`](super::InstanceState::imports) is the only way to the host's
+//! functions, and takes the call's arguments to check them. `tests/arguments.rs` generates a call for each text in
+//! `wit/`, so that no import can forget one.
 
 use flyball_types::ApiError;
 

@@ -52,8 +52,7 @@ impl Authorities {
         &self.pem
     }
 
-    /// Whether a chain leads to one of the authorities. Its first certificate must be valid at
-    /// present and for clients.
+    /// Whether a chain leads to one of the authorities. Its first certificate must be valid at present and for clients.
     pub(super) fn verify(&self, chain: &[CertificateDer<'static>]) -> bool {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return false;
@@ -64,8 +63,8 @@ impl Authorities {
     }
 }
 
-/// The user in a certificate's subject: the common name is the name, and each organization is a
-/// group. `None` if there is no common name.
+/// The user in a certificate's subject: the common name is the name, and each organization is a group. `None` if there
+/// is no common name.
 pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();

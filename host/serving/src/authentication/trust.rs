@@ -1,5 +1,4 @@
-//! The authorities that are trusted now, read from files or, where no file is given, from the
-//! cluster.
+//! The authorities that are trusted now, read from files or, where no file is given, from the cluster.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,8 +50,8 @@ impl Default for RequestHeaderOptions {
 }
 
 impl Trust {
-    /// Reads the trusted authorities, and returns them with whether all could be read. An authority
-    /// that can't be read is taken from `old`.
+    /// Reads the trusted authorities, and returns them with whether all could be read. An authority that can't be read
+    /// is taken from `old`.
     pub(super) async fn read(
         options: &AuthenticationOptions,
         lookup: Option<&dyn TrustLookup>,
@@ -161,8 +160,7 @@ impl Trust {
         }))
     }
 
-    /// The user of the client certificate. `None` if the client sent none, or if no authority is
-    /// known.
+    /// The user of the client certificate. `None` if the client sent none, or if no authority is known.
     pub(super) fn certificate_user(
         &self,
         chain: &[CertificateDer<'static>],
@@ -219,8 +217,7 @@ fn update(
     false
 }
 
-/// The headers that the cluster configures. `None` if they can't be parsed, so that no proxy is
-/// trusted.
+/// The headers that the cluster configures. `None` if they can't be parsed, so that no proxy is trusted.
 fn from_cluster(data: &BTreeMap<String, String>) -> Option<RequestHeaderOptions> {
     let list = |key: &str| match data.get(key) {
         Some(text) => serde_json::from_str(text).ok(),

@@ -36,9 +36,8 @@ pub enum Kind {
     Histogram(Vec<f64>),
 }
 
-/// The families of one owner. Two groups of an owner share equal families, so that a plugin's new
-/// version continues the counts of the old one. A family is removed with the last group that
-/// declared it.
+/// The families of one owner. Two groups of an owner share equal families, so that a plugin's new version continues the
+/// counts of the old one. A family is removed with the last group that declared it.
 ///
 /// ```
 /// use flyball_serving::metrics::{Kind, Metrics};

@@ -33,8 +33,8 @@ impl Sums {
         self.size.load(Relaxed)
     }
 
-    /// Sets the part of a key in the series with these label values. 0 removes the part. `room` returns the
-    /// bytes that a new part may take; it is called for a new part only. Returns whether there was room.
+    /// Sets the part of a key in the series with these label values. 0 removes the part. `room` returns the bytes that
+    /// a new part may take; it is called for a new part only. Returns whether there was room.
     pub(super) fn set(
         &self,
         labels: &[&str],

@@ -1,6 +1,5 @@
-//! Prometheus' text format, byte for byte as Go's client writes it: a bucket's bound is a label,
-//! and labels are compared as text. (The encoder of the `prometheus` crate writes numbers as Rust
-//! does.)
+//! Prometheus' text format, byte for byte as Go's client writes it: a bucket's bound is a label, and labels are
+//! compared as text. (The encoder of the `prometheus` crate writes numbers as Rust does.)
 
 use std::fmt::Write;
 
@@ -87,8 +86,8 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Formats like Go's `strconv.FormatFloat(value, 'g', -1, 64)`: with the fewest digits that
-/// identify the number, with an exponent if that is below -4 or above 5.
+/// Formats like Go's `strconv.FormatFloat(value, 'g', -1, 64)`: with the fewest digits that identify the number, with
+/// an exponent if that is below -4 or above 5.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

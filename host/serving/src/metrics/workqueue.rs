@@ -27,8 +27,7 @@ pub struct Gauges {
 }
 
 impl Metrics {
-    /// The counters and histograms of the queue of this name. Queues of one name share them, as in
-    /// client-go.
+    /// The counters and histograms of the queue of this name. Queues of one name share them, as in client-go.
     pub fn workqueue(&self, name: &str) -> Result<Arc<QueueMetrics>, MetricsError> {
         // 10 ns to 10 s.
         let buckets = exponential_buckets(1e-8, 10.0, 10).map_err(|source| {
@@ -60,8 +59,8 @@ impl Metrics {
         }))
     }
 
-    /// The gauges of the queue of this name, read from `snapshot` at each scrape. `snapshot`
-    /// returns `None` once the queue is dropped.
+    /// The gauges of the queue of this name, read from `snapshot` at each scrape. `snapshot` returns `None` once the
+    /// queue is dropped.
     pub fn workqueue_gauges(
         &self,
         name: &str,

@@ -1,5 +1,4 @@
-//! Writes a profile as `go tool pprof` reads it: `profile.proto` of github.com/google/pprof, without
-//! compression.
+//! Writes a profile as `go tool pprof` reads it: `profile.proto` of github.com/google/pprof, without compression.
 
 use std::collections::HashMap;
 use std::time::UNIX_EPOCH;
@@ -7,8 +6,8 @@ use std::time::UNIX_EPOCH;
 use super::sampler::{PERIOD, Samples};
 use super::symbols::{self, Mapping, Symbol};
 
-/// Encodes the samples with the names of functions that are known. Addresses without names belong to
-/// mappings, so that `go tool pprof` finds names in a binary with symbols.
+/// Encodes the samples with the names of functions that are known. Addresses without names belong to mappings, so that
+/// `go tool pprof` finds names in a binary with symbols.
 pub(super) fn encode(samples: &Samples) -> Vec<u8> {
     let mut profile = Profile::default();
     let types = [("samples", "count"), ("cpu", "nanoseconds")];

@@ -1,5 +1,5 @@
-//! The profile of the heap. jemalloc becomes the allocator of every program that is linked with this crate, and
-//! records the stack of one allocation in 512 KiB, as Go does.
+//! The profile of the heap. jemalloc becomes the allocator of every program that is linked with this crate, and records
+//! the stack of one allocation in 512 KiB, as Go does.
 
 use http::StatusCode;
 use jemalloc_pprof::PROF_CTL;

@@ -1,9 +1,9 @@
 //! Samples the stacks on which the process spends CPU time. A kernel timer sends a signal for each 10 ms of CPU time to
 //! a running thread, and the signal's handler records the stack.
 //!
-//! The handler must not wait for anything that the interrupted code may hold. It writes to a fixed buffer
-//! of atomics, which a task empties, and it does not unwind where the C library or the unwinder itself was
-//! interrupted: the unwinder may take their locks. Such a sample has one address only.
+//! The handler must not wait for anything that the interrupted code may hold. It writes to a fixed buffer of atomics,
+//! which a task empties, and it does not unwind where the C library or the unwinder itself was interrupted: the
+//! unwinder may take their locks. Such a sample has one address only.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -152,8 +152,8 @@ fn empty(stacks: &mut HashMap<Vec<usize>, u64>) {
 
 /// Records the stack of the interrupted code, which stopped at `at`.
 ///
-/// This runs in a signal handler: no memory is allocated here and no lock is taken. The unwinder may do
-/// both when it first sees code of a guest, so that it must not start within the C library.
+/// This runs in a signal handler: no memory is allocated here and no lock is taken. The unwinder may do both when it
+/// first sees code of a guest, so that it must not start within the C library.
 fn record(at: usize) {
     let slot = &BUFFER[NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS];
     let taken = slot
@@ -184,8 +184,8 @@ fn record(at: usize) {
 
 #[expect(unsafe_code, reason = "the safe function takes a lock")]
 fn unwind(mut each: impl FnMut(usize) -> bool) {
-    // SAFETY: the function is unsynchronized only in that symbols are resolved without a lock, and no
-    // symbol is resolved here.
+    // SAFETY: the function is unsynchronized only in that symbols are resolved without a lock, and no symbol is
+    // resolved here.
     unsafe {
         backtrace::trace_unsynchronized(|frame| each(frame.ip().addr()));
     }
@@ -225,8 +225,7 @@ fn program_counter(_: &libc::ucontext_t) -> Option<usize> {
     None
 }
 
-/// Installs the handler. It stays: a signal may arrive after the timer was stopped, and would end the
-/// process.
+/// Installs the handler. It stays: a signal may arrive after the timer was stopped, and would end the process.
 #[expect(unsafe_code, reason = "functions of the C library")]
 fn install_handler() -> std::io::Result<()> {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) = handle;

@@ -23,8 +23,7 @@ pub(super) struct Mapping {
     pub(super) name: String,
 }
 
-/// Returns the functions at an address; none if they are not known, as for guests or in a stripped
-/// binary.
+/// Returns the functions at an address; none if they are not known, as for guests or in a stripped binary.
 pub(super) fn resolve(address: usize) -> Vec<Symbol> {
     let mut symbols = Vec::new();
     // It takes an address to return to, which is behind the call.

@@ -63,8 +63,8 @@ pub struct Algorithms {
 pub type Unsupported = String;
 
 impl Algorithms {
-    /// Chooses the suites of TLS 1.2 with these names, as in Go's `crypto/tls`; all if there are none.
-    /// Returns those that are not supported.
+    /// Chooses the suites of TLS 1.2 with these names, as in Go's `crypto/tls`; all if there are none. Returns those
+    /// that are not supported.
     ///
     /// # Errors
     /// Go knows no suite of a name, or HTTP/2 can't be served with these. The words are Kubernetes'.
@@ -113,8 +113,8 @@ impl Algorithms {
         Ok(unsupported)
     }
 
-    /// Chooses the key exchanges with these numbers of Go's `crypto/tls`; all if there are none. Returns
-    /// the names of those that are not supported.
+    /// Chooses the key exchanges with these numbers of Go's `crypto/tls`; all if there are none. Returns the names of
+    /// those that are not supported.
     ///
     /// # Errors
     /// A number is out of range, occurs twice or is unknown to Go, or none is supported.

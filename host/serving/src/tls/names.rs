@@ -1,5 +1,5 @@
-//! Certificates for the names by which clients know the server (SNI): by the operator's patterns, or else
-//! by the names in the certificate.
+//! Certificates for the names by which clients know the server (SNI): by the operator's patterns, or else by the names
+//! in the certificate.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,13 +14,12 @@ use super::served::ServedCertificate;
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(super) certificate: Arc<ServedCertificate>,
-    /// Names, possibly with a `*` as their first label, and addresses; none for the names in the
-    /// certificate.
+    /// Names, possibly with a `*` as their first label, and addresses; none for the names in the certificate.
     pub(super) patterns: Vec<String>,
 }
 
-/// Returns the certificate for a name; none if there is none. An explicit pattern takes precedence over a
-/// name in a certificate, then an earlier certificate over a later one, and a name over one with a `*`.
+/// Returns the certificate for a name; none if there is none. An explicit pattern takes precedence over a name in a
+/// certificate, then an earlier certificate over a later one, and a name over one with a `*`.
 pub(super) fn find(named: &[Named], name: &str) -> Option<Arc<CertifiedKey>> {
     let name = name.to_ascii_lowercase();
     let by_name = by_name(named);
@@ -31,8 +30,7 @@ pub(super) fn find(named: &[Named], name: &str) -> Option<Arc<CertifiedKey>> {
     by_name.get(&name).or_else(wildcard).cloned()
 }
 
-/// Returns the certificate for clients that connect to an address and name nothing; none if there is
-/// none.
+/// Returns the certificate for clients that connect to an address and name nothing; none if there is none.
 pub(super) fn find_address(named: &[Named], address: IpAddr) -> Option<Arc<CertifiedKey>> {
     by_name(named).remove(&address.to_canonical().to_string())
 }

@@ -62,8 +62,8 @@ impl ServedCertificate {
         }))
     }
 
-    /// Reads the files again periodically until `shutdown`. The old certificate stays while the
-    /// files are not valid, as between the writes of the certificate and of its key.
+    /// Reads the files again periodically until `shutdown`. The old certificate stays while the files are not valid, as
+    /// between the writes of the certificate and of its key.
     pub(crate) async fn keep_reloading(self: Arc<Self>, shutdown: CancellationToken) {
         let mut is_failing = false;
         while shutdown

@@ -28,9 +28,9 @@ use tokio_rustls::rustls::pki_types::{
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
-/// An API server. The name of a user is its token, and the token `stolen` is not valid. The user
-/// `scraper` and the group `monitoring` may get metrics. It trusts one authority for clients and
-/// one for proxies. A review of the user `slow` takes a second.
+/// An API server. The name of a user is its token, and the token `stolen` is not valid. The user `scraper` and the
+/// group `monitoring` may get metrics. It trusts one authority for clients and one for proxies. A review of the user
+/// `slow` takes a second.
 struct Fake {
     client_ca: String,
     proxy_ca: String,

@@ -12,8 +12,8 @@ use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
-/// The longest name of an index, a metric, a label or a configuration key, and the longest help of a metric, in
-/// bytes. Each stands in many lines of the host's metrics, or in messages.
+/// The longest name of an index, a metric, a label or a configuration key, and the longest help of a metric, in bytes.
+/// Each stands in many lines of the host's metrics, or in messages.
 const MAX_NAME: usize = 1024;
 /// The longest version of a plugin, in bytes. Log lines, metrics and `flyball status` show it.
 const MAX_VERSION: usize = 128;

@@ -1,7 +1,6 @@
 //! Deserialization of mappings.
 //!
-//! serde can't refuse unknown fields of a struct with a flattened enum. So a mapping is read as one
-//! flat object first.
+//! serde can't refuse unknown fields of a struct with a flattened enum. So a mapping is read as one flat object first.
 
 use std::fmt;
 

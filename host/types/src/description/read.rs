@@ -1,5 +1,4 @@
-//! Reading of a description on the host, with errors that name the place and the field that may
-//! have been meant.
+//! Reading of a description on the host, with errors that name the place and the field that may have been meant.
 
 use std::fmt;
 
@@ -141,8 +140,7 @@ impl<'de> Visitor<'de> for Measure<'_> {
     }
 }
 
-/// The message of an error without the line and column, which say little about a document on one
-/// line.
+/// The message of an error without the line and column, which say little about a document on one line.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());

@@ -1,5 +1,5 @@
-//! The getters that each operation wakes: enough of them, and no more, since each wake-up costs a
-//! poll under the queue's lock.
+//! The getters that each operation wakes: enough of them, and no more, since each wake-up costs a poll under the
+//! queue's lock.
 
 use std::pin::Pin;
 use std::sync::Arc;

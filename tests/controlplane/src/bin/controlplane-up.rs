@@ -1,5 +1,5 @@
-//! Runs a control plane until Ctrl-C or SIGTERM, and prints its URL and kubeconfig. If this process
-//! is killed, its children are killed too.
+//! Runs a control plane until Ctrl-C or SIGTERM, and prints its URL and kubeconfig. If this process is killed, its
+//! children are killed too.
 
 use std::io::Write;
 

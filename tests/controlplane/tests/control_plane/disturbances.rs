@@ -131,8 +131,7 @@ async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
         .context("the object has no resource version")
 }
 
-/// Watches from `version`. Returns `None` if the first event is a change, or the status code if it is
-/// an error.
+/// Watches from `version`. Returns `None` if the first event is a change, or the status code if it is an error.
 async fn watch_code(maps: &Api<ConfigMap>, version: &str) -> Result<Option<u16>> {
     let events = match maps.watch(&WatchParams::default(), version).await {
         Err(kube::Error::Api(status)) => return Ok(Some(status.code)),

@@ -1,5 +1,5 @@
-//! The guarantees of a control plane: it serves, shares nothing with others, can be disturbed, and
-//! leaves no files or processes behind.
+//! The guarantees of a control plane: it serves, shares nothing with others, can be disturbed, and leaves no files or
+//! processes behind.
 
 mod disturbances;
 
@@ -286,8 +286,7 @@ async fn the_error_for_a_part_that_fails_to_start_has_its_name_and_log() -> Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn no_part_outlives_a_killed_parent() -> Result<()> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_controlplane-up"));
-    // A killed process can't remove its folder. The next holder of the slot would, but none follows
-    // in this test.
+    // A killed process can't remove its folder. The next holder of the slot would, but none follows in this test.
     let folder = tempfile::tempdir()?;
     command.env("TMPDIR", folder.path()).stdout(Stdio::piped());
     let mut parent = process::spawn(command)?;
