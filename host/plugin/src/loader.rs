@@ -7,7 +7,7 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 
 use crate::code_cache::{CachedFile, CodeCache};
-use crate::compile::{self, Compiler, Stop, refused};
+use crate::compile::{self, Compiler, Stop};
 use crate::component::{Code, Component, Stored};
 use crate::deserialize::{deserialize, map};
 use crate::embedded::EmbeddedComponent;
