@@ -76,6 +76,8 @@ pub(crate) struct BuiltInsConfig {
     pub(crate) cluster_signing: Authorities,
     /// The authorities of other signers.
     pub(crate) authorities: Authorities,
+    /// The folder of the time zone database; by default that of the system.
+    pub(crate) tzdata: Option<PathBuf>,
     /// The ranges that nodes get; none if no ranges are allocated.
     pub(crate) node_ipam: Option<NodeIpam>,
 }

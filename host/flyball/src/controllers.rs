@@ -5,6 +5,7 @@ mod leases;
 mod signing_keys;
 mod time_zone;
 mod values;
+mod zoneinfo;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -184,6 +185,7 @@ fn options(
         start_interval: config.pace.start_interval,
         resync_period: config.pace.min_resync_period,
         resync_periods: resync_periods(config),
+        lookups: values::lookups(config),
     };
     Ok(Options {
         cluster,

@@ -60,6 +60,14 @@ const OWN: &[Flag] = &[
         ),
     ),
     flag(
+        "tzdata",
+        Text,
+        "",
+        Yes(
+            "Folder with the time zone database of CronJobs, such as /usr/share/zoneinfo; by default $ZONEINFO or that of the system; zones that it lacks come from the binary",
+        ),
+    ),
+    flag(
         "plugin-config",
         Text,
         "",

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use flyball_plugin::Engine;
 use flyball_policy::grant::Grants;
+use flyball_runtime::context::Lookup;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
 
@@ -51,6 +52,8 @@ pub struct PluginOptions {
     pub resync_period: Duration,
     /// The periods of some built-ins, by name.
     pub resync_periods: BTreeMap<String, Duration>,
+    /// The configuration values of some built-ins that are looked up when a guest asks for them, by name.
+    pub lookups: BTreeMap<String, Arc<Lookup>>,
 }
 
 /// The log, metrics and health checks that plugins report to.

@@ -54,6 +54,7 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
             start_interval: Duration::ZERO,
             resync_period: Duration::ZERO,
             resync_periods: BTreeMap::new(),
+            lookups: BTreeMap::new(),
         },
         telemetry: Telemetry {
             metrics: Metrics::new(),

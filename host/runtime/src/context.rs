@@ -44,8 +44,13 @@ pub struct Settings {
     pub policy: Arc<PluginPolicy>,
     /// The operator's values.
     pub values: BTreeMap<String, String>,
+    /// Values that are looked up when the guest asks for them, if the operator set none.
+    pub lookup: Option<Arc<Lookup>>,
     pub pace: Pace,
 }
+
+/// Returns the value of a configuration key. It must not block for long.
+pub type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The start and the resync interval of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +69,7 @@ pub struct Reads {
 }
 
 impl Settings {
-    /// Returns the operator's value of a key, else the described default.
+    /// Returns the operator's value of a key, else the one that is looked up, else the described default.
     pub fn config(&self, key: &str) -> Option<String> {
         let default = || {
             self.description
@@ -72,7 +77,12 @@ impl Settings {
                 .get(key)
                 .and_then(|key| key.default.clone())
         };
-        self.values.get(key).cloned().or_else(default)
+        let looked_up = || self.lookup.as_ref()?(key);
+        self.values
+            .get(key)
+            .cloned()
+            .or_else(looked_up)
+            .or_else(default)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::describe::CREATION_SKEW;
 use crate::note::Note;
 use crate::template;
 use crate::views::{CronJob, Job, Status};
-use crate::zone::Zone;
+use crate::zone::Zones;
 
 /// Deletes finished Jobs with their pods. A failure is only reported: the next reconcile tries again.
 pub fn delete_all(host: &Host, cron_job: &CronJob, status: &mut Status, jobs: &[&Job]) {
@@ -82,9 +82,9 @@ pub fn create(
     cron_job: &CronJob,
     status: &mut Status,
     time: Time,
-    local: &Zone,
+    zones: &Zones,
 ) -> Result<(), Error> {
-    let meta = match host.write(template::creation(cron_job, time, local)) {
+    let meta = match host.write(template::creation(cron_job, time, zones)) {
         Ok(answer) => {
             let Created { metadata } = answer.parse()?;
             let skew = metadata

@@ -49,7 +49,7 @@ impl Controller for CronJobController {
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let settings = Settings::read(host)?;
+        let mut settings = Settings::read(host)?;
         let Some(cached) = host.get_by_key::<CronJob>(&request.key)? else {
             // It was deleted. The garbage collector deletes its Jobs.
             return Ok(Outcome::Done);
@@ -58,6 +58,7 @@ impl Controller for CronJobController {
         let Some(cron_job) = latest(host, cached, &jobs)? else {
             return Ok(Outcome::Done);
         };
+        settings.ask_zones(host, &cron_job.schedule, cron_job.time_zone.as_deref());
         let mut status = cron_job.status.clone();
         let surplus = history::surplus(&cron_job, &jobs);
         act::delete_all(host, &cron_job, &mut status, &surplus);
@@ -144,7 +145,7 @@ fn sync(
         if cron_job.concurrency_policy == "Replace" {
             act::delete_active(host, cron_job, status)?;
         }
-        act::create(host, cron_job, status, time, &settings.time_zone)?;
+        act::create(host, cron_job, status, time, &settings.zones)?;
     }
     Ok(plan.until_next.map_or(Outcome::Done, Outcome::RequeueAfter))
 }

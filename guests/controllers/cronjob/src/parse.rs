@@ -9,7 +9,7 @@ use std::num::IntErrorKind;
 use flyball_sdk::duration::{DurationError, parse_nanoseconds};
 
 use crate::schedule::{Fields, STAR, Schedule};
-use crate::zone::Zone;
+use crate::zone::{Zone, Zones};
 
 /// Why a schedule can't be parsed, as a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,21 +50,30 @@ const WEEKDAYS: Bounds = Bounds {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// Parses a schedule. Without a zone, or with the zone `Local`, the clocks of `local` count.
+/// Returns the zone that a schedule names.
+pub fn zone_of(text: &str) -> Option<&str> {
+    let (name, _) = zoned(text)?.split_once(' ')?;
+    Some(name)
+}
+
+/// Returns what follows the start of a schedule with a zone.
+fn zoned(text: &str) -> Option<&str> {
+    text.strip_prefix("TZ=")
+        .or_else(|| text.strip_prefix("CRON_TZ="))
+}
+
+/// Parses a schedule. Without a zone, or with the zone `Local`, the local clocks count.
 ///
 /// # Errors
 /// The text is malformed, or the zone is unknown.
-pub fn parse(text: &str, local: &Zone) -> Result<Schedule, ParseError> {
+pub fn parse(text: &str, zones: &Zones) -> Result<Schedule, ParseError> {
     if text.is_empty() {
         return fail("empty spec string");
     }
-    let zoned = text
-        .strip_prefix("TZ=")
-        .or_else(|| text.strip_prefix("CRON_TZ="));
-    let (zone, text) = match zoned.map(|zoned| zoned.split_once(' ')) {
-        None => (local.clone(), text),
+    let (zone, text) = match zoned(text).map(|zoned| zoned.split_once(' ')) {
+        None => (zones.local.clone(), text),
         Some(Some((name, rest))) => {
-            let zone = Zone::load(name, local)
+            let zone = (zones.load(name))
                 .map_err(|error| ParseError(format!("provided bad location {name}: {error}")))?;
             (zone, rest.trim())
         }
@@ -103,7 +112,7 @@ fn descriptor(text: &str, zone: Zone) -> Result<Schedule, ParseError> {
         "@hourly" => "0 * * * *",
         _ => return every(text),
     };
-    parse(fields, &zone)
+    parse(fields, &Zones::of_local(zone))
 }
 
 /// Parses `@every` with a duration in Go's syntax. Fractions of a second are dropped, and the minimum is a second.

@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::template;
 use crate::views::{CronJob, Status};
-use crate::zone::Zone;
+use crate::zone::Zones;
 
 /// The next step for a CronJob.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ impl Plan {
 pub fn plan(cron_job: &CronJob, status: &Status, settings: &Settings, now: Time) -> Plan {
     let zone = cron_job.time_zone.as_deref();
     if let Some(name) = zone
-        && let Err(error) = Zone::load(name, &settings.time_zone)
+        && let Err(error) = settings.zones.load(name)
     {
         let message = format!("invalid timeZone: {name:?}: {error}");
         return Plan::idle(vec![Note::warning("UnknownTimeZone", message)]);
@@ -67,7 +67,7 @@ pub fn plan(cron_job: &CronJob, status: &Status, settings: &Settings, now: Time)
         );
         notes.push(Note::warning("UnsupportedSchedule", message));
     }
-    let schedule = match read(text, zone, &settings.time_zone) {
+    let schedule = match read(text, zone, &settings.zones) {
         Ok(schedule) => schedule,
         Err(ParseError(error)) => {
             let message = format!("unparseable schedule: {text:?} : {error}");
@@ -111,12 +111,12 @@ pub fn plan(cron_job: &CronJob, status: &Status, settings: &Settings, now: Time)
 ///
 /// # Errors
 /// The schedule is malformed.
-pub fn read(text: &str, zone: Option<&str>, local: &Zone) -> Result<Schedule, ParseError> {
+pub fn read(text: &str, zone: Option<&str>, zones: &Zones) -> Result<Schedule, ParseError> {
     match zone {
-        Some(zone) if !names_zone(text) && Zone::load(zone, local).is_ok() => {
-            parse(&format!("TZ={zone} {text}"), local)
+        Some(zone) if !names_zone(text) && zones.load(zone).is_ok() => {
+            parse(&format!("TZ={zone} {text}"), zones)
         }
-        _ => parse(text, local),
+        _ => parse(text, zones),
     }
 }
 

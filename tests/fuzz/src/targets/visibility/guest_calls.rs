@@ -90,6 +90,7 @@ impl GuestCalls {
                 digest: "".into(),
                 policy,
                 values: BTreeMap::new(),
+                lookup: None,
                 pace: Pace::default(),
             },
         };
