@@ -1,10 +1,7 @@
-//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input, and adds the inputs that fail to the corpus.
-
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input with libFuzzer, and adds the inputs that fail to the corpus.
 
 use anyhow::{Context, Result, ensure};
-use xtask::run::{command, output, run, say, workspace};
+use xtask::run::{command, run, say, workspace};
 
 /// Fuzz the parsers of untrusted input, and add the inputs that fail to tests/fuzz/corpus
 #[derive(clap::Args)]
@@ -19,39 +16,35 @@ pub(crate) struct Arguments {
 
 /// Fuzzes the targets one after the other.
 pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
-    let seconds = arguments.seconds;
-    run(command("cargo")
-        .args(["build", "--workspace", "--bin", "fuzz"])
-        .env(
-            "RUSTC_WORKSPACE_WRAPPER",
-            workspace().join("tests/fuzz/instrument"),
-        ))?;
-    let program = workspace().join("target/debug/fuzz");
-    let targets = selected(&program, &arguments.targets)?;
-    let seed = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)?
-        .as_secs();
-    let folder = workspace().join("target/fuzz");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("can't create {}", folder.display()))?;
+    let (seconds, corpus) = (arguments.seconds, workspace().join("tests/fuzz/corpus"));
+    let targets = selected(&corpus, &arguments.targets)?;
+    let build = [
+        "build",
+        "--workspace",
+        "--bin",
+        "fuzz",
+        "--features",
+        "flyball-fuzz/libfuzzer",
+    ];
+    run(command("cargo").args(build).env(
+        "RUSTC_WORKSPACE_WRAPPER",
+        workspace().join("tests/fuzz/instrument"),
+    ))?;
     let mut failed = Vec::new();
     for target in targets {
-        say(&format!("fuzzing {target} for {seconds} s, seed {seed}"));
-        let current = folder.join(format!("{target}.current"));
-        let status = command(&program)
-            .args([&target, &seconds.to_string(), &seed.to_string()])
-            .arg(&current)
+        say(&format!("fuzzing {target} for {seconds} s"));
+        // The inputs that reach new code are kept here between runs.
+        let found = workspace().join("target/fuzz").join(&target);
+        std::fs::create_dir_all(&found)
+            .with_context(|| format!("can't create {}", found.display()))?;
+        let corpus = corpus.join(&target);
+        let status = command(workspace().join("target/debug/fuzz"))
+            .env("FUZZ_TARGET", &target)
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}/", corpus.display()))
+            .args(["-timeout=10", "-print_final_stats=1"])
+            .args([&found, &corpus])
             .status()?;
-        if let Some(signal) = status.signal() {
-            // The target overflowed its stack or ran out of memory.
-            let kept = workspace().join(format!("tests/fuzz/corpus/{target}/killed-{seed}"));
-            std::fs::copy(&current, &kept)
-                .with_context(|| format!("can't copy the input to {}", kept.display()))?;
-            println!(
-                "{target}: killed by signal {signal}\n  stored in {}",
-                kept.display()
-            );
-        }
         if !status.success() {
             failed.push(target);
         }
@@ -64,14 +57,15 @@ pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The targets with these names; all if none is named.
-fn selected(program: &Path, names: &[String]) -> Result<Vec<String>> {
-    let list = output(command(program).arg("list"))
-        .with_context(|| format!("can't list the targets of {}", program.display()))?;
-    let targets: Vec<String> = list.lines().map(str::to_owned).collect();
-    if names.is_empty() {
-        return Ok(targets);
+/// The targets with these names; all if none is named. Each has a folder in the corpus.
+fn selected(corpus: &std::path::Path, names: &[String]) -> Result<Vec<String>> {
+    let folders = std::fs::read_dir(corpus)
+        .with_context(|| format!("can't list the targets in {}", corpus.display()))?;
+    let mut targets = Vec::new();
+    for folder in folders {
+        targets.push(folder?.file_name().to_string_lossy().into_owned());
     }
+    targets.sort();
     for name in names {
         ensure!(
             targets.contains(name),
@@ -79,5 +73,8 @@ fn selected(program: &Path, names: &[String]) -> Result<Vec<String>> {
             targets.join(", ")
         );
     }
-    Ok(names.to_vec())
+    Ok(match names {
+        [] => targets,
+        names => names.to_vec(),
+    })
 }

@@ -23,6 +23,7 @@ mod decode;
 pub mod delta;
 pub mod discovery;
 mod factory;
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod indexer;
 pub mod informer;

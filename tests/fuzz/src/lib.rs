@@ -1,20 +1,13 @@
 //! Fuzzes the parsers of untrusted input: plugin files, descriptions, policies, and the arguments of
 //! guests' calls.
 //!
-//! A [`Target`] is one parser with its invariants. Inputs come from its folder in `corpus/`, and from [`Mutator`],
-//! which mutates them. An input whose outcome has a new shape (another kind of error, another kind of success) is kept
-//! and mutated further for the rest of the run. There is no other guidance: stable Rust has no coverage instrumentation
-//! for it. An input that fails is shrunk and added to the corpus.
-//!
-//! The tests feed the corpus and a few thousand inputs mutated from it. `cargo xtask fuzz` runs for
-//! a given time.
+//! A [`Target`] is one parser with its invariants. Its folder in `corpus/` has known inputs, among them those that once
+//! failed. The tests feed the corpus, and a few thousand inputs that are mutated from it (`mutations.rs`), with proptest.
+//! `cargo xtask fuzz` feeds inputs for a given time with libFuzzer, which keeps those that reach new code.
 
-mod coverage;
-mod mutate;
-mod run;
-mod shape;
+mod engines;
+mod mutations;
 mod targets;
 
-pub use mutate::Mutator;
-pub use run::{Failure, Run, corpus, corpus_folder, feed, shrink};
+pub use engines::{Mutator, check, corpus, corpus_folder};
 pub use targets::{TARGETS, Target, Verdict};

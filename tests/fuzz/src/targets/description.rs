@@ -8,7 +8,6 @@ use flyball_types::{FieldPath, Kind, Mask};
 use serde_json::Value;
 
 use super::{Target, Verdict, equal};
-use crate::shape::counted;
 
 pub(super) const DESCRIPTION: Target = Target {
     name: "description",
@@ -127,11 +126,15 @@ fn description(input: &[u8]) -> Verdict {
     }
     Ok(format!(
         "a description of {} watches, {} mappings, {} indexes, {} permissions, {} other parts",
-        counted(description.watches.len()),
-        counted(description.watches.iter().map(|w| w.map.len()).sum()),
-        counted(description.indexes.len()),
-        counted(description.permissions.len()),
-        counted(description.tickers.len() + description.config.len() + description.metrics.len()),
+        description.watches.len(),
+        description
+            .watches
+            .iter()
+            .map(|watch| watch.map.len())
+            .sum::<usize>(),
+        description.indexes.len(),
+        description.permissions.len(),
+        description.tickers.len() + description.config.len() + description.metrics.len(),
     ))
 }
 

@@ -5,7 +5,6 @@ use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Reference};
 use serde_json::Value;
 
 use super::{Target, Verdict, equal, split_first_line};
-use crate::shape::counted;
 
 pub(super) const FIELD_PATH: Target = Target {
     name: "field-path",
@@ -52,7 +51,7 @@ fn field_path(input: &[u8]) -> Verdict {
             path.lookup(&value).into_iter().map(Into::into).collect(),
         )?;
     }
-    Ok(format!("a path with {} strings", counted(found)))
+    Ok(format!("a path with {} strings", found))
 }
 
 pub(super) const LABEL_SELECTOR: Target = Target {
@@ -147,7 +146,7 @@ fn field_selector(input: &[u8]) -> Verdict {
             )?;
             Ok(format!(
                 "a selector of {} requirements",
-                counted(selector.requirements().len())
+                selector.requirements().len()
             ))
         }
         Err(error) => Ok(error.to_string()),

@@ -33,7 +33,6 @@ use self::plugin_view::PluginView;
 use self::script::{Call, Script, query};
 use self::server::Object;
 use super::{Target, Verdict};
-use crate::shape::counted;
 
 pub(super) const DESCRIPTION_POLICY: Target = Target {
     name: "description-policy",
@@ -127,10 +126,10 @@ fn description_policy(input: &[u8]) -> Verdict {
     let denied = shown.iter().filter(|(_, text)| text.starts_with("Err"));
     Ok(format!(
         "shown {} texts, {} of them errors, by {} grants, with {} markers",
-        counted(shown.len()),
-        counted(denied.count()),
-        counted(grants.len()),
-        counted(markers),
+        shown.len(),
+        denied.count(),
+        grants.len(),
+        markers,
     ))
 }
 
