@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::Language;
-use crate::embedded::write;
+use crate::embedded::{COMMON_TEMPLATE, write};
 use crate::languages::{Sdk, VENDORED};
 
 /// A project to create.
@@ -35,7 +35,7 @@ impl New {
             "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
             dir.display()
         );
-        for (file, template) in support.template() {
+        for (file, template) in support.template().iter().chain(&*COMMON_TEMPLATE) {
             let template = std::str::from_utf8(template)
                 .with_context(|| format!("the template of {file} is not Unicode"))?;
             let text = template
@@ -120,7 +120,8 @@ mod tests {
             assert!(said.contains("flyball build"), "{said}");
             let project = crate::Project::open(&dir).unwrap();
             assert_eq!((project.language, &*project.name), (language, "a"));
-            for (file, _) in language.support().template() {
+            let own = language.support().template().iter();
+            for (file, _) in own.chain(&*COMMON_TEMPLATE) {
                 let file = file.strip_suffix(".in").expect("templates end in .in");
                 let text = std::fs::read_to_string(dir.join(file)).unwrap();
                 assert!(!text.contains("{{"), "{file} has a placeholder");

@@ -1,19 +1,23 @@
 //! The commands for authors and installers of plugins. Only `flyball dev` needs a cluster. Each
 //! other one is a module that turns its arguments into a text. Commands that take the name of a
-//! plugin instead of a file read it from a running host.
+//! plugin instead of a file read it from a running host. `dev` and `test` run a host as a child process
+//! (`children`).
 
 mod build;
+mod children;
 mod completion;
 mod crd;
 mod dev;
 mod grant;
 mod inspect;
 mod load;
+mod manifests;
 mod output;
 mod package;
 mod plural;
 mod producers;
 mod rbac;
+mod test;
 mod test_server;
 mod validate;
 
@@ -126,6 +130,7 @@ pub(crate) enum Tool {
         output: Manifests,
     },
     Dev(dev::Arguments),
+    Test(test::Arguments),
     /// Serve a cluster in memory to the tests of a plugin, over standard input and output
     ///
     /// The SDKs for Go, TypeScript, JavaScript, Python and C start it when tests need it.
@@ -264,6 +269,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         Tool::Dev(arguments) => runtime
             .block_on(dev::run(arguments))
             .map(|()| String::new().into()),
+        Tool::Test(arguments) => runtime.block_on(test::run(arguments)),
         Tool::TestServer => test_server::run().map(|()| String::new().into()),
         Tool::Push {
             file,

@@ -1,5 +1,5 @@
-//! Projects in Rust, Go, Python and C, from an empty folder to a plugin: `flyball new`, the tests of the project, and
-//! `flyball build`.
+//! Projects in Rust, Go, Python and C, from an empty folder to a plugin: `flyball new`, the tests of the project,
+//! `flyball build` and `flyball test`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,11 @@ impl New {
             valid.contains("valid: the plugin my-greeter 0.1.0"),
             "{valid}"
         );
+        let file = |name: &str| format!("{}/plugin-test/{name}.yaml", self.text());
+        let (objects, expected) = (file("objects"), file("expected"));
+        let test = ["test", &wasm, "--objects", &objects, "--expect", &expected];
+        let tested = self.flyball(&test);
+        assert!(tested.contains("all 2 expectations hold"), "{tested}");
     }
 }
 

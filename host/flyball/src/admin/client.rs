@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::{PluginDescription, RollbackTo};
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
@@ -146,9 +146,7 @@ fn status(watch: bool, output: Format, host: &RunningHost) -> anyhow::Result<()>
         false => "",
     };
     loop {
-        let Response::Status(plugins) = host.send(&Request::Status)? else {
-            return Err(unexpected_response());
-        };
+        let plugins = plugins(host)?;
         let text = match output {
             Format::Json => json(&plugins)?,
             Format::Text => table::status(&plugins),
@@ -202,7 +200,22 @@ pub(crate) fn describe(host: &RunningHost, plugin: &str) -> anyhow::Result<Plugi
     }
 }
 
+/// Returns the status of the plugins of the running host.
+pub(crate) fn plugins(host: &RunningHost) -> anyhow::Result<Vec<PluginStatus>> {
+    match host.send(&Request::Status)? {
+        Response::Status(plugins) => Ok(plugins),
+        _ => Err(unexpected_response()),
+    }
+}
+
 impl RunningHost {
+    /// The host with this admin socket.
+    pub(crate) fn at(admin_socket: PathBuf) -> Self {
+        Self {
+            admin_socket: Some(admin_socket),
+        }
+    }
+
     fn send(&self, request: &Request) -> anyhow::Result<Response> {
         let mut responses = self.converse(request)?;
         responses

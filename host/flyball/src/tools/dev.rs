@@ -1,12 +1,11 @@
 //! `flyball dev`: builds a project whenever a source is saved, and runs the newest build in a host of its own, until
 //! Ctrl-C.
 //!
-//! The build and the host are child processes of this binary. `dev/cluster.rs` finds or starts the API server,
+//! The build and the host are child processes of this binary (`children.rs`). `dev/cluster.rs` finds or starts the API server,
 //! `dev/objects.rs` creates what the plugin needs there, and `dev/console.rs` turns the host's log into what is shown.
 
-mod children;
 mod cluster;
-mod console;
+pub(super) mod console;
 mod objects;
 
 use std::path::{Path, PathBuf};
@@ -23,10 +22,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use self::children::{Build, Host};
 use self::cluster::Cluster;
 use self::console::{Console, brief, say};
 use self::objects::Objects;
+use super::children::{Build, Host, HostFiles, plugins, this_binary};
 
 /// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
 const QUIET: Duration = Duration::from_millis(50);
@@ -129,10 +128,6 @@ impl Session {
         })
     }
 
-    fn plugins(&self) -> PathBuf {
-        self.folder.path().join("plugins")
-    }
-
     async fn run(&mut self) -> anyhow::Result<()> {
         // A source that is saved from here on is built.
         let (sender, mut saves) = mpsc::channel(1);
@@ -142,9 +137,11 @@ impl Session {
         })?;
         let cluster = self.cluster.insert(Cluster::open(&self.arguments).await?);
         let mut objects = Objects::new(cluster.client().await?, &self.project, &self.arguments)?;
-        std::fs::create_dir(self.plugins()).context("can't create a folder for the plugin")?;
+        std::fs::create_dir(plugins(self.folder.path()))
+            .context("can't create a folder for the plugin")?;
         let host = self.host_command()?;
-        self.host = Some(Host::start(host, self.console.clone())?);
+        let console = self.console.clone();
+        self.host = Some(Host::start(host, move |line| console.lock().show(line))?);
         let mut since = ("started", Instant::now());
         loop {
             self.build(&mut objects, since).await?;
@@ -193,7 +190,7 @@ impl Session {
             return Ok(());
         }
         self.console.lock().await_version(event, since, at, &digest);
-        let plugin = self.plugins().join(format!("{}.wasm", self.project.name));
+        let plugin = plugins(self.folder.path()).join(format!("{}.wasm", self.project.name));
         std::fs::rename(&built, &plugin)
             .with_context(|| format!("can't replace {}", plugin.display()))?;
         self.given = Some(digest);
@@ -211,30 +208,21 @@ impl Session {
     }
 
     fn host_command(&self) -> anyhow::Result<Command> {
-        let mut command = this_binary()?;
-        let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
         let cluster = self.cluster.as_ref().expect("it was opened");
-        command
-            .args([
-                "run",
-                "--controllers=",
-                "--leader-elect=false",
-                "--secure-port=0",
-                "--logging-format=json",
-            ])
-            .arg(path("kubeconfig", cluster.kubeconfig()))
-            .arg(path("plugin-dir", &self.plugins()))
-            .arg(path("admin-socket", &self.folder.path().join("admin.sock")))
-            .arg(path("state-dir", &self.folder.path().join("state")))
-            .env("RUST_LOG", console::FILTER);
+        let mut command = self.files(cluster).command()?;
+        command.env("RUST_LOG", console::FILTER);
         if let Some(context) = &self.arguments.context {
             command.arg(format!("--context={context}"));
         }
-        match &self.policy {
-            Some(policy) => command.arg(path("policy", policy)),
-            None => command.arg("--trust-plugins"),
-        };
         Ok(command)
+    }
+
+    fn files<'a>(&'a self, cluster: &'a Cluster) -> HostFiles<'a> {
+        HostFiles {
+            kubeconfig: cluster.kubeconfig(),
+            policy: self.policy.as_deref(),
+            folder: self.folder.path(),
+        }
     }
 
     /// Stops the host, and then the control plane.
@@ -247,11 +235,6 @@ impl Session {
             None => Ok(()),
         }
     }
-}
-
-fn this_binary() -> anyhow::Result<Command> {
-    let path = std::env::current_exe().context("can't find this program's file")?;
-    Ok(Command::new(path))
 }
 
 /// Waits until a source has changed. Returns the time of the first save.

@@ -33,8 +33,19 @@ pub(super) fn of(kind: &Kind) -> Plural {
     }
 }
 
+/// The built-in kinds, each in the newest version that this program knows, with their plurals and whether they are
+/// namespaced.
+pub(super) fn built_in() -> impl Iterator<Item = (Kind, &'static str, bool)> {
+    let known = BUILT_IN.iter().map(|entry| entry());
+    known.map(|known| {
+        let kind = Kind::new(known.group, known.version, known.kind);
+        (kind, known.plural, known.namespaced)
+    })
+}
+
 struct Known {
     group: &'static str,
+    version: &'static str,
     kind: &'static str,
     plural: &'static str,
     namespaced: bool,
@@ -44,6 +55,7 @@ fn known<K: Resource<Scope: 'static>>() -> Known {
     let namespaced = TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>();
     Known {
         group: K::GROUP,
+        version: K::VERSION,
         kind: K::KIND,
         plural: K::URL_PATH_SEGMENT,
         namespaced,

@@ -68,6 +68,9 @@ pub struct PluginStatus {
     pub rolled_back: bool,
     /// Keys in its queues.
     pub queued: usize,
+    /// Keys that are being reconciled.
+    #[serde(default)]
+    pub processing: usize,
     /// Objects whose changes wait for its `route`.
     #[serde(default)]
     pub route_waiting: usize,
@@ -122,6 +125,7 @@ impl PluginStatus {
             reason: Some(problem.to_owned()),
             rolled_back: false,
             queued: 0,
+            processing: 0,
             route_waiting: 0,
             route_failing: 0,
             performance: Performance::default(),

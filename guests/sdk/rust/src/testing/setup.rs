@@ -33,6 +33,11 @@ impl Cluster {
         self.state.borrow_mut().store.put(object);
     }
 
+    /// Returns a resource version that is later than those of all objects, and that no object will have.
+    pub fn next_version(&self) -> u64 {
+        self.state.borrow_mut().store.next_version()
+    }
+
     /// Changes an object like another client. Its resource version changes and, with its spec, its generation.
     ///
     /// # Panics

@@ -121,8 +121,12 @@ impl Store {
 
     /// Sets the next resource version.
     pub(super) fn touch(&mut self, object: &mut Value) {
+        object["metadata"]["resourceVersion"] = self.next_version().to_string().into();
+    }
+
+    pub(super) fn next_version(&mut self) -> u64 {
         self.version += 1;
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.version
     }
 
     fn fill(&mut self, object: &mut Value) {

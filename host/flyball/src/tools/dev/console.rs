@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 /// The lines that the host logs, as a value of `RUST_LOG`: all lines of the plugin, each reconcile, and lines that an
 /// operator needs.
-pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
+pub(in crate::tools) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
 
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
@@ -118,7 +118,7 @@ impl Console {
 }
 
 /// A line for people: the time, the level, the key, the message and the fields, long ones below.
-fn shown(fields: &Map<String, Value>) -> String {
+pub(in crate::tools) fn shown(fields: &Map<String, Value>) -> String {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let milliseconds = fields.get("ts").and_then(Value::as_f64).unwrap_or_default();
     let time = Timestamp::from_millisecond(milliseconds as i64).unwrap_or_default();

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::Arguments;
 use super::console::say;
 use crate::tools::load::load;
-use crate::tools::{Manifests, rbac};
+use crate::tools::{Manifests, manifests, rbac};
 
 /// The field manager of applied objects.
 const MANAGER: &str = "flyball-dev";
@@ -59,11 +59,7 @@ impl Objects {
     ) -> anyhow::Result<()> {
         let mut objects = Vec::new();
         for file in &self.files {
-            let text = std::fs::read_to_string(file)
-                .with_context(|| format!("can't read {}", file.display()))?;
-            let read: Vec<Value> = serde_saphyr::from_multiple(&text)
-                .with_context(|| format!("{} is not YAML", file.display()))?;
-            objects.extend(read);
+            objects.extend(manifests::read(file)?);
         }
         if let Some(policy) = policy {
             let description = load(component, &Policy::default()).await?.description;

@@ -97,6 +97,10 @@ impl Supervisor {
             queued: context.map_or(0, |context| {
                 context.queues.iter().map(|queue| queue.keys.len()).sum()
             }),
+            processing: context.map_or(0, |context| {
+                let queues = context.queues.iter();
+                queues.map(|queue| queue.keys.snapshot().processing).sum()
+            }),
             performance: context
                 .map(|context| context.telemetry.history.performance())
                 .unwrap_or_default(),

@@ -1,19 +1,16 @@
-//! The child processes: builds and the host. Each leads a process group, so that Ctrl-C in a terminal reaches this
-//! process alone, which then ends them in order, with the tools that a build runs.
+//! The child processes of `flyball dev` and `flyball test`: builds and the host. Each leads a process group, so that
+//! Ctrl-C in a terminal reaches this process alone, which then ends them in order, with the tools that a build runs.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
 use flyball_devcluster::process;
-use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
-use super::console::Console;
 
 /// How long the host may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -54,7 +51,56 @@ impl Build {
     }
 }
 
-/// The host, with its log shown on the console.
+/// The files of a host that runs one plugin for its author.
+pub(super) struct HostFiles<'a> {
+    pub(super) kubeconfig: &'a Path,
+    /// The plugin's policy. Without one, all that the plugin asks for is granted.
+    pub(super) policy: Option<&'a Path>,
+    /// A folder for this host, which has the folder of the plugin.
+    pub(super) folder: &'a Path,
+}
+
+/// The folder of the plugin in the folder of its host.
+pub(super) fn plugins(folder: &Path) -> PathBuf {
+    folder.join("plugins")
+}
+
+pub(super) fn admin_socket(folder: &Path) -> PathBuf {
+    folder.join("admin.sock")
+}
+
+impl HostFiles<'_> {
+    /// The command of the host: no built-in controllers, no lease, no ports, and a log in JSON.
+    pub(super) fn command(&self) -> anyhow::Result<Command> {
+        let mut command = this_binary()?;
+        let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+        command
+            .args([
+                "run",
+                "--controllers=",
+                "--leader-elect=false",
+                "--secure-port=0",
+                "--logging-format=json",
+            ])
+            .arg(path("kubeconfig", self.kubeconfig))
+            .arg(path("plugin-dir", &plugins(self.folder)))
+            .arg(path("admin-socket", &admin_socket(self.folder)))
+            .arg(path("state-dir", &self.folder.join("state")));
+        match self.policy {
+            Some(policy) => command.arg(path("policy", policy)),
+            None => command.arg("--trust-plugins"),
+        };
+        Ok(command)
+    }
+}
+
+/// A command of this program.
+pub(super) fn this_binary() -> anyhow::Result<Command> {
+    let path = std::env::current_exe().context("can't find this program's file")?;
+    Ok(Command::new(path))
+}
+
+/// The host. Each line of its log is passed on.
 pub(super) struct Host {
     group: Group,
     log: JoinHandle<()>,
@@ -63,7 +109,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn start(
         mut command: Command,
-        console: Arc<Mutex<Console>>,
+        mut on_line: impl FnMut(&str) + Send + 'static,
     ) -> anyhow::Result<Self> {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut group = Group::start(command)?;
@@ -72,7 +118,7 @@ impl Host {
         let log = std::thread::spawn(move || {
             for line in BufReader::new(log).split(b'\n') {
                 let Ok(line) = line else { return };
-                console.lock().show(&String::from_utf8_lossy(&line));
+                on_line(&String::from_utf8_lossy(&line));
             }
         });
         Ok(Self { group, log })
