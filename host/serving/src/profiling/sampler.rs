@@ -4,6 +4,9 @@
 //! The handler must not wait for anything that the interrupted code may hold. It writes to a fixed buffer of atomics,
 //! which a task empties, and it does not unwind where the C library or the unwinder itself was interrupted: the
 //! unwinder may take their locks. Such a sample has one address only.
+//!
+//! The crate `pprof` does less: it drops the samples of the C library and the frames without a symbol, which are those
+//! of guests and, in a release, of the host, whose symbols are in a file of their own.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
