@@ -1,8 +1,9 @@
 //! `flyball dev`: builds a project whenever a source is saved, and runs the newest build in a host of its own, until
 //! Ctrl-C.
 //!
-//! The build and the host are child processes of this binary (`children.rs`). `dev/cluster.rs` finds or starts the API server,
-//! `dev/objects.rs` creates what the plugin needs there, and `dev/console.rs` turns the host's log into what is shown.
+//! The build and the host are child processes of this binary (`children.rs`). `dev/cluster.rs` finds or starts the API
+//! server, `dev/objects.rs` creates what the plugin needs there, and `dev/console.rs` turns the host's log into what is
+//! shown.
 
 mod cluster;
 pub(super) mod console;

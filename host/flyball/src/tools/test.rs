@@ -1,8 +1,9 @@
 //! `flyball test`: runs a built plugin against an API server in memory, and checks what it leaves there.
 //!
-//! The server (`flyball_testserver::api`) runs in this process, and the host in a child process of this binary, as under
-//! `flyball dev`. `kinds.rs` finds the kinds to serve, `watch.rs` waits until nothing changes any more, `observed.rs`
-//! reads the host's log, `expect.rs` compares the objects with the expected ones, and `report.rs` writes the result.
+//! The server (`flyball_testserver::api`) runs in this process, and the host in a child process of this binary, as
+//! under `flyball dev`. `kinds.rs` finds the kinds to serve, `watch.rs` waits until nothing changes any more,
+//! `observed.rs` reads the host's log, `expect.rs` compares the objects with the expected ones, and `report.rs` writes
+//! the result.
 
 mod expect;
 mod kinds;

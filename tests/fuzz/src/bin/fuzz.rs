@@ -1,5 +1,5 @@
-//! `FUZZ_TARGET=NAME fuzz FLAGS FOLDERS`: fuzzes a target with libFuzzer, which has its own flags: `-help=1` lists them.
-//! `cargo xtask fuzz` builds and runs it.
+//! `FUZZ_TARGET=NAME fuzz FLAGS FOLDERS`: fuzzes a target with libFuzzer, which has its own flags: `-help=1` lists
+//! them. `cargo xtask fuzz` builds and runs it.
 
 #![no_main]
 #![allow(
