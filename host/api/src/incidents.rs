@@ -45,9 +45,8 @@ impl Incidents {
         let message = &message[..message.floor_char_boundary(MAX_MESSAGE)];
         if self.is_builtin {
             if self.limits.log_lines.pass_line(message) {
-                let controller = &*self.plugin;
                 tracing::error!(
-                    controller,
+                    plugin = &*self.plugin,
                     message,
                     "the host's own policy denied a built-in controller a request: report this"
                 );

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_controllers::{built_in, canonical};
-use flyball_manager::{BuiltIn, Manager, Options, PluginOptions, Sources, Telemetry};
+use flyball_manager::{BuiltIn, DropIns, Manager, Options, PluginOptions, Telemetry};
 use flyball_plugin::{EmbeddedCode, EmbeddedComponent, EngineOptions, SharedCode};
 use flyball_policy::Policy;
 use flyball_policy::grant::Grants;
@@ -57,10 +57,10 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         shutdown,
     } = parts;
     check_folders(&config.plugins.dirs)?;
-    let sources = sources(&config, &cluster)?;
+    let drop_ins = drop_ins(&config, &cluster)?;
     let options = options(&config, cluster, !builtins.is_empty(), telemetry)?;
     // The list is dropped once it is loaded, which frees the code that built-in controllers share.
-    let manager = Manager::load(options, sources, &embedded(&builtins)).await?;
+    let manager = Manager::load(options, drop_ins, &embedded(&builtins)).await?;
     check_names(&config, &manager)?;
     if manager.names().is_empty() && !builtins.is_empty() && !config.plugins.may_load() {
         bail!(
@@ -88,8 +88,8 @@ fn check_folders(folders: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns where plugins come from, and what they are granted.
-fn sources(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<Sources> {
+/// Returns where drop-ins come from, and what they are granted.
+fn drop_ins(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<DropIns> {
     let plugins = &config.plugins;
     let state_folder = plugins.state_dir.clone().or_else(user_folders::state);
     let state_folder = state_folder.filter(|_| plugins.may_load());
@@ -97,11 +97,11 @@ fn sources(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<Sources
     let approved = state_folder.as_ref().map(|folder| folder.join("policy"));
     let policy = plugins.policy.clone().or(approved);
     let controllers = config.controllers.clone();
-    Ok(Sources {
+    Ok(DropIns {
         folders: plugins.dirs.clone(),
         grants: grants(config, cluster, policy.as_deref())?,
         policy,
-        state: state_folder.map(|folder| folder.join(versions_folder(&plugins.dirs))),
+        versions: state_folder.map(|folder| folder.join(versions_folder(&plugins.dirs))),
         // A plugin that replaces a built-in controller runs if that controller would.
         enabled: Box::new(move |name| match canonical(name) {
             Some(_) => controllers.enables(name),

@@ -144,7 +144,7 @@ impl HostLimits {
         self.route.refused.fetch_add(1, Relaxed);
         if self.log_lines.pass() {
             tracing::warn!(
-                controller = &*self.plugin,
+                plugin = &*self.plugin,
                 "lost changes: too many wait for the plugin's mappings, so a watch begins again with all objects"
             );
         }
@@ -167,7 +167,7 @@ impl HostLimits {
             let dropped = gate.take_unreported();
             if dropped > 0 {
                 tracing::warn!(
-                    controller = &*self.plugin,
+                    plugin = &*self.plugin,
                     dropped,
                     "dropped {what} beyond the plugin's limit"
                 );

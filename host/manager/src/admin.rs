@@ -33,7 +33,7 @@ impl AdminHandle {
     /// # Errors
     /// The manager has ended.
     pub async fn status(&self) -> Result<Vec<PluginStatus>, RequestError> {
-        self.ask(Request::Status).await
+        self.ask(|reply| Request::Status { reply }).await
     }
 
     /// Returns the last reconciles that were of an object, triggered by it, or touched it, the oldest first.
@@ -41,8 +41,8 @@ impl AdminHandle {
     /// # Errors
     /// The manager has ended.
     pub async fn why(&self, object: &str) -> Result<Vec<Reconciled>, RequestError> {
-        self.ask(|reply| Request::Why(object.to_owned(), reply))
-            .await
+        let object = object.to_owned();
+        self.ask(|reply| Request::Why { object, reply }).await
     }
 
     /// Grants a plugin what it asks for, by writing the grant into the policy. Returns a sentence about the grant.
@@ -50,8 +50,8 @@ impl AdminHandle {
     /// # Errors
     /// There is no such plugin, or its policy can't be written.
     pub async fn approve(&self, name: &str) -> Result<String, RequestError> {
-        self.ask(|reply| Request::Approve(name.to_owned(), reply))
-            .await?
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Approve { plugin, reply }).await?
     }
 
     /// Rolls a plugin back to another version, or ends the rollback. A repeated call changes nothing. Returns a
@@ -60,7 +60,8 @@ impl AdminHandle {
     /// # Errors
     /// There is no such plugin, or no such version.
     pub async fn roll_back(&self, name: &str, to: RollbackTo) -> Result<String, RequestError> {
-        self.ask(|reply| Request::RollBack(name.to_owned(), to, reply))
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::RollBack { plugin, to, reply })
             .await?
     }
 
@@ -69,8 +70,8 @@ impl AdminHandle {
     /// # Errors
     /// There is no such plugin, or it is not quarantined.
     pub async fn resume(&self, name: &str) -> Result<String, RequestError> {
-        self.ask(|reply| Request::Resume(name.to_owned(), reply))
-            .await?
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Resume { plugin, reply }).await?
     }
 
     /// Returns a plugin's description and its grant.
@@ -78,7 +79,8 @@ impl AdminHandle {
     /// # Errors
     /// There is no such plugin.
     pub async fn describe(&self, name: &str) -> Result<PluginDescription, RequestError> {
-        self.ask(|reply| Request::Describe(name.to_owned(), reply))
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Describe { plugin, reply })
             .await?
     }
 }

@@ -11,4 +11,4 @@ pub use plugins::load::{BuiltIn, PluginError};
 pub use plugins::requests::RequestError;
 pub use plugins::rollback::RollbackTo;
 pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
-pub use plugins::{PluginOptions, Sources, Telemetry};
+pub use plugins::{DropIns, PluginOptions, Telemetry};

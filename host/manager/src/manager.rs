@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::AdminHandle;
 use crate::plugins::load::BuiltIn;
 use crate::plugins::supervisor::{Supervisor, SupervisorError};
-use crate::plugins::{PluginOptions, Sources, Telemetry};
+use crate::plugins::{DropIns, PluginOptions, Telemetry};
 
 /// Options of a manager.
 pub struct Options {
@@ -51,7 +51,7 @@ pub enum ManagerError {
     Metrics(#[from] MetricsError),
     /// The folder of versions can't be used.
     #[error("can't keep versions of plugins in {}: remove what lies there, or name another folder with --state-dir", .folder.display())]
-    State {
+    Versions {
         folder: PathBuf,
         source: std::io::Error,
     },
@@ -73,7 +73,7 @@ impl From<SupervisorError> for ManagerError {
     fn from(error: SupervisorError) -> Self {
         match error {
             SupervisorError::Metrics(error) => Self::Metrics(error),
-            SupervisorError::State { folder, source } => Self::State { folder, source },
+            SupervisorError::Versions { folder, source } => Self::Versions { folder, source },
         }
     }
 }
@@ -96,7 +96,7 @@ impl Manager {
     /// The options can't be used, or the machine refuses.
     pub async fn load(
         options: Options,
-        sources: Sources,
+        drop_ins: DropIns,
         builtins: &[BuiltIn],
     ) -> Result<Self, ManagerError> {
         let Options {
@@ -127,7 +127,7 @@ impl Manager {
             cluster.clone(),
             plugins,
             telemetry.clone(),
-            sources,
+            drop_ins,
             builtins,
         )
         .await?;

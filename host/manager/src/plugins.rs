@@ -66,14 +66,14 @@ pub struct Telemetry {
     pub debug: DebugPages,
 }
 
-/// The sources of dropped-in plugins, and the rules that decide on them.
-pub struct Sources {
+/// Where drop-ins come from, and the rules that decide on them.
+pub struct DropIns {
     /// Folders whose `.wasm` files are plugins. They are followed.
     pub folders: Vec<PathBuf>,
     /// The operator's policy, a file or a folder. It is followed.
     pub policy: Option<PathBuf>,
-    /// The folder for versions that the operator can roll back to; none to keep none.
-    pub state: Option<PathBuf>,
+    /// The folder for versions that the operator can roll back to, and for pulled packages; none to keep none.
+    pub versions: Option<PathBuf>,
     /// The grants at the start.
     pub grants: Grants,
     /// Whether a plugin of this name is enabled.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use flyball_cache::ListMode;
 use flyball_manager::{
-    AdminHandle, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
-    RollbackTo, Sources, Telemetry,
+    AdminHandle, DropIns, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
+    RollbackTo, Telemetry,
 };
 use flyball_plugin::{Engine, EngineOptions};
 use flyball_policy::grant::Grants;
@@ -62,14 +62,14 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
             debug: DebugPages::default(),
         },
     };
-    let sources = Sources {
+    let drop_ins = DropIns {
         folders: vec![plugins.to_owned()],
         policy: Some(policy.to_owned()),
-        state: Some(state.to_owned()),
+        versions: Some(state.to_owned()),
         grants: Grants::default(),
         enabled: Box::new(|_| true),
     };
-    let loaded = Manager::load(options, sources, &[]).await;
+    let loaded = Manager::load(options, drop_ins, &[]).await;
     loaded.expect("the manager loads")
 }
 

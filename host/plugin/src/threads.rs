@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument;
 
 use crate::error::CallFailure;
 use crate::priority;
@@ -84,14 +85,14 @@ impl Threads {
             };
             return match here.await {
                 Ok(result) => result,
-                Err(call) => Task(self.normal.spawn(call)).join().await,
+                Err(call) => Task::start(call, self.normal.handle()).join().await,
             };
         }
         if share.is_low() {
-            return Task(self.low.spawn(call)).join().await;
+            return Task::start(call, self.low.handle()).join().await;
         }
         let (share, low): (_, Handle) = (share.clone(), self.low.handle().clone());
-        let task = self.normal.spawn(async move {
+        let call = async move {
             match (Movable {
                 call: Some(Box::pin(call)),
                 must_move: |_| share.is_low(),
@@ -99,10 +100,10 @@ impl Threads {
             .await
             {
                 Ok(result) => result,
-                Err(call) => Task(low.spawn(call)).join().await,
+                Err(call) => Task::start(call, &low).join().await,
             }
-        });
-        Task(task).join().await
+        };
+        Task::start(call, self.normal.handle()).join().await
     }
 
     /// Runs blocking work on a thread for that.
@@ -120,7 +121,11 @@ impl Threads {
     }
 }
 
-impl<T> Task<T> {
+impl<T: Send + 'static> Task<T> {
+    /// Starts a call on other threads. It stays in the caller's span.
+    fn start(call: impl Future<Output = CallResult<T>> + Send + 'static, threads: &Handle) -> Self {
+        Self(threads.spawn(call.in_current_span()))
+    }
     async fn join(mut self) -> CallResult<T> {
         (&mut self.0)
             .await

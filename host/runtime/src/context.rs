@@ -115,7 +115,7 @@ impl PluginContext {
             .any(|watch| watch.kind.as_ref().is_some_and(is_kind) && watch.map.iter().any(is_own))
     }
 
-    /// Returns what all queues hold together.
+    /// Returns the number and the size of the keys in all queues together.
     pub fn held_keys(&self) -> Held {
         let held = self.queues.iter().map(|queue| queue.keys.held());
         held.fold(Held::default(), |all, queue| Held {
@@ -124,7 +124,7 @@ impl PluginContext {
         })
     }
 
-    /// Frees unused memory, and reports what was dropped. Called periodically.
+    /// Frees unused memory, and logs how many log lines and events were dropped. Called periodically.
     pub fn tidy(&self) {
         self.reads.cached.tidy();
         self.memo.tidy();

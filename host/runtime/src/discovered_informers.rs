@@ -72,9 +72,9 @@ impl DiscoveredInformers {
         self.ready.clone()
     }
 
-    /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind;
-    /// it runs on `threads`, and lowers the number that it gets once it has routed the initial objects. `ready` is
-    /// called when the first kinds have.
+    /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind. It
+    /// runs on `threads`, and decrements the number that it is given once it has routed the initial objects. `ready` is
+    /// called once the initial objects of the first kinds are routed.
     pub async fn run<R>(
         mut self,
         context: Arc<PluginContext>,
@@ -92,7 +92,7 @@ impl DiscoveredInformers {
         if !in_time {
             let kinds: Vec<String> = missing.iter().map(|kind| kind.to_string()).collect();
             tracing::warn!(
-                controller = context.name(),
+                plugin = context.name(),
                 kinds = kinds.join(", "),
                 "started without the objects of some kinds, whose caches are not synced yet"
             );
@@ -125,7 +125,7 @@ impl DiscoveredInformers {
                     if std::mem::replace(&mut reachable, false) {
                         let error = error_chain(&error);
                         tracing::warn!(
-                            controller = context.name(),
+                            plugin = context.name(),
                             error,
                             "can't discover the kinds that the API server serves; trying again"
                         );
@@ -250,10 +250,10 @@ fn wanted(
             && policy.may_watch(kind, "")
             && reads(kind).is_ok_and(|read| policy.ungranted_fields(kind, "", &read).is_empty())
     };
-    let mut seen = HashSet::new();
+    let mut known = HashSet::new();
     let mut found = BTreeMap::new();
     for resource in &catalogue.resources {
-        if seen.insert((&resource.kind.group, &resource.plural)) && is_wanted(resource) {
+        if known.insert((&resource.kind.group, &resource.plural)) && is_wanted(resource) {
             found.insert(resource.kind.clone(), resource.clone());
         }
     }
@@ -273,7 +273,7 @@ mod tests {
         Arc::new(resource)
     }
 
-    /// The kinds that a watch for what can be deleted follows, under a policy that lets it watch `kinds`.
+    /// Returns the kinds that a watch of all deletable kinds follows, under a policy that lets it watch `kinds`.
     fn followed(resources: Vec<Arc<ApiResource>>, kinds: &str) -> Vec<String> {
         let text = format!("[[plugins.a.allow]]\nkinds = [{kinds}]\nverbs = [\"watch\"]");
         let policy = Policy::parse(Path::new("policy.toml"), &text)

@@ -80,10 +80,10 @@ fn all(reads: &CachedReads) -> Vec<(Reference, Arc<Object>)> {
 
 /// Returns the objects that can be reached from these by owners and dependents.
 fn connected(reads: &CachedReads, mut ahead: Vec<Uid>) -> Vec<(Reference, Arc<Object>)> {
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     let mut found = Vec::new();
     while let Some(uid) = ahead.pop() {
-        if !seen.insert(uid.clone()) {
+        if !visited.insert(uid.clone()) {
             continue;
         }
         ahead.extend(

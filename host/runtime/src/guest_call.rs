@@ -18,6 +18,7 @@ use flyball_writer::{Journal, Touched};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument;
 
 use crate::context::{PluginContext, Settings};
 use crate::memo::MemoCall;
@@ -31,7 +32,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Implements the imports of one guest call.
 pub struct GuestCall {
     context: Arc<PluginContext>,
-    /// The key, for the log.
+    /// The key that is reconciled, or the name of another call.
     key: Arc<str>,
     memo: MemoCall,
     journal: Arc<Journal>,
@@ -82,7 +83,7 @@ impl GuestCall {
         for kind in self.journal.take_unknown() {
             if self.context.limits.log_lines.pass() {
                 tracing::warn!(
-                    controller = self.context.name(), key = &*self.key, %kind,
+                    %kind,
                     "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
                 );
             }
@@ -153,8 +154,8 @@ impl GuestCall {
         F: Future<Output = Result<T, ApiError>> + Send + 'static,
     {
         let context = self.context.clone();
-        let running =
-            AbortOnDropHandle::new(self.context.runtime.spawn(work(self.context.clone())));
+        let work = work(self.context.clone()).in_current_span();
+        let running = AbortOnDropHandle::new(self.context.runtime.spawn(work));
         let failed =
             |error| ApiError::internal(Effect::None, format!("the host failed to read: {error}"));
         async move {
@@ -261,7 +262,9 @@ impl Imports for GuestCall {
                 let _charge = charge;
                 context.writer.run(prepared, &journal).await
             });
-            let running = self.writes.spawn_on(run, &self.context.runtime);
+            let running = self
+                .writes
+                .spawn_on(run.in_current_span(), &self.context.runtime);
             let stopped = || {
                 let message = "the host stopped the batch before it had an answer";
                 Err(ApiError::timeout(message))
@@ -356,8 +359,7 @@ impl Imports for GuestCall {
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
         if self.log_enabled(level) {
-            let (gate, controller) = (&self.context.limits.log_lines, self.context.name());
-            log_guest(gate, controller, &self.key, level, message, fields);
+            log_guest(&self.context.limits.log_lines, level, message, fields);
         }
     }
 

@@ -13,12 +13,14 @@ use flyball_types::Kind;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
-use crate::history::Entry;
+use crate::history::HistoryEntry;
 use crate::queue::Reason;
 use crate::route_backlog::{RouteBacklog, Step, Waiting, WatchNumber};
+use crate::telemetry::call_span;
 
 /// The queue that the history shows for failures of `route`.
 const ROUTE: &str = "route";
@@ -97,7 +99,11 @@ impl GuestRoute {
                     left.send_modify(|left| *left -= 1);
                 }
                 Step::Route(batch) if batch.is_empty() => {}
-                Step::Route(batch) => self.route(&plugin, &context, batch).await,
+                Step::Route(batch) => {
+                    let span = call_span(context.name(), ROUTE);
+                    let route = self.route(&plugin, &context, batch);
+                    route.instrument(span).await;
+                }
                 // Deltas that fail alone are dropped with the version.
                 Step::Wait(_) if has_ended => return,
                 Step::Wait(Some(at)) => {
@@ -118,7 +124,7 @@ impl GuestRoute {
         }
         let (called, owned) = (plugin.clone(), context.clone());
         let started = Instant::now();
-        let call = async move { call_route(&called, &owned, deltas).await };
+        let call = async move { call_route(&called, &owned, deltas).await }.in_current_span();
         let routed = context.route_turns.run(call).await;
         let routed = routed.unwrap_or_else(|| Err("the host failed".to_owned()));
         let error = match routed {
@@ -130,7 +136,6 @@ impl GuestRoute {
         };
         if context.limits.log_lines.pass() {
             tracing::warn!(
-                controller = context.name(),
                 deltas = batch.len(),
                 error,
                 "`route` failed; its deltas are tried again, each alone"
@@ -142,7 +147,7 @@ impl GuestRoute {
             let kind = self.watches.lock()[first.watch].kind.clone();
             let name = format!("{kind} {}", object.key());
             context.telemetry.incidents.route_failed(&name, &error);
-            context.telemetry.history.add(Entry {
+            context.telemetry.history.add(HistoryEntry {
                 at: SystemTime::now(),
                 digest: context.settings.digest.clone(),
                 queue: ROUTE.into(),
@@ -172,11 +177,7 @@ impl GuestRoute {
             .route
             .set(backlog.waiting(), backlog.failing(), refused);
         if refused > 0 && context.limits.log_lines.pass() {
-            tracing::warn!(
-                controller = context.name(),
-                refused,
-                "dropped deltas: too many objects wait for `route`"
-            );
+            tracing::warn!(refused, "dropped deltas: too many objects wait for `route`");
         }
     }
 
@@ -259,6 +260,6 @@ async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>)
     if let Some(error) = first
         && context.limits.log_lines.pass()
     {
-        tracing::warn!(controller = context.name(), dropped, %error, "dropped keys that `route` returned");
+        tracing::warn!(dropped, %error, "dropped keys that `route` returned");
     }
 }

@@ -23,7 +23,7 @@ const BUCKETS: usize = 40 * FINENESS as usize;
 
 /// The history of one plugin, over all of its versions.
 pub struct History {
-    recent: Mutex<VecDeque<Entry>>,
+    recent: Mutex<VecDeque<HistoryEntry>>,
     last_error: Mutex<Option<Failure>>,
     reconciles: AtomicU64,
     errors: AtomicU64,
@@ -33,7 +33,7 @@ pub struct History {
 }
 
 /// One reconcile.
-pub struct Entry {
+pub struct HistoryEntry {
     pub at: SystemTime,
     /// The digest of the version that ran.
     pub digest: Arc<str>,
@@ -137,7 +137,7 @@ impl Default for History {
 
 impl History {
     /// Records a reconcile.
-    pub fn add(&self, entry: Entry) {
+    pub fn add(&self, entry: HistoryEntry) {
         self.reconciles.fetch_add(1, Relaxed);
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
         if let Some(failed) = &entry.failed {
@@ -213,7 +213,7 @@ impl History {
     ) -> Vec<Reconciled> {
         let asked = ObjectName::parse(object);
         let recent = self.recent.lock();
-        let is_about = |entry: &&Entry| {
+        let is_about = |entry: &&HistoryEntry| {
             let caused = match &entry.why {
                 Reason::Delta { kind, object, .. } => asked.is(kind, "", object),
                 _ => false,
@@ -228,7 +228,7 @@ impl History {
     }
 }
 
-impl Entry {
+impl HistoryEntry {
     fn for_people(&self, plugin: &str) -> Reconciled {
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
         Reconciled {
@@ -280,9 +280,9 @@ mod tests {
 
     use super::*;
 
-    fn entry(key: &str, took_us: u64) -> Entry {
+    fn entry(key: &str, took_us: u64) -> HistoryEntry {
         let kind = Arc::new(Kind::new("", "v1", "Pod"));
-        Entry {
+        HistoryEntry {
             at: SystemTime::UNIX_EPOCH,
             digest: "0123".into(),
             queue: "a".into(),
@@ -353,7 +353,7 @@ mod tests {
     fn the_last_error_goes_with_its_version() {
         let history = History::default();
         let ends = |digest: &str, failed: Option<&str>| {
-            history.add(Entry {
+            history.add(HistoryEntry {
                 digest: digest.into(),
                 failed: failed.map(str::to_owned),
                 ..entry("demo/web", 1)

@@ -23,12 +23,12 @@ const ENTRY: usize = 256;
 pub struct Memo {
     /// In bytes.
     capacity: usize,
-    state: Mutex<State>,
+    state: Mutex<Committed>,
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<String, Entry>,
+struct Committed {
+    entries: HashMap<String, CommittedEntry>,
     /// The keys by the UID of the object that they are tagged with.
     by_object: HashMap<Box<str>, HashSet<String>>,
     /// The size of the entries.
@@ -39,7 +39,7 @@ struct State {
     version: u32,
 }
 
-struct Entry {
+struct CommittedEntry {
     value: MemoEntry,
     object_uid: Box<str>,
     expires: Option<Instant>,
@@ -161,7 +161,7 @@ impl Drop for MemoCall {
 
 /// Each staged change is counted in the memo's state.
 impl Changes {
-    fn insert(&mut self, state: &mut State, key: &str, change: Option<Staged>) {
+    fn insert(&mut self, state: &mut Committed, key: &str, change: Option<Staged>) {
         self.forget(state, key);
         let size = Self::size(key, change.as_ref());
         self.bytes += size;
@@ -169,7 +169,7 @@ impl Changes {
         self.by_key.insert(key.into(), change);
     }
 
-    fn forget(&mut self, state: &mut State, key: &str) {
+    fn forget(&mut self, state: &mut Committed, key: &str) {
         if let Some(change) = self.by_key.remove(key) {
             let size = Self::size(key, change.as_ref());
             self.bytes -= size;
@@ -177,7 +177,7 @@ impl Changes {
         }
     }
 
-    fn take(&mut self, state: &mut State) -> HashMap<String, Option<Staged>> {
+    fn take(&mut self, state: &mut Committed) -> HashMap<String, Option<Staged>> {
         state.staged -= std::mem::take(&mut self.bytes);
         std::mem::take(&mut self.by_key)
     }
@@ -243,10 +243,10 @@ impl Memo {
     /// Drops all committed entries.
     pub fn clear(&self) {
         let mut state = self.state.lock();
-        *state = State {
+        *state = Committed {
             staged: state.staged,
             version: state.version,
-            ..State::default()
+            ..Committed::default()
         };
     }
 
@@ -256,13 +256,13 @@ impl Memo {
     }
 }
 
-impl Entry {
+impl CommittedEntry {
     fn has_expired(&self, now: Instant) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
-impl State {
+impl Committed {
     fn get(&mut self, key: &str) -> Option<MemoEntry> {
         let entry = self.entries.get(key)?;
         if entry.has_expired(Instant::now()) {
@@ -284,7 +284,7 @@ impl State {
         }
         self.entries.insert(
             key,
-            Entry {
+            CommittedEntry {
                 value: change.entry,
                 object_uid: change.object_uid,
                 expires,

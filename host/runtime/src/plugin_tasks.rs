@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::context::PluginContext;
 use crate::discovered_informers::DiscoveredInformers;
 use crate::guest_route::GuestRoute;
-use crate::route::WatchRoute;
 use crate::tickers::{jittered, tick};
+use crate::watch_router::WatchRouter;
 use crate::worker::{Worker, work};
 
 /// The interval at which entries that nobody uses are dropped.
@@ -24,7 +24,7 @@ const TIDY: Duration = Duration::from_secs(10);
 /// Python.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// For how long the calls of a plugin that was removed may go on.
+/// How long the calls of a removed plugin may go on.
 const REMOVAL: Duration = Duration::from_secs(1);
 
 /// The tasks of a running version of a plugin.
@@ -38,7 +38,7 @@ pub struct PluginTasks {
     unrouted: watch::Receiver<usize>,
     /// Cancelled when the workers take no more keys.
     stop: CancellationToken,
-    /// Cancelled when the routes end, once they have routed what they were told.
+    /// Cancelled to end the routes, after they have routed the deltas that they received.
     finish: CancellationToken,
 }
 
@@ -103,7 +103,7 @@ impl PluginTasks {
         left: watch::Sender<usize>,
     ) {
         let (plugin, context, finish) = (&self.plugin, &self.context, self.finish.clone());
-        let route = WatchRoute::run(plugin, context, guest, watch, informer, left, finish);
+        let route = WatchRouter::run(plugin, context, guest, watch, informer, left, finish);
         self.routes.spawn_on(route, &self.plugin.threads());
     }
 
@@ -120,7 +120,7 @@ impl PluginTasks {
             let _producer = producer;
             let each = finish.clone();
             let route = |informer, left| {
-                WatchRoute::run(
+                WatchRouter::run(
                     &plugin,
                     &context,
                     &guest,
@@ -149,8 +149,8 @@ impl PluginTasks {
         }
     }
 
-    /// Clears the memo when this process becomes the leader: what was derived while another process led may be out of
-    /// date.
+    /// Clears the memo when this process becomes the leader, because values that were derived while another process led
+    /// may be out of date.
     fn clear_memo_when_leading(&mut self, leading: &watch::Receiver<bool>) {
         if *leading.borrow() {
             return;
@@ -278,7 +278,7 @@ impl PluginTasks {
         .await;
         if ended.is_err() {
             tracing::warn!(
-                controller = self.name(),
+                plugin = self.name(),
                 "stopped reconciles that did not end in time"
             );
             // A host function that does not return would go on.
@@ -292,7 +292,7 @@ impl PluginTasks {
                 context.telemetry.recorder.drain(left).await;
             }
             Err(context) => {
-                tracing::debug!(controller = context.name(), "writes are still in flight");
+                tracing::debug!(plugin = context.name(), "writes are still in flight");
             }
         }
     }

@@ -122,8 +122,8 @@ impl Queue {
         );
     }
 
-    /// Adds a key that a delta yielded.
-    pub fn route(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
+    /// Enqueues a key that a delta yielded.
+    pub fn enqueue(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
         // Initial objects come after current changes.
         let priority = if delta.initial {
             Priority::Low
@@ -248,7 +248,7 @@ mod tests {
             initial: false,
         };
         let kind = Arc::new(Kind::new("", "v1", "Pod"));
-        queue.route("demo/web".into(), Duration::ZERO, &kind, &delta);
+        queue.enqueue("demo/web".into(), Duration::ZERO, &kind, &delta);
         drop(delta);
         assert_eq!(queue.keys.snapshot().normal, 1);
         assert!(left.upgrade().is_none());

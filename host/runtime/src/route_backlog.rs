@@ -1,5 +1,5 @@
-//! The deltas that wait for the guest's `route`: one for each object, even if the object changes several times. A plain
-//! value; the task in `guest_route.rs` drives it.
+//! The deltas that wait for the guest's `route`: one for each object, even if the object changes several times. This is a
+//! plain value, and the task in `guest_route.rs` drives it.
 //!
 //! Deltas are given to the guest in the order of their arrival. If a call fails, each of its deltas is tried alone; one
 //! that fails alone backs off and holds up no other.
@@ -106,7 +106,7 @@ impl RouteBacklog {
         self.order.push_back(Item::Initial(watch));
     }
 
-    /// Returns what to do now.
+    /// Returns the next step.
     pub(super) fn next(&mut self, now: Instant) -> Step {
         match self.order.front() {
             Some(Item::Initial(watch)) => {

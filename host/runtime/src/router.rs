@@ -1,6 +1,10 @@
 //! Maps deltas to keys: applies a watch's declared mappings to the old and to the new object and returns the union of
-//! the keys, so that both sides of a changed owner or label are reconciled. `route.rs` calls it for each delta. It is a
-//! function of plain values; only [`Lookup`] reads the caches.
+//! the keys, so that both sides of a changed owner or label are reconciled. `watch_router.rs` calls it for each delta. It
+//! is a function of plain values; only [`Lookup`] reads the caches.
+
+mod predicate;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,9 +13,11 @@ use std::time::Duration;
 use flyball_cache::{Delta, Object, OwnerReference};
 use flyball_reads::lookup::{Lookup, reference};
 use flyball_types::description::{
-    Change, DeltaType, Description, Having, MAX_KEY, Mapping, Owners, To, Unless, Watch,
+    Change, DeltaType, Description, MAX_KEY, Mapping, Owners, To, Watch,
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
+
+use self::predicate::{Predicate, Values};
 
 /// A key to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,38 +31,21 @@ pub struct Enqueue {
 /// The parsed mappings of one watch.
 pub struct Router {
     changes: Changes,
-    routes: Vec<Route>,
+    mappings: Vec<ParsedMapping>,
     /// Select the deltas that go to the guest's `route`.
     guest_predicates: Vec<Predicate>,
 }
 
-/// Selects the deltas that a mapping applies to.
-struct Predicate {
-    orphans: bool,
-    deleting: bool,
-    having: Values,
-    /// Whether `having` requires a finalizer.
-    requires_finalizer: bool,
-    /// Fields of which at least one must hold a string; empty if none is required.
-    having_any: Vec<FieldPath>,
-    /// Values that the newest version must not have. Without a value, the field must hold no string.
-    unless: Vec<(FieldPath, Option<String>)>,
-    on: Vec<DeltaType>,
-}
-
-/// Values that fields must have.
-struct Values(Vec<(FieldPath, String)>);
-
-/// The modifications that are routed; all if none is named.
+/// The modifications that the watch selects; all if none is named.
 struct Changes {
     any: bool,
     generation: bool,
     labels: bool,
-    /// A modification is routed if one of these columns differs.
+    /// A modification is selected if one of these columns differs.
     fields: Columns,
 }
 
-struct Route {
+struct ParsedMapping {
     to: Target,
     predicate: Predicate,
     queue: usize,
@@ -93,10 +82,10 @@ impl Router {
     /// The router of a watch, for the objects of this kind. The description was checked before: a path that does not
     /// parse here maps to nothing.
     pub fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
-        let routes = watch
+        let mappings = watch
             .map
             .iter()
-            .filter_map(|mapping| Route::new(description, mapping, kind));
+            .filter_map(|mapping| ParsedMapping::new(description, mapping, kind));
         let guest_predicates = watch
             .map
             .iter()
@@ -104,15 +93,15 @@ impl Router {
             .filter_map(Predicate::new);
         Self {
             changes: Changes::new(&watch.changes),
-            routes: routes.collect(),
+            mappings: mappings.collect(),
             guest_predicates: guest_predicates.collect(),
         }
     }
 
     /// Whether a delta may yield keys, judged without decoding the objects. It is false for most deltas: objects of
-    /// other owners, and changes that are not routed.
+    /// other owners, and changes that the watch does not select.
     pub fn may_concern(&self, delta: &Delta) -> bool {
-        let counts = self.changes.fields.count() > 0 || self.counts(delta);
+        let may_be_selected = self.changes.fields.count() > 0 || self.selects_change(delta);
         let delta_type = delta.delta_type();
         let may_apply = |predicate: &Predicate, object: &Object| {
             predicate.is_on(delta_type) && predicate.may_match(object)
@@ -123,26 +112,26 @@ impl Router {
                 .any(|asking| may_apply(asking, object))
         };
         let yields = |object: &Object| {
-            self.routes
+            self.mappings
                 .iter()
-                .any(|route| may_apply(&route.predicate, object) && route.to.may_have_keys(object))
+                .any(|own| may_apply(&own.predicate, object) && own.to.may_have_keys(object))
         };
-        counts
+        may_be_selected
             && delta
                 .versions()
                 .any(|object| asks(object) || yields(object))
     }
 
-    /// Whether a delta is routed: additions and deletions always, modifications if they change the fields that the
-    /// watch names.
-    pub fn counts(&self, delta: &Delta) -> bool {
+    /// Whether the watch selects the change of a delta: additions and deletions always, modifications if they change the
+    /// fields that the watch names.
+    pub fn selects_change(&self, delta: &Delta) -> bool {
         if self.changes.any || delta.delta_type() != DeltaType::Modified {
             return true;
         }
         let versions: Vec<&Arc<Object>> = delta.versions().collect();
         versions
             .windows(2)
-            .any(|pair| self.changes.count(pair[0], pair[1]))
+            .any(|pair| self.changes.differ(pair[0], pair[1]))
     }
 
     /// Whether any delta goes to the guest's `route`.
@@ -159,45 +148,45 @@ impl Router {
     }
 
     /// The number of declared mappings.
-    pub fn mappings(&self) -> usize {
-        self.routes.len()
+    pub fn mapping_count(&self) -> usize {
+        self.mappings.len()
     }
 
     /// Whether a mapping is to the object itself.
     pub(crate) fn is_to_itself(&self, mapping: usize) -> bool {
-        matches!(self.routes[mapping].to, Target::Itself)
+        matches!(self.mappings[mapping].to, Target::Itself)
     }
 
     /// Returns the keys that one of the mappings yields for a delta, each once.
-    pub fn route(&self, mapping: usize, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
-        let (route, delta_type) = (&self.routes[mapping], delta.delta_type());
+    pub fn keys(&self, mapping: usize, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
+        let (mapping, delta_type) = (&self.mappings[mapping], delta.delta_type());
         let mut found = Vec::new();
-        if !route.predicate.selects(delta) {
+        if !mapping.predicate.selects(delta) {
             return found;
         }
-        let mut seen = HashSet::new();
+        let mut known = HashSet::new();
         let mut deleted = None;
         for object in delta
             .versions()
-            .filter(|object| route.predicate.matches(object))
+            .filter(|object| mapping.predicate.matches(object))
         {
-            let keys = route.to.keys(object, lookup);
+            let keys = mapping.to.keys(object, lookup);
             // Noted before the keys are enqueued: their reconciles ask whether the owner was deleted.
             if let (DeltaType::Deleted, Target::Dependents(kind), false) =
-                (delta_type, &route.to, keys.is_empty())
+                (delta_type, &mapping.to, keys.is_empty())
             {
                 deleted = Some(reference(kind, object));
             }
             for key in keys {
-                if seen.insert(key.clone()) {
+                if known.insert(key.clone()) {
                     found.push(Enqueue {
-                        queue: route.queue,
+                        queue: mapping.queue,
                         key,
-                        delay: route.delay,
+                        delay: mapping.delay,
                     });
                 }
             }
-            if route.to.is_the_same_for_all_versions() {
+            if mapping.to.is_the_same_for_all_versions() {
                 break;
             }
         }
@@ -208,11 +197,11 @@ impl Router {
     }
 
     /// Returns the keys of all mappings, each once.
-    pub fn route_all(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
-        let mut seen = HashSet::new();
-        (0..self.mappings())
-            .flat_map(|mapping| self.route(mapping, delta, lookup))
-            .filter(|routed| seen.insert(routed.clone()))
+    pub fn all_keys(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
+        let mut known = HashSet::new();
+        (0..self.mapping_count())
+            .flat_map(|mapping| self.keys(mapping, delta, lookup))
+            .filter(|enqueue| known.insert(enqueue.clone()))
             .collect()
     }
 }
@@ -233,7 +222,7 @@ impl Changes {
     }
 
     /// Whether one of them differs between two versions.
-    fn count(&self, one: &Object, other: &Object) -> bool {
+    fn differ(&self, one: &Object, other: &Object) -> bool {
         (self.generation && one.generation() != other.generation())
             || (self.labels && one.labels() != other.labels())
             || (self.fields.count() > 0 && self.row(one) != self.row(other))
@@ -248,7 +237,7 @@ impl Changes {
     }
 }
 
-impl Route {
+impl ParsedMapping {
     fn new(description: &Description, mapping: &Mapping, own: &Kind) -> Option<Self> {
         let to = match mapping.to.clone() {
             To::Itself => Target::Itself,
@@ -290,83 +279,6 @@ impl Route {
             queue,
             delay,
         })
-    }
-}
-
-impl Predicate {
-    fn new(mapping: &Mapping) -> Option<Self> {
-        let having = Values::parse(&mapping.having)?;
-        let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
-        let requires_finalizer = having.0.iter().any(|(path, _)| *path == finalizers);
-        let having_any = mapping.having_any.iter().map(|path| path.parse().ok());
-        let unless = mapping
-            .unless
-            .iter()
-            .map(|Unless { path, value }| Some((path.parse().ok()?, value.clone())));
-        let (orphans, deleting) = (mapping.orphans, mapping.deleting);
-        Some(Self {
-            orphans,
-            deleting,
-            having,
-            requires_finalizer,
-            having_any: having_any.collect::<Option<_>>()?,
-            unless: unless.collect::<Option<_>>()?,
-            on: mapping.on.clone(),
-        })
-    }
-
-    fn is_on(&self, delta_type: DeltaType) -> bool {
-        self.on.is_empty() || self.on.contains(&delta_type)
-    }
-
-    /// Whether it applies to this type of delta, and the newest version has no excluded value.
-    fn selects(&self, delta: &Delta) -> bool {
-        self.is_on(delta.delta_type())
-            && delta
-                .versions()
-                .last()
-                .is_none_or(|newest| !self.excludes(newest))
-    }
-
-    /// Whether an object has a value that it must not have.
-    fn excludes(&self, object: &Object) -> bool {
-        self.unless.iter().any(|(path, value)| {
-            let mut own = object.strings(path).into_iter();
-            own.any(|own| value.as_ref().is_none_or(|value| *value == own))
-        })
-    }
-
-    fn matches(&self, object: &Object) -> bool {
-        self.may_match(object) && self.having.are_in(object) && self.has_any(object)
-    }
-
-    fn has_any(&self, object: &Object) -> bool {
-        let is_present = |path: &FieldPath| !object.strings(path).is_empty();
-        self.having_any.is_empty() || self.having_any.iter().any(is_present)
-    }
-
-    /// Whether it may match an object, judged without decoding it.
-    fn may_match(&self, object: &Object) -> bool {
-        (!self.orphans || object.controller().is_none())
-            && (!self.deleting || object.is_deleting())
-            && (!self.requires_finalizer || object.finalizers() > 0)
-    }
-}
-
-impl Values {
-    fn parse(values: &[Having]) -> Option<Self> {
-        values
-            .iter()
-            .map(|Having { path, value }| Some((path.parse().ok()?, value.clone())))
-            .collect::<Option<_>>()
-            .map(Self)
-    }
-
-    /// Whether an object has all of them.
-    fn are_in(&self, object: &Object) -> bool {
-        self.0
-            .iter()
-            .all(|(path, value)| object.strings(path).iter().any(|own| own == value))
     }
 }
 
@@ -523,6 +435,3 @@ fn join(namespace: &str, name: &str) -> String {
         format!("{namespace}/{name}")
     }
 }
-
-#[cfg(test)]
-mod tests;

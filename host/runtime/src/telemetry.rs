@@ -11,6 +11,7 @@ use flyball_plugin::LogLevel;
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{Group, Kind, MetricsError};
 use flyball_types::description::{Description, MetricType};
+use tracing::Span;
 
 use crate::history::History;
 
@@ -29,7 +30,6 @@ pub struct PluginTelemetry {
 
 /// The metrics that a plugin describes.
 pub struct CustomMetrics {
-    plugin: Arc<str>,
     group: Group,
     /// Whether a wrong use was logged. It is logged only once.
     has_warned: AtomicBool,
@@ -58,7 +58,6 @@ impl CustomMetrics {
             }
         }
         Self {
-            plugin: plugin.into(),
             group,
             has_warned: AtomicBool::new(false),
         }
@@ -74,8 +73,7 @@ impl CustomMetrics {
         if let Err(error) = update(&self.group, &labels)
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
-            let controller = &*self.plugin;
-            tracing::warn!(controller, %error, "can't update a metric of the plugin; later failures are not logged");
+            tracing::warn!(%error, "can't update a metric of the plugin; later failures are not logged");
         }
     }
 }
@@ -100,15 +98,20 @@ pub(crate) fn clip(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Writes a guest's line to the log, with its fields after the message, if the gate lets it pass.
-pub fn log_guest(
-    gate: &RateGate,
-    controller: &str,
-    key: &str,
-    level: LogLevel,
-    message: &str,
-    fields: &[(String, String)],
-) {
+/// Returns the span of one reconcile. Every line that is logged in it shows its fields, the guest's own lines included.
+/// The span has the level `ERROR`, so that it is enabled wherever lines of any level are.
+pub fn reconcile_span(plugin: &str, queue: &str, key: &str, attempt: u32) -> Span {
+    tracing::error_span!(target: "flyball", "reconcile", plugin, queue, key, attempt)
+}
+
+/// Returns the span of a call that isn't a reconcile, such as `describe`. Its lines have the name of the call as the key.
+pub fn call_span(plugin: &str, call: &str) -> Span {
+    tracing::error_span!(target: "flyball", "call", plugin, key = call)
+}
+
+/// Writes a guest's line to the log, with its fields after the message, if the gate lets it pass. The plugin and the key
+/// are fields of the call's span.
+pub fn log_guest(gate: &RateGate, level: LogLevel, message: &str, fields: &[(String, String)]) {
     let mut text = clip(message, LINE).to_owned();
     for (name, value) in fields {
         if text.len() >= LINE {
@@ -121,11 +124,11 @@ pub fn log_guest(
         return;
     }
     match level {
-        LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),
-        LogLevel::Debug => tracing::debug!(target: "flyball::guest", controller, key, "{text}"),
-        LogLevel::Info => tracing::info!(target: "flyball::guest", controller, key, "{text}"),
-        LogLevel::Warn => tracing::warn!(target: "flyball::guest", controller, key, "{text}"),
-        LogLevel::Error => tracing::error!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Trace => tracing::trace!(target: "flyball::guest", "{text}"),
+        LogLevel::Debug => tracing::debug!(target: "flyball::guest", "{text}"),
+        LogLevel::Info => tracing::info!(target: "flyball::guest", "{text}"),
+        LogLevel::Warn => tracing::warn!(target: "flyball::guest", "{text}"),
+        LogLevel::Error => tracing::error!(target: "flyball::guest", "{text}"),
     }
 }
 

@@ -11,11 +11,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
-use crate::history::Entry;
+use crate::history::HistoryEntry;
 use crate::queue::{Queue, Reason};
+use crate::telemetry::reconcile_span;
 
 /// Reconciles keys of one queue, one at a time.
 #[derive(Clone)]
@@ -100,11 +102,12 @@ impl Worker {
                 }
             };
             let Some(item) = item else { return };
-            self.reconcile(queue, item).await;
+            self.admit(queue, item).await;
         }
     }
 
-    async fn reconcile(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
+    /// Reconciles a key, unless the plugin is quarantined.
+    async fn admit(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
         let key = item.key().clone();
         let pass = match self.context.limits.quarantine.admit(self.queue, &key).await {
             Admission::Go(pass) => pass,
@@ -117,6 +120,19 @@ impl Worker {
             Admission::Closed => return queue.keys.add(key, Priority::Normal, Reason::HeldBack),
         };
         let attempt = queue.keys.num_requeues(&key);
+        let span = reconcile_span(self.context.name(), &queue.name, &key, attempt);
+        let reconcile = self.reconcile(queue, &item, attempt, pass);
+        reconcile.instrument(span).await;
+    }
+
+    async fn reconcile(
+        &self,
+        queue: &Queue,
+        item: &Item<Arc<str>, Reason>,
+        attempt: u32,
+        pass: Pass<'_>,
+    ) {
+        let key = item.key().clone();
         let started = Instant::now();
         let call = GuestCall::new(self.context.clone(), key.clone());
         let result = self
@@ -127,11 +143,11 @@ impl Worker {
             call.commit();
         }
         call.wait_for_writes().await;
-        self.log(&item, attempt, started, &call, &result);
+        self.log(item, started, &call, &result);
         self.note_outcome(pass, &result);
         let telemetry = &self.context.telemetry;
         telemetry.counters.reconciled(result_label(&result));
-        telemetry.history.add(Entry {
+        telemetry.history.add(HistoryEntry {
             at: SystemTime::now(),
             digest: self.context.settings.digest.clone(),
             queue: queue.name.clone(),
@@ -161,18 +177,16 @@ impl Worker {
 
     /// Tells the quarantine how a call ended.
     fn note_outcome(&self, pass: Pass<'_>, result: &Result<Outcome, CallError>) {
-        let controller = self.context.name();
         match result {
             Ok(_) => {
                 if pass.returned() {
-                    tracing::info!(controller, "the quarantine has ended: a call returned");
+                    tracing::info!("the quarantine has ended: a call returned");
                 }
             }
             Err(error) if error.is_of_guest() => {
                 if let Some(pause) = pass.failed(&error.to_string()) {
                     self.context.limits.stop.stop();
                     tracing::error!(
-                        controller,
                         ?pause,
                         "quarantined the plugin: all of its keys fail, the last one with: {error}"
                     );
@@ -189,11 +203,7 @@ impl Worker {
             .is_some_and(|most| queue.keys.num_requeues(&key) >= most)
         {
             if self.context.limits.log_lines.pass() {
-                tracing::warn!(
-                    controller = self.context.name(),
-                    key = &*key,
-                    "gave up until something changes"
-                );
+                tracing::warn!("gave up until something changes");
             }
             queue.keys.forget(&key);
         } else {
@@ -206,7 +216,6 @@ impl Worker {
     fn log(
         &self,
         item: &Item<Arc<str>, Reason>,
-        attempt: u32,
         started: Instant,
         call: &GuestCall,
         result: &Result<Outcome, CallError>,
@@ -222,7 +231,6 @@ impl Worker {
         if !self.context.limits.log_lines.pass() {
             return;
         }
-        let (controller, key) = (self.context.name(), &**item.key());
         let causes = item.causes();
         let why = causes.first.to_string();
         let (coalesced, wrote) = (causes.coalesced, call.summary());
@@ -232,32 +240,32 @@ impl Worker {
             Ok(Outcome::Done | Outcome::RequeueAfter(_)) => {
                 tracing::debug!(
                     target: "flyball::reconcile",
-                    controller, key, why, coalesced, wrote, took_ms, queued_ms, "reconciled"
+                    why, coalesced, wrote, took_ms, queued_ms, "reconciled"
                 );
             }
             Ok(Outcome::Failed(message)) if is_shared => {
                 tracing::debug!(
                     target: "flyball::reconcile",
-                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed: {message}"
+                    why, coalesced, wrote, took_ms, queued_ms, "failed: {message}"
                 );
             }
             Ok(Outcome::Failed(message)) => {
                 tracing::warn!(
                     target: "flyball::reconcile",
-                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed: {message}"
+                    why, coalesced, wrote, took_ms, queued_ms, "failed: {message}"
                 );
             }
             Ok(Outcome::Terminal(message)) => {
                 tracing::error!(
                     target: "flyball::reconcile",
-                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed for good: {message}"
+                    why, coalesced, wrote, took_ms, queued_ms, "failed for good: {message}"
                 );
             }
             Err(error) => {
                 let backtrace = error.backtrace();
                 tracing::error!(
                     target: "flyball::reconcile",
-                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, backtrace, "{error}"
+                    why, coalesced, wrote, took_ms, queued_ms, backtrace, "{error}"
                 );
             }
         }

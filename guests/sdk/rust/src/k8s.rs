@@ -133,7 +133,7 @@ impl Write {
     }
 
     /// Applies an object under this field manager: it is created, or gets the fields that `object` has. The object must
-    /// not be one that was read, because the manager then owns all its fields.
+    /// not be one that was read, because the field manager then owns all its fields.
     pub fn apply<K: Object>(object: &K, manager: &str) -> Self {
         let name = object.metadata().name.as_deref().unwrap_or_default();
         Self::patch(
@@ -178,7 +178,7 @@ impl Host<'_> {
     /// Runs [`Write::apply`] and returns the object.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `Conflict` if another manager owns one of the fields with another value.
+    /// As [`write`](Self::write); `Conflict` if another field manager owns one of the fields with another value.
     pub fn apply<K: Object>(&self, object: &K, manager: &str) -> Result<K, Error> {
         self.returned(Write::apply(object, manager))
     }

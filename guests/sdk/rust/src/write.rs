@@ -224,7 +224,7 @@ impl Write {
         self.option("fieldManager", manager)
     }
 
-    /// Takes over fields that another manager owns.
+    /// Takes over fields that another field manager owns.
     pub fn force(self) -> Self {
         self.option("force", true)
     }

@@ -45,7 +45,7 @@ pub(crate) fn choose(config: &RunConfig) -> anyhow::Result<Chosen> {
         match find(builtin.name).and_then(|controller| reason_not_to_run(controller, config)) {
             None => builtins.push(builtin),
             Some(reason) => tracing::info!(
-                controller = builtin.name,
+                plugin = builtin.name,
                 "the controller does not run: {reason}"
             ),
         }

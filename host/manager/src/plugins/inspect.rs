@@ -21,8 +21,7 @@ pub struct Inspection {
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
-    /// Why the policy that names the plugin can't be meant so: a watch lacks a grant, or a grant has a field that no
-    /// watch reads.
+    /// Probable mistakes in the policy of the plugin: a watch lacks a grant, or a grant has a field that no watch reads.
     pub mistake: Option<String>,
     /// The file's bytes.
     pub wasm: Bytes,

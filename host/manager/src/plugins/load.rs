@@ -14,7 +14,7 @@ use flyball_policy::LimitPolicy;
 use flyball_policy::grant::PluginFile;
 use flyball_policy::kinds;
 use flyball_registry::RegistryError;
-use flyball_runtime::telemetry::log_guest;
+use flyball_runtime::telemetry::{call_span, log_guest};
 use flyball_types::description::{Description, DescriptionError};
 
 /// The most instances of a dropped-in plugin if its policy sets no limit.
@@ -243,7 +243,8 @@ pub(crate) async fn describe(
     let describe = Describe {
         config: config.clone(),
         log: Arc::new(move |level, message, fields| {
-            log_guest(&log_lines, &file, "describe", level, message, fields);
+            let _span = call_span(&file, "describe").entered();
+            log_guest(&log_lines, level, message, fields);
         }),
         is_builtin: matches!(origin, Origin::BuiltIn(_)),
     };

@@ -18,12 +18,12 @@ use crate::plugins::status::{PluginState, PluginStatus};
 /// Exports one plugin's metrics while it lives.
 #[must_use = "the plugin's gauges are removed when this is dropped"]
 pub(crate) struct PluginMetrics {
-    source: Arc<Source>,
+    exporter: Arc<Exporter>,
     _scrape: OnScrape,
 }
 
 /// The sources of the values.
-pub(crate) struct Sources {
+pub(crate) struct Measured {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
     /// How often a request to the API server waited for its [`RateLimiter`](flyball_limits::rate::RateLimiter).
@@ -40,9 +40,9 @@ pub(crate) struct Info {
     pub(crate) state: Box<dyn Fn() -> PluginState + Send + Sync>,
 }
 
-struct Source {
+struct Exporter {
     name: Arc<str>,
-    sources: Sources,
+    measured: Measured,
     families: Families,
     exported: Mutex<Exported>,
     info: Mutex<InfoSeries>,
@@ -175,38 +175,38 @@ impl PluginMetrics {
     pub(crate) fn new(
         metrics: &Metrics,
         name: Arc<str>,
-        sources: Sources,
+        measured: Measured,
     ) -> Result<Self, MetricsError> {
-        let source = Arc::new(Source {
+        let exporter = Arc::new(Exporter {
             name,
-            sources,
+            measured,
             families: Families::new(metrics)?,
             exported: Mutex::default(),
             info: Mutex::new(InfoSeries::new(InfoSeries::family(metrics)?)),
         });
-        let scraped = source.clone();
+        let scraped = exporter.clone();
         let scrape = metrics.on_scrape(move || scraped.export());
         Ok(Self {
-            source,
+            exporter,
             _scrape: scrape,
         })
     }
 }
 
-impl Source {
+impl Exporter {
     fn export(&self) {
-        let (sources, families) = (&self.sources, &self.families);
-        let (stats, name) = ((sources.stats)(), &*self.name);
+        let (measured, families) = (&self.measured, &self.families);
+        let (stats, name) = ((measured.stats)(), &*self.name);
         let set = |family: &GaugeVec, value: f64| family.with_label_values(&[name]).set(value);
         set(&families.memory, stats.memory as f64);
         set(&families.instances, stats.live as f64);
-        let is_running = sources.limits.quarantine.state() == QuarantineState::Running;
+        let is_running = measured.limits.quarantine.state() == QuarantineState::Running;
         set(&families.quarantined, if is_running { 0.0 } else { 1.0 });
         set(
             &families.route_failing,
-            sources.limits.route.failing() as f64,
+            measured.limits.route.failing() as f64,
         );
-        let success = sources.history.last_success();
+        let success = measured.history.last_success();
         if let Some(since) = success.and_then(|at| at.duration_since(UNIX_EPOCH).ok()) {
             set(&families.last_success, since.as_secs_f64());
         }
@@ -238,17 +238,17 @@ impl Source {
             version,
             digest,
             state,
-        } = &sources.info;
+        } = &measured.info;
         (self.info.lock()).show(name, version, digest, state());
     }
 
     /// Returns how often each limit was reached, always in the same order.
     fn hits(&self, stats: &Stats) -> Vec<(&'static str, u64)> {
         let of_guest = Limit::ALL.map(|limit| (limit.name(), stats.hits.of(limit)));
-        let waits = self.sources.waits.iter().map(|waits| waits.load(Relaxed));
+        let waits = self.measured.waits.iter().map(|waits| waits.load(Relaxed));
         of_guest
             .into_iter()
-            .chain(self.sources.limits.hits())
+            .chain(self.measured.limits.hits())
             .chain([("writes-per-second", waits.sum())])
             .collect()
     }
@@ -283,18 +283,18 @@ impl WaitingInfo {
 impl Drop for PluginMetrics {
     fn drop(&mut self) {
         // The counters include the last calls; the gauges are removed.
-        self.source.export();
+        self.exporter.export();
         for vec in [
-            &self.source.families.memory,
-            &self.source.families.instances,
-            &self.source.families.quarantined,
-            &self.source.families.route_failing,
-            &self.source.families.last_success,
+            &self.exporter.families.memory,
+            &self.exporter.families.instances,
+            &self.exporter.families.quarantined,
+            &self.exporter.families.route_failing,
+            &self.exporter.families.last_success,
         ] {
             // Fails only if the series was removed before.
-            let _ = vec.remove_label_values(&[&*self.source.name]);
+            let _ = vec.remove_label_values(&[&*self.exporter.name]);
         }
-        self.source.info.lock().remove();
+        self.exporter.info.lock().remove();
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
 
     use flyball_limits::quarantine::Admission;
     use flyball_policy::LimitPolicy;
-    use flyball_runtime::history::Entry;
+    use flyball_runtime::history::HistoryEntry;
     use flyball_runtime::queue::Reason;
     use flyball_serving::Metrics;
 
@@ -314,9 +314,9 @@ mod tests {
         HostLimits::new("faulty".into(), policy, false, Arc::default())
     }
 
-    /// Sources of a version that has done nothing.
-    fn sources(limits: Arc<HostLimits>) -> Sources {
-        Sources {
+    /// The sources of a version that has done nothing.
+    fn measured(limits: Arc<HostLimits>) -> Measured {
+        Measured {
             stats: Box::new(Stats::default),
             limits,
             waits: Vec::new(),
@@ -348,7 +348,7 @@ mod tests {
         let state = Arc::new(Mutex::new(PluginState::Starting));
         let read_state = state.clone();
         let history = Arc::<History>::default();
-        let sources = Sources {
+        let measured = Measured {
             stats: Box::new(move || *read.lock()),
             waits: vec![Arc::new(AtomicU64::new(3)), Arc::new(AtomicU64::new(4))],
             history: history.clone(),
@@ -357,12 +357,12 @@ mod tests {
                 digest: "0123".into(),
                 state: Box::new(move || *read_state.lock()),
             },
-            ..sources(limits.clone())
+            ..measured(limits.clone())
         };
-        let exported = PluginMetrics::new(&metrics, "faulty".into(), sources).unwrap();
+        let exported = PluginMetrics::new(&metrics, "faulty".into(), measured).unwrap();
         let text = metrics.render();
         assert!(!text.contains("last_success"), "none succeeded: {text}");
-        history.add(Entry {
+        history.add(HistoryEntry {
             at: UNIX_EPOCH + Duration::from_millis(1500),
             digest: "0123".into(),
             queue: "a".into(),
@@ -437,8 +437,8 @@ mod tests {
     async fn a_quarantine_is_exported() {
         let metrics = Metrics::new();
         let limits = limits(&LimitPolicy::default());
-        let sources = sources(limits.clone());
-        let _exported = PluginMetrics::new(&metrics, "faulty".into(), sources).unwrap();
+        let measured = measured(limits.clone());
+        let _exported = PluginMetrics::new(&metrics, "faulty".into(), measured).unwrap();
         for key in 0..10 {
             match limits.quarantine.admit(0, &key.to_string().into()).await {
                 Admission::Go(pass) => pass.failed("it trapped"),

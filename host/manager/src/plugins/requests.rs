@@ -7,22 +7,33 @@ use tokio::sync::oneshot;
 use crate::plugins::rollback::RollbackTo;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 
-/// A request with the channel for its response. The texts are names of plugins; the text of `Why` is an object.
+/// A request with the channel for its response.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Status(oneshot::Sender<Vec<PluginStatus>>),
-    Why(String, oneshot::Sender<Vec<Reconciled>>),
-    Approve(String, oneshot::Sender<Result<String, RequestError>>),
-    RollBack(
-        String,
-        RollbackTo,
-        oneshot::Sender<Result<String, RequestError>>,
-    ),
-    Resume(String, oneshot::Sender<Result<String, RequestError>>),
-    Describe(
-        String,
-        oneshot::Sender<Result<PluginDescription, RequestError>>,
-    ),
+    Status {
+        reply: oneshot::Sender<Vec<PluginStatus>>,
+    },
+    Why {
+        object: String,
+        reply: oneshot::Sender<Vec<Reconciled>>,
+    },
+    Approve {
+        plugin: String,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    RollBack {
+        plugin: String,
+        to: RollbackTo,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Resume {
+        plugin: String,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Describe {
+        plugin: String,
+        reply: oneshot::Sender<Result<PluginDescription, RequestError>>,
+    },
 }
 
 /// Why a request was not carried out.

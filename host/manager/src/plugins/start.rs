@@ -1,22 +1,20 @@
 //! Starts an open version of a plugin, which may take over from the running version: builds the context of its calls,
 //! and adds it to health checks, debug pages and metrics.
 
+mod readiness;
+
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use flyball_api::client::ApiClient;
 use flyball_api::cluster::Cluster;
 use flyball_api::events::Recorder;
 use flyball_api::incidents::Incidents;
 use flyball_api::user_agent;
-use flyball_cache::Informer;
 use flyball_limits::counters::PluginCounters;
 use flyball_limits::host_limits::HostLimits;
 use flyball_limits::quarantine::QuarantineState;
 use flyball_limits::rate::RateLimiter;
-use flyball_plugin::Plugin;
 use flyball_policy::PluginPolicy;
 use flyball_reads::cached::{CachedReads, SharedReads};
 use flyball_reads::live::LiveReads;
@@ -28,17 +26,16 @@ use flyball_runtime::plugin_tasks::{Begin, PluginTasks};
 use flyball_runtime::queue::Queue;
 use flyball_runtime::route_turns::RouteTurns;
 use flyball_runtime::telemetry::{CustomMetrics, PluginTelemetry};
-use flyball_serving::HealthChecks;
 use flyball_serving::debug::PageRegistration;
-use flyball_serving::health::{CheckName, Note, Registration};
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_signer::SigningKeys;
 use flyball_types::description::Description;
 use flyball_types::printable;
 use flyball_writer::Writer;
 
-use crate::plugins::metrics::{Info, PluginMetrics, Sources};
-use crate::plugins::open::{Opened, kinds_of, waits_for};
+use self::readiness::{Checks, WaitsFor, checks, state_of};
+use crate::plugins::metrics::{Info, Measured, PluginMetrics};
+use crate::plugins::open::Opened;
 use crate::plugins::plan::Version;
 use crate::plugins::status::PluginState;
 use crate::plugins::{PluginOptions, Telemetry};
@@ -65,48 +62,6 @@ pub(crate) struct RunningVersion {
     _checks: Checks,
     _graph: Option<PageRegistration>,
     _metrics: PluginMetrics,
-}
-
-/// Says in a sentence what is missing; none if nothing is.
-type Missing = Arc<dyn Fn() -> Option<String> + Send + Sync>;
-
-/// The reasons why a version can't work.
-#[derive(Clone)]
-struct WaitsFor {
-    /// Kinds that the API server does not serve.
-    kinds: Missing,
-    caches: Missing,
-    /// Instance slots.
-    slots: Missing,
-}
-
-impl WaitsFor {
-    fn reason(&self) -> Option<String> {
-        (self.kinds)()
-            .or_else(|| (self.caches)())
-            .or_else(|| (self.slots)())
-    }
-}
-
-/// The state of a version that was started. `leads` is whether this process holds the plugin's lease.
-fn state_of(limits: &HostLimits, waits_for: &WaitsFor, leads: bool) -> PluginState {
-    if limits.quarantine.state() != QuarantineState::Running {
-        PluginState::Quarantined
-    } else if (waits_for.kinds)().is_some() {
-        PluginState::WaitingForKind
-    } else if waits_for.reason().is_some() {
-        PluginState::Starting
-    } else if leads {
-        PluginState::Running
-    } else {
-        PluginState::Standby
-    }
-}
-
-/// The health checks of a version.
-struct Checks {
-    _registrations: Vec<Registration>,
-    _notes: Vec<Note>,
 }
 
 impl Starter {
@@ -156,11 +111,7 @@ impl Starter {
             discovered,
         } = opened;
         let name = context.name().to_owned();
-        let waits_for = WaitsFor {
-            kinds: missing_kinds(&informers),
-            caches: unsynced(&informers, discovered.as_ref()),
-            slots: starved(&plugin),
-        };
+        let waits_for = WaitsFor::new(&plugin, &informers, discovered.as_ref());
         let health = &self.telemetry.health;
         let checks = checks(health, &name, version.grant.is_builtin, &waits_for);
         let page = discovered.is_some().then(|| {
@@ -176,7 +127,7 @@ impl Starter {
             move || state_of(&limits, &waits_for, *leading.borrow())
         };
         let stats = plugin.clone();
-        let sources = Sources {
+        let measured = Measured {
             stats: Box::new(move || stats.stats()),
             limits: context.limits.clone(),
             waits: vec![
@@ -190,7 +141,7 @@ impl Starter {
                 state: Box::new(state),
             },
         };
-        let metrics = PluginMetrics::new(&self.telemetry.metrics, name.as_str().into(), sources)?;
+        let metrics = PluginMetrics::new(&self.telemetry.metrics, name.as_str().into(), measured)?;
         let begin = match before {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
@@ -310,8 +261,8 @@ impl Starter {
         })
     }
 
-    /// The recorder of a plugin's denials. Each dropped-in plugin has a recorder of its own, so that no other fills its
-    /// queue.
+    /// The recorder of a plugin's denials. Each dropped-in plugin has a recorder of its own, so that the denials of other
+    /// plugins can't fill its queue.
     fn recorder_of_denials(&self, plugin: &str, is_builtin: bool) -> Arc<Recorder> {
         if is_builtin {
             self.builtins.clone()
@@ -404,46 +355,6 @@ fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, st
     }
 }
 
-/// How long calls wait for an instance slot before the plugin counts as starved.
-const STARVED: Duration = Duration::from_secs(10);
-
-/// Says which informers of a version are not synced yet.
-fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInformers>) -> Missing {
-    let informers = informers.to_vec();
-    let discovered_ready = discovered.map(DiscoveredInformers::ready);
-    Arc::new(move || {
-        waits_for(&informers).or_else(|| {
-            let ready = discovered_ready.as_ref()?;
-            (!ready.load(Ordering::Acquire))
-                .then(|| "waits until the caches of all discovered kinds are synced".to_owned())
-        })
-    })
-}
-
-/// Names the kinds that the API server does not serve.
-fn missing_kinds(informers: &[(usize, Informer)]) -> Missing {
-    let informers = informers.to_vec();
-    Arc::new(move || {
-        let kinds = kinds_of(&informers, Informer::is_kind_missing)?;
-        Some(format!("waits until the API server serves {kinds} again"))
-    })
-}
-
-/// Says that a plugin's calls have waited for instance slots for long.
-fn starved(plugin: &Plugin) -> Missing {
-    let plugin = plugin.clone();
-    Arc::new(move || starvation(plugin.stats().starved))
-}
-
-fn starvation(waited: Duration) -> Option<String> {
-    (waited > STARVED).then(|| {
-        format!(
-            "is starved: its calls have waited for an instance slot for {} s; `flyball status` shows which plugins hold them",
-            waited.as_secs()
-        )
-    })
-}
-
 /// Whether a version continues with the memo of the previous one. A dropped-in plugin and the built-in controller that
 /// it replaces share no memo. The plugin must not read what the controller has computed from objects of its own grant,
 /// and the controller must not trust the plugin's entries.
@@ -453,46 +364,6 @@ fn keeps_memo(version: &Version, before: &Version) -> bool {
     version.grant.is_builtin == before.grant.is_builtin
         && schema(version) == schema(before)
         && limit(version) == limit(before)
-}
-
-/// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
-/// kube-controller-manager. The host is not ready until its informers are synced, nor while it is starved. The checks
-/// of a dropped-in plugin have names of their own and don't affect the host's readiness: a watch that never syncs must
-/// not keep the host from being ready.
-fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: &WaitsFor) -> Checks {
-    let (own, informers, instances) = (
-        name.to_owned(),
-        CheckName::Informers(name.to_owned()),
-        CheckName::Instances(name.to_owned()),
-    );
-    if is_builtin {
-        let alive = health.add(CheckName::Controller(own), || Ok(()));
-        let ready = |name, missing: &Missing| {
-            let missing = missing.clone();
-            health.add_readiness(name, move || missing().map_or(Ok(()), Err))
-        };
-        Checks {
-            _registrations: vec![
-                alive,
-                ready(informers, &waits_for.caches),
-                ready(instances, &waits_for.slots),
-            ],
-            _notes: Vec::new(),
-        }
-    } else {
-        let alive = health.add(CheckName::Plugin(own), || Ok(()));
-        let note = |name, text, missing: &Missing| {
-            let missing = missing.clone();
-            health.note_while(name, text, move || missing().is_some())
-        };
-        Checks {
-            _registrations: vec![alive],
-            _notes: vec![
-                note(informers, "not synced", &waits_for.caches),
-                note(instances, "starved", &waits_for.slots),
-            ],
-        }
-    }
 }
 
 impl RunningVersion {

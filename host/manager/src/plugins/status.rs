@@ -74,7 +74,7 @@ pub struct PluginStatus {
     /// Objects whose changes wait for its `route`.
     #[serde(default)]
     pub route_waiting: usize,
-    /// The part of `route_waiting` for which `route` fails.
+    /// The objects of `route_waiting` on which `route` fails.
     #[serde(default)]
     pub route_failing: usize,
     #[serde(flatten)]

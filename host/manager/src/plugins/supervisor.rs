@@ -1,46 +1,57 @@
 //! Keeps the wanted plugins running: collects the current and the wanted state, lets `plan.rs` compute the actions, and
 //! carries them out. A new version takes over only when it is ready. Until then, the previous version keeps running.
 //!
-//! Nothing here blocks. `supervisor/feeds.rs` reads files and the policy, and sends changes as events.
-//! `supervisor/actions.rs` carries actions out in tasks, which send their results as events. `supervisor/operator.rs`
-//! handles operators' requests.
+//! The parts of the supervisor each own one thing, and nothing in them blocks:
+//!
+//! - `feeds.rs`: the wanted state, from the plugin folders and the policy
+//! - `loader.rs`: the sources that are being loaded
+//! - `opener.rs`: the versions that are being opened or are ready
+//! - `running.rs`: the versions that run, and the stopped ones whose calls have not ended
+//! - `reports.rs`: metrics and health notes
+//!
+//! Background tasks (`tasks.rs`) send their results as [`Event`]s. `actions.rs` carries out planned actions, and
+//! `operator.rs` handles the requests of operators.
 
 mod actions;
 mod feeds;
+mod loader;
+mod opener;
 mod operator;
+mod reports;
+mod running;
+mod tasks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_api::cluster::Cluster;
-use flyball_plugin::Component;
+use flyball_plugin::{Component, Engine};
 use flyball_policy::Policy;
-use flyball_policy::grant::Grants;
-use flyball_serving::health::Note;
-use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
+use flyball_serving::metrics::MetricsError;
 use flyball_types::error_chain;
 use futures::stream::{self, StreamExt};
 use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
-use self::feeds::Approval;
-use crate::plugins::files::{Folders, Scan};
-use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
-use crate::plugins::load_turns::LoadTurns;
-use crate::plugins::metrics::WaitingInfo;
-use crate::plugins::open::{OpenError, Opened, may_read};
-use crate::plugins::plan::{self, Action, Inputs, Progress, SourceKey, State, Trouble, Version};
+use self::feeds::Feeds;
+use self::loader::{Loaded, Loader};
+use self::opener::{Opener, OpeningStep};
+use self::operator::Rollback;
+use self::reports::Reports;
+use self::running::RunningPlugins;
+use self::tasks::Ticket;
+use crate::plugins::files::Scan;
+use crate::plugins::load::{self, BuiltIn};
+use crate::plugins::open::{OpenError, may_read};
+use crate::plugins::plan::{self, Action, CurrentState, SourceKey, Trouble, Version};
 use crate::plugins::requests::{Request, RequestError};
-use crate::plugins::rollback::{Record, RollbackError, VersionFolder, VersionStore};
-use crate::plugins::start::{RunningVersion, Starter};
-use crate::plugins::{PluginOptions, Sources, Telemetry};
+use crate::plugins::rollback::{Record, VersionFolder, VersionStore};
+use crate::plugins::start::Starter;
+use crate::plugins::{DropIns, PluginOptions, Telemetry};
 
 /// The interval between reviews whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);
@@ -51,52 +62,43 @@ const FILES_AT_START: Duration = Duration::from_secs(5);
 const MOST_PLANS: usize = 100;
 /// The number of built-in controllers that are loaded at once. Each takes some memory until it is loaded.
 const LOADS_AT_ONCE: usize = 4;
+/// The number of operators' requests that may wait.
+const REQUESTS: usize = 16;
 
 /// Keeps the wanted plugins running.
 pub(crate) struct Supervisor {
     cluster: Arc<Cluster>,
-    options: Arc<PluginOptions>,
-    telemetry: Telemetry,
-    starter: Starter,
-    sources: Sources,
-    /// The current state, the input of each plan.
-    state: State,
-    grants: Grants,
-    /// Why the policy on disk is not in force.
-    policy_problem: Option<String>,
-    scan: Scan,
+    /// The current state, the first input of each plan.
+    state: CurrentState,
+    /// The wanted state, the other input.
+    feeds: Feeds,
     /// The problems that the last plan found.
     troubles: BTreeMap<String, Trouble>,
     /// Compiled code, by digest.
     components: HashMap<String, Component>,
-    running: BTreeMap<String, RunningVersion>,
-    /// Versions that are ready to start.
-    ready: BTreeMap<String, Opened>,
-    loading: BTreeMap<SourceKey, Task>,
-    opening: BTreeMap<String, Task>,
-    tickets: u64,
-    turns: Arc<LoadTurns>,
+    /// The stored versions that ran, to which operators can roll back.
     versions: VersionStore,
-    events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
-    requests: mpsc::Receiver<Request>,
-    approvals: mpsc::UnboundedSender<Approval>,
-    /// Responses to operators that are sent when the next plan was carried out.
-    replies: Vec<(Reply, Result<String, RequestError>)>,
-    is_shutting_down: bool,
-    /// The names of draining plugins, by the task that drains them.
-    ending: JoinSet<()>,
-    ending_names: HashMap<tokio::task::Id, String>,
-    /// Versions that were replaced by another.
-    retiring: JoinSet<()>,
-    notes: BTreeMap<String, Note>,
-    loads: CounterVec,
-    held_up: GaugeVec,
-    /// `flyball_plugin_info` of the plugins that do not run.
-    waiting: WaitingInfo,
-    _feeds: Vec<AbortOnDropHandle<()>>,
+    loader: Loader,
+    opener: Opener,
+    running: RunningPlugins,
+    reports: Reports,
+    inbox: Inbox,
+    /// Answers to operators that are sent when the next plan was carried out.
+    answers: Vec<(Reply, Answer)>,
 }
 
-type Reply = oneshot::Sender<Result<String, RequestError>>;
+/// The events and requests that the supervisor has not handled yet.
+struct Inbox {
+    events: mpsc::UnboundedReceiver<Event>,
+    requests: mpsc::Receiver<Request>,
+    /// Sends events to the supervisor itself.
+    sender: Events,
+}
+
+type Events = mpsc::UnboundedSender<Event>;
+/// The answer to an operator is a sentence.
+type Answer = Result<String, RequestError>;
+type Reply = oneshot::Sender<Answer>;
 
 /// The supervisor can't be set up.
 #[derive(Debug, thiserror::Error)]
@@ -104,137 +106,95 @@ pub(crate) enum SupervisorError {
     #[error("can't declare the metrics of plugins")]
     Metrics(#[from] MetricsError),
     #[error("can't keep versions of plugins in {}", .folder.display())]
-    State {
+    Versions {
         folder: PathBuf,
         source: std::io::Error,
     },
 }
 
-/// A task whose events count only while its ticket is the current one.
-struct Task {
-    ticket: u64,
-    _task: AbortOnDropHandle<()>,
-}
-
-/// A plugin that was loaded or described itself again.
-struct Loaded {
-    plugin: LoadedPlugin,
-    component: Component,
-    /// Its file, if it was read just now.
-    wasm: Option<Bytes>,
-}
-
-/// Something that happened.
+/// A change of the wanted state, or the result of a background task.
 enum Event {
-    /// The folders changed.
-    Files(Scan),
+    /// The files in the plugin folders changed.
+    FilesChanged(Scan),
     /// The policy on disk changed, or can't be used.
-    Policy(Result<Policy, String>),
+    PolicyChanged(Result<Policy, String>),
     /// A source was loaded, or described itself again. `is_last` is false if it is tried again.
     Loaded {
         key: SourceKey,
-        ticket: u64,
+        ticket: Ticket,
         loaded: Result<Box<Loaded>, String>,
         is_last: bool,
     },
     /// Loading a file takes longer than other plugins wait for it.
-    LoadsSlowly(SourceKey, u64),
-    /// The progress of opening a version. `Ready` holds the version.
-    Opening(String, u64, Progress, Option<Box<Opened>>),
+    LoadsSlowly { key: SourceKey, ticket: Ticket },
+    /// A version is a step further to being ready.
+    Opening {
+        plugin: String,
+        ticket: Ticket,
+        step: OpeningStep,
+    },
     /// The account of a plugin may no longer read what this version watches.
-    Denied(String, Box<Version>, String),
-    /// An operator's request was carried out. The response is sent when all actions that follow from it were carried
-    /// out.
-    Done(Result<String, RequestError>, Reply),
-    /// The version for a rollback was read, or can't be read. The texts are the plugin's name, the digest of the
-    /// version and the digest of the plugin's file.
-    Rollback([String; 3], Result<(), String>, Reply),
+    ReadDenied {
+        plugin: String,
+        version: Box<Version>,
+        reason: String,
+    },
+    /// The version for a rollback was read, or can't be read.
+    RollbackRead {
+        rollback: Rollback,
+        read: Result<(), String>,
+        reply: Reply,
+    },
+    /// An operator's request was carried out. The answer is sent when all actions that follow from it were carried out.
+    Answered { answer: Answer, reply: Reply },
 }
 
 impl Supervisor {
-    /// Loads the built-ins and the files that are in the folders now.
+    /// Loads the built-ins and the files that are in the folders now. Returns the sender of operators' requests, too.
     pub(crate) async fn load(
         cluster: Arc<Cluster>,
         options: PluginOptions,
         telemetry: Telemetry,
-        mut sources: Sources,
+        drop_ins: DropIns,
         builtins: &[BuiltIn],
     ) -> Result<(Self, mpsc::Sender<Request>), SupervisorError> {
-        let options = Arc::new(options);
-        let starter = Starter::new(cluster.clone(), options.clone(), telemetry.clone())?;
-        let loads = telemetry.metrics.counter(
-            "flyball_plugin_loads_total",
-            "Files of plugins that were loaded, by result: ok, or failed.",
-            &["result"],
-        )?;
-        let held_up = telemetry.metrics.gauge(
-            "flyball_plugin_held_up",
-            "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
-            &["plugin"],
-        )?;
-        let waiting = WaitingInfo::new(&telemetry.metrics)?;
-        let max_version = options.engine.max_component_bytes();
-        let (folder, record) = open_versions(sources.state.clone(), max_version).await?;
-        let (sender, requests) = mpsc::channel(16);
-        let events = mpsc::unbounded_channel();
-        let (approvals, approval_requests) = mpsc::unbounded_channel();
-        let mut feeds = Vec::new();
-        let mut scan = Scan::default();
-        let folders = Folders::new(sources.folders.clone(), "wasm");
-        if let Some((folders, first)) = folders.scan().await {
-            scan.clone_from(&first);
-            feeds.push(feeds::follow_files(folders, first, events.0.clone()));
-        }
-        let grants = std::mem::take(&mut sources.grants);
-        if let Some(path) = sources.policy.clone() {
-            let known = grants.plugins.clone();
-            let events = events.0.clone();
-            feeds.push(feeds::follow_policy(path, known, approval_requests, events));
-        }
+        let (engine, options) = (options.engine.clone(), Arc::new(options));
+        let folder = drop_ins.versions.clone();
+        let reports = Reports::new(&telemetry)?;
+        let starter = Starter::new(cluster.clone(), options.clone(), telemetry)?;
+        let (versions, record) =
+            open_versions(folder.clone(), engine.max_component_bytes()).await?;
+        let (sender, events) = mpsc::unbounded_channel();
+        let (requests_sender, requests) = mpsc::channel(REQUESTS);
         let mut supervisor = Self {
-            cluster,
-            options,
-            telemetry,
-            starter,
-            sources,
-            state: State {
+            state: CurrentState {
                 record,
-                ..State::default()
+                ..CurrentState::default()
             },
-            grants,
-            policy_problem: None,
-            scan,
+            feeds: Feeds::start(drop_ins, &sender).await,
             troubles: BTreeMap::new(),
             components: HashMap::new(),
-            running: BTreeMap::new(),
-            ready: BTreeMap::new(),
-            loading: BTreeMap::new(),
-            opening: BTreeMap::new(),
-            tickets: 0,
-            turns: Arc::default(),
-            versions: VersionStore::start(folder),
-            events,
-            requests,
-            approvals,
-            replies: Vec::new(),
-            ending: JoinSet::new(),
-            is_shutting_down: false,
-            ending_names: HashMap::new(),
-            retiring: JoinSet::new(),
-            notes: BTreeMap::new(),
-            loads,
-            held_up,
-            waiting,
-            _feeds: feeds,
+            versions: VersionStore::start(versions),
+            loader: Loader::new(options.clone(), folder, sender.clone()),
+            opener: Opener::new(cluster.clone(), options.clone(), sender.clone()),
+            running: RunningPlugins::new(starter, options.drain),
+            reports,
+            inbox: Inbox {
+                events,
+                requests,
+                sender,
+            },
+            answers: Vec::new(),
+            cluster,
         };
-        supervisor.load_builtins(builtins).await;
+        supervisor.load_builtins(&engine, builtins).await;
         supervisor.load_files().await;
-        Ok((supervisor, sender))
+        Ok((supervisor, requests_sender))
     }
 
-    async fn load_builtins(&mut self, builtins: &[BuiltIn]) {
-        let engine = &self.options.engine;
-        let config = |name| self.grants.config.get(name).cloned().unwrap_or_default();
+    async fn load_builtins(&mut self, engine: &Engine, builtins: &[BuiltIn]) {
+        let config = &self.feeds.grants().config;
+        let config = |name| config.get(name).cloned().unwrap_or_default();
         let loads = builtins
             .iter()
             .map(|builtin| load::builtin(engine, builtin, config(builtin.name)));
@@ -256,14 +216,14 @@ impl Supervisor {
     async fn load_files(&mut self) {
         let deadline = Instant::now() + FILES_AT_START;
         loop {
-            for action in plan::sources(&self.state, &self.inputs()) {
+            for action in plan::sources(&self.state, &self.feeds.inputs()) {
                 self.carry_out(action);
             }
-            if !plan::lacks_expected(&self.state, &self.grants) {
+            if !plan::lacks_expected(&self.state, self.feeds.grants()) {
                 return;
             }
-            match tokio::time::timeout_at(deadline, self.events.1.recv()).await {
-                Ok(Some(event)) => self.happened(event),
+            match tokio::time::timeout_at(deadline, self.inbox.events.recv()).await {
+                Ok(Some(event)) => self.handle(event),
                 Ok(None) => {}
                 Err(_) => {
                     tracing::info!(
@@ -272,7 +232,7 @@ impl Supervisor {
                     return;
                 }
             }
-            self.happened_meanwhile();
+            self.handle_waiting_events();
         }
     }
 
@@ -289,17 +249,7 @@ impl Supervisor {
 
     /// The names of the plugins that come from files and packages.
     pub(crate) fn dropped_in(&self) -> Vec<String> {
-        self.state.dropped_in(&self.grants)
-    }
-
-    fn inputs(&self) -> Inputs<'_> {
-        Inputs {
-            files: &self.scan.found,
-            unreadable: &self.scan.unreadable,
-            grants: &self.grants,
-            policy_problem: self.policy_problem.as_deref(),
-            enabled: &*self.sources.enabled,
-        }
+        self.state.dropped_in(self.feeds.grants())
     }
 
     /// Runs until `shutdown`, then drains all plugins.
@@ -308,16 +258,24 @@ impl Supervisor {
             () = self.start_together() => self.follow(&shutdown).await,
             () = shutdown.cancelled() => {}
         }
-        self.opening.clear();
-        self.is_shutting_down = true;
-        let names: Vec<String> = self.state.slots.keys().cloned().collect();
-        for name in names {
-            self.carry_out(Action::Stop(name, None));
-        }
-        while self.ending.join_next().await.is_some() {}
-        self.retiring.shutdown().await;
+        self.opener.abandon_all();
+        self.running.shut_down().await;
         self.cluster.factory.shutdown().await;
         self.versions.close().await;
+    }
+
+    /// Opens all versions that can be opened together, so that their masks are merged before the first list. They start
+    /// at once; their workers wait for the caches.
+    async fn start_together(&mut self) {
+        let plan = plan::plan(&self.state, &self.feeds.inputs());
+        for action in plan.actions {
+            match action {
+                Action::Open(name, version) => self.open_now(name, version).await,
+                action => self.carry_out(action),
+            }
+        }
+        self.cluster.factory.start();
+        self.plan();
     }
 
     /// Reconciles the running plugins with the wanted ones, until `shutdown`.
@@ -326,58 +284,33 @@ impl Supervisor {
         leads.mark_changed();
         let migrated = self.cluster.migrated.as_ref();
         let mut leads_migrated = migrated.map(|migrated| migrated.leadership.leading.subscribe());
-        let mut reviews = tokio::time::interval_at(tokio::time::Instant::now() + REVIEW, REVIEW);
+        let mut reviews = tokio::time::interval_at(Instant::now() + REVIEW, REVIEW);
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 // An error means that leader election has ended, which ends the process.
-                Ok(()) = leads.changed() => self.show_leading(),
-                Ok(()) = changed(leads_migrated.as_mut()) => self.show_leading(),
-                Some(event) = self.events.1.recv() => {
-                    self.happened(event);
-                    self.happened_meanwhile();
+                Ok(()) = leads.changed() => self.running.show_leading(&self.cluster),
+                Ok(()) = changed(leads_migrated.as_mut()) => self.running.show_leading(&self.cluster),
+                Some(event) = self.inbox.events.recv() => {
+                    self.handle(event);
+                    self.handle_waiting_events();
                     self.plan();
                 }
-                Some(request) = self.requests.recv() => self.answer(request),
-                Some(ended) = self.ending.join_next_with_id() => {
-                    let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-                    if let Some(name) = self.ending_names.remove(&id) {
-                        self.state.slots.remove(&name);
-                    }
+                Some(request) = self.inbox.requests.recv() => self.answer(request),
+                name = self.running.next_ended() => {
+                    self.state.slots.remove(&name);
                     self.plan();
                 }
-                Some(_) = self.retiring.join_next() => {}
                 _ = reviews.tick() => self.review(),
                 () = shutdown.cancelled() => return,
             }
         }
     }
 
-    /// Reports for each plugin whether it may act.
-    fn show_leading(&self) {
-        for (name, running) in &self.running {
-            running.show_leading(*self.cluster.leadership(name).leading.borrow());
-        }
-    }
-
-    /// Opens all versions that can be opened together, so that their masks are merged before the first list. They start
-    /// at once; their workers wait for the caches.
-    async fn start_together(&mut self) {
-        let plan = plan::plan(&self.state, &self.inputs());
-        for action in plan.actions {
-            match action {
-                Action::Open(name, version) => self.open_now(name, *version).await,
-                action => self.carry_out(action),
-            }
-        }
-        self.cluster.factory.start();
-        self.plan();
-    }
-
     /// Plans and carries out actions until a plan is empty, because an action can be the reason for another.
     fn plan(&mut self) {
         for _ in 0..MOST_PLANS {
-            let plan = plan::plan(&self.state, &self.inputs());
+            let plan = plan::plan(&self.state, &self.feeds.inputs());
             self.troubles = plan.troubles;
             if plan.actions.is_empty() {
                 break;
@@ -387,9 +320,9 @@ impl Supervisor {
             }
         }
         self.forget_code();
-        for (reply, result) in self.replies.drain(..) {
+        for (reply, answer) in self.answers.drain(..) {
             // The operator's connection may be closed.
-            let _ = reply.send(result);
+            let _ = reply.send(answer);
         }
     }
 
@@ -400,80 +333,74 @@ impl Supervisor {
             .retain(|digest, _| digests.contains(digest.as_str()));
     }
 
-    /// Applies all other waiting events to the state, so that one plan handles many events.
-    fn happened_meanwhile(&mut self) {
-        while let Ok(event) = self.events.1.try_recv() {
-            self.happened(event);
+    /// Applies the events that wait to the state, so that one plan handles many events.
+    fn handle_waiting_events(&mut self) {
+        while let Ok(event) = self.inbox.events.try_recv() {
+            self.handle(event);
         }
     }
 
     /// Applies an event to the state.
-    fn happened(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Files(scan) => self.scan = scan,
-            Event::Policy(Ok(policy)) => {
-                tracing::info!("the policy has changed");
-                (self.grants.plugins, self.policy_problem) = (policy, None);
-            }
-            Event::Policy(Err(problem)) => self.policy_problem = Some(problem),
+            Event::FilesChanged(scan) => self.feeds.files_changed(scan),
+            Event::PolicyChanged(policy) => self.feeds.policy_changed(policy),
             Event::Loaded {
                 key,
                 ticket,
                 loaded,
                 is_last,
             } => {
-                if self
-                    .loading
-                    .get(&key)
-                    .is_some_and(|task| task.ticket == ticket)
-                {
-                    if is_last {
-                        self.loading.remove(&key);
-                    }
-                    self.loaded(&key, loaded, is_last);
+                if self.loader.accepts(&key, ticket, is_last) {
+                    self.store_loaded(&key, loaded, is_last);
                 }
             }
-            Event::LoadsSlowly(key, ticket) => {
-                let is_current = |task: &Task| task.ticket == ticket;
-                if self.loading.get(&key).is_some_and(is_current)
+            Event::LoadsSlowly { key, ticket } => {
+                if self.loader.accepts(&key, ticket, false)
                     && let Some(source) = self.state.source(&key)
                 {
                     source.is_slow = true;
                 }
             }
-            Event::Opening(name, ticket, progress, opened) => {
-                let is_current = |task: &Task| task.ticket == ticket;
-                if self.opening.get(&name).is_some_and(is_current)
-                    && let Some(slot) = self.state.slots.get_mut(&name)
-                    && let Some(next) = &mut slot.next
+            Event::Opening {
+                plugin,
+                ticket,
+                step,
+            } => {
+                if let Some(next) = self.state.next_mut(&plugin)
+                    && let Some(progress) = self.opener.advance(&plugin, ticket, step)
                 {
                     next.progress = progress;
-                    self.ready.extend(opened.map(|opened| (name, *opened)));
                 }
             }
-            Event::Denied(name, version, reason) => {
-                if let Some(slot) = self.state.slots.get_mut(&name)
+            Event::ReadDenied {
+                plugin,
+                version,
+                reason,
+            } => {
+                if let Some(slot) = self.state.slots.get_mut(&plugin)
                     && slot.running.as_ref() == Some(&*version)
                 {
                     slot.denied = Some(reason);
                 }
             }
-            Event::Done(result, reply) => self.replies.push((reply, result)),
-            Event::Rollback([name, runs, file], Ok(()), reply) => {
-                self.rolled_back(&name, &runs, &file, reply);
-            }
-            Event::Rollback([name, ..], Err(reason), reply) => {
-                let error = RollbackError::Lost(name, reason).to_string();
-                self.replies
-                    .push((reply, Err(RequestError::Refused(error))));
-            }
+            Event::RollbackRead {
+                rollback,
+                read,
+                reply,
+            } => self.finish_rollback(rollback, read, reply),
+            Event::Answered { answer, reply } => self.answers.push((reply, answer)),
         }
     }
 
     /// Stores the result of loading a source.
-    fn loaded(&mut self, key: &SourceKey, loaded: Result<Box<Loaded>, String>, is_last: bool) {
-        let result = if loaded.is_ok() { "ok" } else { "failed" };
-        self.loads.with_label_values(&[result]).inc();
+    fn store_loaded(
+        &mut self,
+        key: &SourceKey,
+        loaded: Result<Box<Loaded>, String>,
+        is_last: bool,
+    ) {
+        self.reports.loaded(loaded.is_ok());
         let Some(source) = self.state.source(key) else {
             return;
         };
@@ -496,7 +423,7 @@ impl Supervisor {
             Err(problem) => {
                 let goes_on = match (key, &source.plugin) {
                     (SourceKey::Kept(_), None) => {
-                        "; the version that was rolled back to can't be loaded: that of the file runs"
+                        "; the version that was rolled back to can't be loaded: the version of the file runs"
                     }
                     (_, Some(_)) => "; the version before goes on",
                     (SourceKey::File(_) | SourceKey::Package(_), None) => "",
@@ -516,11 +443,15 @@ impl Supervisor {
         let running = self.state.slots.iter();
         let running = running.filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
         for (name, version) in running.filter(|(_, version)| !version.grant.is_builtin) {
-            let (cluster, events) = (self.cluster.clone(), self.events.0.clone());
-            let (name, version) = (name.clone(), version.clone());
+            let (cluster, events) = (self.cluster.clone(), self.inbox.sender.clone());
+            let (plugin, version) = (name.clone(), Box::new(version.clone()));
             tokio::spawn(async move {
                 if let Err(OpenError::MayNotRead(reason)) = may_read(&cluster, &version).await {
-                    let _ = events.send(Event::Denied(name, Box::new(version), reason));
+                    let _ = events.send(Event::ReadDenied {
+                        plugin,
+                        version,
+                        reason,
+                    });
                 }
             });
         }
@@ -541,7 +472,8 @@ async fn open_versions(
     let opened = opened
         .map_err(std::io::Error::other)
         .and_then(|opened| opened);
-    let (versions, record) = opened.map_err(|source| SupervisorError::State { folder, source })?;
+    let (versions, record) =
+        opened.map_err(|source| SupervisorError::Versions { folder, source })?;
     Ok((Some(versions), record))
 }
 

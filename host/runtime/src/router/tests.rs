@@ -172,7 +172,7 @@ fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
 
 fn keys(router: &Router, delta: &Delta) -> Vec<String> {
     router
-        .route_all(delta, &CACHE)
+        .all_keys(delta, &CACHE)
         .iter()
         .map(|routed| routed.key.to_string())
         .collect()
@@ -285,17 +285,20 @@ fn a_mapping_skips_deltas_whose_newest_version_has_a_value() {
 #[test]
 fn a_router_knows_its_mappings_to_the_guest_and_to_the_object_itself() {
     let own = router(json!({"map": [{"to": "itself"}, {"to": "namespace"}]}));
-    assert_eq!((own.mappings(), own.has_guest_route()), (2, false));
+    assert_eq!((own.mapping_count(), own.has_guest_route()), (2, false));
     assert!(own.is_to_itself(0) && !own.is_to_itself(1));
     let guests = router(json!({"map": [{"to": "route"}]}));
-    assert_eq!((guests.mappings(), guests.has_guest_route()), (0, true));
+    assert_eq!(
+        (guests.mapping_count(), guests.has_guest_route()),
+        (0, true)
+    );
 }
 
 #[test]
 fn the_deletion_of_an_owner_with_dependents_is_noted() {
     let noted = |to: &str, delta: &Delta| {
         let lookup = Observed::new(|_| None);
-        router(json!({"map": [{"to": to}]})).route_all(delta, &lookup);
+        router(json!({"map": [{"to": to}]})).all_keys(delta, &lookup);
         let noted = lookup.deleted.into_inner();
         noted.iter().map(Reference::to_string).collect::<Vec<_>>()
     };
@@ -327,7 +330,7 @@ fn an_owner_is_looked_up_in_the_namespace_and_then_among_cluster_scoped_objects(
     let to_owner = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
     let owned = delta(None, Some(set(owned_by("web", "u-web"))));
     let keys = |has: fn(&str) -> Option<bool>| {
-        let routed = to_owner.route_all(&owned, &Observed::new(has));
+        let routed = to_owner.all_keys(&owned, &Observed::new(has));
         let keys = routed.iter().map(|routed| routed.key.to_string());
         keys.collect::<Vec<_>>()
     };
@@ -479,7 +482,7 @@ fn owners_that_are_being_deleted_are_known_by_their_uid() {
     const GOING: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "going")]);
     let router = router(json!({"map": [{"to": "ownerReferences", "which": "deleting"}]}));
     let keys = |object| -> Vec<String> {
-        let routed = router.route_all(&delta(Some(set(object)), None), &GOING);
+        let routed = router.all_keys(&delta(Some(set(object)), None), &GOING);
         routed.iter().map(|routed| routed.key.to_string()).collect()
     };
     assert_eq!(keys(owned_by("web", "u-web")), Vec::<String>::new());
@@ -511,7 +514,7 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
     let object = set(json!({}));
     assert!(
         router
-            .route_all(&delta(None, Some(object.clone())), &CACHE)
+            .all_keys(&delta(None, Some(object.clone())), &CACHE)
             .is_empty()
     );
     let expected = Enqueue {
@@ -520,7 +523,7 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
         delay: Duration::from_millis(1500),
     };
     assert_eq!(
-        router.route_all(&delta(Some(object), None), &CACHE),
+        router.all_keys(&delta(Some(object), None), &CACHE),
         [expected]
     );
 }
@@ -531,6 +534,6 @@ fn the_versions_of_an_object_share_the_keys_of_all_of_a_kind() {
     let mut changed = delta(Some(set(json!({}))), Some(set(json!({}))));
     changed.between = (0..64).map(|_| set(json!({}))).collect();
     let lookup = Observed::new(|_| None);
-    assert_eq!(router.route(0, &changed, &lookup).len(), 2);
+    assert_eq!(router.keys(0, &changed, &lookup).len(), 2);
     assert_eq!(lookup.keys_read.get(), 1);
 }

@@ -29,7 +29,7 @@ enum Step {
 
 type Path = Vec<Step>;
 
-/// The fields that a manager wrote with one verb to the object or to one subresource.
+/// The fields that a field manager wrote with one verb to the object or to one subresource.
 #[derive(Clone, Debug, PartialEq)]
 struct Manager {
     name: String,
@@ -69,11 +69,11 @@ impl Owners {
     }
 
     /// Merges the applied configuration into the live object and returns the result. Fields that
-    /// the manager applied before and does not apply now are removed, unless another manager owns
+    /// the field manager applied before and does not apply now are removed, unless another manager owns
     /// them.
     ///
     /// # Errors
-    /// Another manager owns a field with another value, and `force` is not set.
+    /// Another field manager owns a field with another value, and `force` is not set.
     pub(super) fn apply(
         &mut self,
         writer: Writer,
@@ -121,7 +121,7 @@ impl Owners {
         Ok(merged)
     }
 
-    /// Whether a manager owns this part or one below it.
+    /// Whether a field manager owns this part or one below it.
     fn is_needed(&self, path: &Path) -> bool {
         let mut owned = self.0.iter().flat_map(|owner| &owner.fields);
         owned.any(|own| own.starts_with(path))
@@ -166,7 +166,7 @@ fn display(path: &Path) -> String {
     })
 }
 
-/// Returns the parts of an object that a manager can own, with their values. An element of a keyed
+/// Returns the parts of an object that a field manager can own, with their values. An element of a keyed
 /// list is a part in addition to its fields. The object's identity and fields that only the server
 /// writes have no owner.
 fn flatten(object: &Value) -> BTreeMap<Path, &Value> {
@@ -358,7 +358,7 @@ mod tests {
             .apply(forced, "", &live, &json!({"spec": {"a": 2}}))
             .unwrap();
         assert_eq!(live, json!({"spec": {"a": 2, "b": 1}}));
-        // The other manager no longer owns `a`: its value conflicts, and omitting it does not
+        // The other field manager no longer owns `a`: its value conflicts, and omitting it does not
         // remove it.
         let again = json!({"spec": {"a": 1, "b": 1}});
         assert!(owners.apply(writer("theirs"), "", &live, &again).is_err());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flyball_types::{listed, printable};
 
-use super::{Inputs, SourceKey, State, Trouble};
+use super::{CurrentState, Inputs, SourceKey, Trouble};
 use crate::plugins::load::LoadedPlugin;
 use crate::plugins::status::PluginState;
 
@@ -45,7 +45,7 @@ enum Reason {
 
 impl<'a> Holders<'a> {
     /// The holders of all names.
-    pub(crate) fn all(state: &'a State, inputs: &Inputs<'_>) -> Vec<Self> {
+    pub(crate) fn all(state: &'a CurrentState, inputs: &Inputs<'_>) -> Vec<Self> {
         let mut by_name: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (key, source) in &state.sources {
             if let Some(plugin) = &source.plugin {
@@ -172,7 +172,7 @@ impl<'a> Holders<'a> {
 fn rightful(
     name: &str,
     holders: &[(&SourceKey, &LoadedPlugin)],
-    state: &State,
+    state: &CurrentState,
     inputs: &Inputs<'_>,
 ) -> Rightful {
     let grants = inputs.grants;
@@ -215,7 +215,7 @@ fn runs_or_ran(
     name: &str,
     holders: &[(&SourceKey, &LoadedPlugin)],
     mut among: impl Iterator<Item = usize> + Clone,
-    state: &State,
+    state: &CurrentState,
 ) -> Option<(usize, Reason)> {
     let slot = state.slots.get(name);
     let running = slot.and_then(|slot| slot.running.as_ref());
@@ -241,7 +241,7 @@ fn runs_or_ran(
 
 /// The files that may hold a plugin with this name once they are loaded. A file whose load takes long is awaited only if
 /// it has the name.
-fn awaited(name: &str, state: &State, inputs: &Inputs<'_>) -> Vec<PathBuf> {
+fn awaited(name: &str, state: &CurrentState, inputs: &Inputs<'_>) -> Vec<PathBuf> {
     let has_name = |path: &Path| path.file_stem().is_some_and(|stem| stem == name);
     let may_hold = |path: &&PathBuf| match state.sources.get(&SourceKey::File((*path).clone())) {
         None => true,

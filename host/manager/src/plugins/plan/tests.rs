@@ -1,14 +1,18 @@
 //! The supervisor's decisions, as a table: the initial state, the event, the plan, and the plugins that run in the end.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use flyball_policy::Policy;
 use flyball_types::description::Description;
 
 use super::*;
-use crate::plugins::load::Origin;
+use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::status::PluginState;
 
 /// The inputs of the supervisor, and the results of its actions.
 struct World {
-    state: State,
+    state: CurrentState,
     files: BTreeMap<PathBuf, Stamp>,
     unreadable: BTreeMap<PathBuf, String>,
     grants: Grants,
@@ -60,7 +64,7 @@ fn a(digest: &str) -> LoadedPlugin {
 impl World {
     fn new() -> Self {
         Self {
-            state: State::default(),
+            state: CurrentState::default(),
             files: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             grants: Grants::default(),
@@ -195,7 +199,7 @@ impl World {
     }
 }
 
-/// An action in a few words. The record of versions and notes that there is no trouble are left out.
+/// Describes an action in a few words. Records of versions and notes that report no trouble are left out.
 fn words(action: &Action) -> Option<String> {
     Some(match action {
         Action::Load(path, _) => format!("load {}", path.display()),
@@ -268,7 +272,11 @@ fn check(name: &str, row: &Row) {
         row.plans
     );
     world.settle();
-    assert_eq!(world.runs(), row.runs, "{name}: what runs in the end");
+    assert_eq!(
+        world.runs(),
+        row.runs,
+        "{name}: the plugins that run in the end"
+    );
 }
 
 macro_rules! rows {

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Action, Holders, Inputs, SourceKey, State, Trouble, Version, awaited_packages, wanted_packages,
+    Action, CurrentState, Holders, Inputs, SourceKey, Trouble, Version, awaited_packages,
+    wanted_packages,
 };
 use crate::plugins::load::LoadedPlugin;
 use crate::plugins::status::PluginState;
@@ -22,7 +23,7 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    pub(crate) fn of(state: &State, inputs: &Inputs<'_>) -> Self {
+    pub(crate) fn of(state: &CurrentState, inputs: &Inputs<'_>) -> Self {
         let mut candidates = Self::default();
         for builtin in &state.builtins {
             let version = Version {
@@ -49,7 +50,7 @@ impl Candidates {
 
     /// Lets running versions continue, with the grants that they have, until the packages that the policy names now are
     /// loaded and may run.
-    fn await_packages(&mut self, state: &State, inputs: &Inputs<'_>) {
+    fn await_packages(&mut self, state: &CurrentState, inputs: &Inputs<'_>) {
         for name in wanted_packages(inputs).into_keys() {
             let wanted = self.wanted.get(&name);
             if wanted.is_none_or(|version| version.grant.is_builtin)
@@ -69,7 +70,7 @@ impl Candidates {
         &mut self,
         plugin: &LoadedPlugin,
         is_awaited: bool,
-        state: &State,
+        state: &CurrentState,
         inputs: &Inputs<'_>,
     ) -> Option<Trouble> {
         let name = plugin.name();
@@ -137,7 +138,7 @@ impl Candidates {
 
     /// Lets the running dropped-in version continue, with the present grants of the policy. It keeps the configuration
     /// of its `describe` call.
-    fn go_on(&mut self, name: &str, state: &State, inputs: &Inputs<'_>) {
+    fn go_on(&mut self, name: &str, state: &CurrentState, inputs: &Inputs<'_>) {
         let Some(running) = running_dropped_in(name, state) else {
             return;
         };
@@ -161,7 +162,7 @@ impl Candidates {
 fn grant(
     plugin: &LoadedPlugin,
     is_rolled_back: bool,
-    state: &State,
+    state: &CurrentState,
     inputs: &Inputs<'_>,
 ) -> Result<Grant, Refusal> {
     let running = running_dropped_in(plugin.name(), state);
@@ -176,7 +177,7 @@ fn grant(
     grants.dropped_in(&plugin.description, file, before)
 }
 
-fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
+fn running_dropped_in<'a>(name: &str, state: &'a CurrentState) -> Option<&'a Version> {
     let running = state.running(name)?;
     (!running.grant.is_builtin).then_some(running)
 }

@@ -1,4 +1,4 @@
-//! Tests of which versions are kept, and of the target of a rollback.
+//! Tests of the versions that are kept, and of the target of a rollback.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

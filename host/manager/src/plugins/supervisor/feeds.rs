@@ -1,33 +1,123 @@
-//! Follows the plugin folders and the policy. Each has a task that reads it on a blocking thread and sends it to the
-//! supervisor when it has changed.
+//! The wanted state: the files of the plugin folders and the operator's policy. Each has a task that reads it on a
+//! blocking thread and sends it to the supervisor when it has changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flyball_policy::grant::Grants;
 use flyball_policy::{Policy, approve};
 use flyball_types::description::Description;
 use flyball_types::error_chain;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Event, Reply};
+use super::{Answer, Event, Events, Reply};
+use crate::plugins::DropIns;
 use crate::plugins::files::{Folders, Scan};
+use crate::plugins::plan::Inputs;
 use crate::plugins::requests::RequestError;
 
-type Events = mpsc::UnboundedSender<Event>;
+/// The wanted state, and the tasks that follow it.
+pub(super) struct Feeds {
+    scan: Scan,
+    grants: Grants,
+    /// The file or folder of the policy, if there is one.
+    policy: Option<PathBuf>,
+    /// Why the policy on disk is not in force.
+    policy_problem: Option<String>,
+    enabled: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Requests to the task that follows the policy. Without a policy, there is no such task.
+    approvals: mpsc::UnboundedSender<Approval>,
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
 
 /// A request to approve a plugin.
-pub(super) struct Approval {
-    pub(super) description: Arc<Description>,
-    pub(super) reply: Reply,
+struct Approval {
+    description: Arc<Description>,
+    reply: Reply,
+}
+
+impl Feeds {
+    /// Scans the plugin folders, and begins to follow them and the policy.
+    pub(super) async fn start(drop_ins: DropIns, events: &Events) -> Self {
+        let DropIns {
+            folders,
+            policy,
+            grants,
+            enabled,
+            ..
+        } = drop_ins;
+        let mut tasks = Vec::new();
+        let mut scan = Scan::default();
+        if let Some((folders, first)) = Folders::new(folders, "wasm").scan().await {
+            scan.clone_from(&first);
+            tasks.push(follow_files(folders, first, events.clone()));
+        }
+        let (approvals, requests) = mpsc::unbounded_channel();
+        if let Some(path) = policy.clone() {
+            let known = grants.plugins.clone();
+            tasks.push(follow_policy(path, known, requests, events.clone()));
+        }
+        Self {
+            scan,
+            grants,
+            policy,
+            policy_problem: None,
+            enabled,
+            approvals,
+            _tasks: tasks,
+        }
+    }
+
+    /// Returns the inputs of a plan.
+    pub(super) fn inputs(&self) -> Inputs<'_> {
+        Inputs {
+            files: &self.scan.found,
+            unreadable: &self.scan.unreadable,
+            grants: &self.grants,
+            policy_problem: self.policy_problem.as_deref(),
+            enabled: &*self.enabled,
+        }
+    }
+
+    /// Returns the grants of the last policy that could be read.
+    pub(super) fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Returns the path of the policy and why it is not in force; none if it is.
+    pub(super) fn policy_problem(&self) -> Option<(&Path, &str)> {
+        self.policy.as_deref().zip(self.policy_problem.as_deref())
+    }
+
+    pub(super) fn files_changed(&mut self, scan: Scan) {
+        self.scan = scan;
+    }
+
+    pub(super) fn policy_changed(&mut self, policy: Result<Policy, String>) {
+        match policy {
+            Ok(policy) => {
+                tracing::info!("the policy has changed");
+                (self.grants.plugins, self.policy_problem) = (policy, None);
+            }
+            Err(problem) => self.policy_problem = Some(problem),
+        }
+    }
+
+    /// Adds everything that a plugin asks for to the policy, and replies. The task that follows the policy does it, so
+    /// that no older policy comes after the approval.
+    pub(super) fn approve(&self, description: Arc<Description>, reply: Reply) {
+        let approval = Approval { description, reply };
+        if let Err(refused) = self.approvals.send(approval) {
+            let reason = "there is nowhere to write a policy: start the host with --policy";
+            let reply = refused.0.reply;
+            drop(reply.send(Err(RequestError::Refused(reason.to_owned()))));
+        }
+    }
 }
 
 /// Follows the plugin folders; `known` is the result of the last scan.
-pub(super) fn follow_files(
-    mut folders: Folders,
-    mut known: Scan,
-    events: Events,
-) -> AbortOnDropHandle<()> {
+fn follow_files(mut folders: Folders, mut known: Scan, events: Events) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             folders.changed().await;
@@ -38,7 +128,7 @@ pub(super) fn follow_files(
             folders = same;
             if scan != known {
                 known.clone_from(&scan);
-                let _ = events.send(Event::Files(scan));
+                let _ = events.send(Event::FilesChanged(scan));
             }
         }
     }))
@@ -46,7 +136,7 @@ pub(super) fn follow_files(
 
 /// Follows the policy at `path`; `known` is the one in force. Approvals run in the same task, so that no older policy
 /// is sent after an approved one.
-pub(super) fn follow_policy(
+fn follow_policy(
     path: PathBuf,
     known: Policy,
     mut approvals: mpsc::UnboundedReceiver<Approval>,
@@ -66,12 +156,12 @@ pub(super) fn follow_policy(
             }
             tokio::select! {
                 () = folders.changed() => {}
-                Some(approval) = approvals.recv() => {
-                    let done = approve(&path, approval.description).await;
-                    if done.is_ok() {
+                Some(Approval { description, reply }) = approvals.recv() => {
+                    let answer = approve(&path, description).await;
+                    if answer.is_ok() {
                         send_new(&path, &mut known, &events).await;
                     }
-                    let _ = events.send(Event::Done(done, approval.reply));
+                    let _ = events.send(Event::Answered { answer, reply });
                 }
             }
         }
@@ -89,11 +179,12 @@ async fn send_new(path: &Path, known: &mut Result<Policy, String>, events: &Even
     };
     if policy != *known {
         known.clone_from(&policy);
-        let _ = events.send(Event::Policy(policy));
+        let _ = events.send(Event::PolicyChanged(policy));
     }
 }
 
-async fn approve(path: &Path, description: Arc<Description>) -> Result<String, RequestError> {
+/// Adds everything that a plugin asks for to the policy at `path`.
+async fn approve(path: &Path, description: Arc<Description>) -> Answer {
     let path = path.to_owned();
     let approve = move || approve::approve(&path, &description);
     match tokio::task::spawn_blocking(approve).await {

@@ -4,7 +4,6 @@ use flyball_runtime::history::Reconciled;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
-use super::feeds::Approval;
 use super::{Event, Reply, Supervisor};
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::{Content, Holders, Source, SourceKey};
@@ -13,21 +12,30 @@ use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
 
+/// A rollback of a plugin that an operator requested.
+pub(super) struct Rollback {
+    plugin: String,
+    /// The digest of the version that should run.
+    target: String,
+    /// The digest of the plugin's file.
+    file: String,
+}
+
 impl Supervisor {
     pub(super) fn answer(&mut self, request: Request) {
         // The operator's connection may be closed.
         match request {
-            Request::Status(reply) => drop(reply.send(self.status())),
-            Request::Why(object, reply) => drop(reply.send(self.why(&object))),
-            Request::Approve(name, reply) => self.approve(&name, reply),
-            Request::RollBack(name, to, reply) => self.roll_back(&name, &to, reply),
-            Request::Resume(name, reply) => drop(reply.send(self.resume(&name))),
-            Request::Describe(name, reply) => drop(reply.send(self.description(&name))),
+            Request::Status { reply } => drop(reply.send(self.status())),
+            Request::Why { object, reply } => drop(reply.send(self.why(&object))),
+            Request::Approve { plugin, reply } => self.approve(&plugin, reply),
+            Request::RollBack { plugin, to, reply } => self.roll_back(&plugin, &to, reply),
+            Request::Resume { plugin, reply } => drop(reply.send(self.resume(&plugin))),
+            Request::Describe { plugin, reply } => drop(reply.send(self.description(&plugin))),
         }
     }
 
     fn why(&self, object: &str) -> Vec<Reconciled> {
-        let about = |(name, running): (&String, &RunningVersion)| {
+        let about = |(name, running): (&str, &RunningVersion)| {
             let context = running.tasks.context();
             let is_key_of =
                 |queue: &str, is_kind: &dyn Fn(&Kind) -> bool| context.is_queue_of(queue, is_kind);
@@ -39,12 +47,11 @@ impl Supervisor {
     }
 
     fn status(&self) -> Vec<PluginStatus> {
-        let names = self.state.names(&self.grants);
+        let names = self.state.names(self.feeds.grants());
         let plugins = names.iter().filter_map(|name| self.status_of(name));
         let sources = self.state.sources.iter();
         let not_loaded = sources.filter_map(status_of_unloaded);
-        let policy = self.sources.policy.as_deref();
-        let policy = policy.zip(self.policy_problem.as_deref());
+        let policy = self.feeds.policy_problem();
         let policy = policy.map(|(path, problem)| PluginStatus::refused_policy(path, problem));
         let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).chain(policy).collect();
         all.sort_by(|a, b| {
@@ -131,7 +138,7 @@ impl Supervisor {
 
     /// The files and packages that hold a plugin with this name.
     fn holders(&self, name: &str) -> Option<Holders<'_>> {
-        let mut holders = Holders::all(&self.state, &self.inputs()).into_iter();
+        let mut holders = Holders::all(&self.state, &self.feeds.inputs()).into_iter();
         holders.find(|holders| holders.name() == name)
     }
 
@@ -147,7 +154,7 @@ impl Supervisor {
         }
     }
 
-    /// Passes an approval to the task that follows the policy, so that no older policy comes after it.
+    /// Approves a plugin. The task that follows the policy replies.
     fn approve(&self, name: &str, reply: Reply) {
         // An operator must not approve what another file asks for than the one that they mean.
         let dispute = self.holders(name).and_then(|holders| holders.dispute());
@@ -159,78 +166,94 @@ impl Supervisor {
             Ok(plugin) => plugin.description.clone(),
             Err(error) => return drop(reply.send(Err(error))),
         };
-        let approval = Approval { description, reply };
-        if let Err(refused) = self.approvals.send(approval) {
-            let reason = "there is nowhere to write a policy: start the host with --policy";
-            let reply = refused.0.reply;
-            drop(reply.send(Err(RequestError::Refused(reason.to_owned()))));
-        }
+        self.feeds.approve(description, reply);
     }
 
-    /// Begins a rollback: checks whether the version can be read. [`rolled_back`](Self::rolled_back) continues.
+    /// Begins a rollback: checks whether the version can be read. [`finish_rollback`](Self::finish_rollback) continues.
     fn roll_back(&mut self, name: &str, to: &RollbackTo, reply: Reply) {
-        let (file, runs) = match self.rollback_target(name, to) {
-            Ok(found) => found,
+        let rollback = match self.check_rollback(name, to) {
+            Ok(rollback) => rollback,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        if runs == file {
-            return self.rolled_back(name, &runs, &file, reply);
+        if rollback.target == rollback.file {
+            return self.finish_rollback(rollback, Ok(()), reply);
         }
-        let (read, events) = (self.versions.read(&runs), self.events.0.clone());
-        let name = name.to_owned();
+        let read = self.versions.read(&rollback.target);
+        let events = self.inbox.sender.clone();
         tokio::spawn(async move {
             let read = read.await;
             let read = read.map(drop).map_err(|error| error.to_string());
-            let _ = events.send(Event::Rollback([name, runs, file], read, reply));
+            let _ = events.send(Event::RollbackRead {
+                rollback,
+                read,
+                reply,
+            });
         });
     }
 
-    /// The digests of a plugin's file and of the version that it is rolled back to.
-    fn rollback_target(
-        &self,
-        name: &str,
-        to: &RollbackTo,
-    ) -> Result<(String, String), RequestError> {
+    /// Resolves a request for a rollback, and fails if the policy does not allow it.
+    fn check_rollback(&self, name: &str, to: &RollbackTo) -> Result<Rollback, RequestError> {
         let plugin = self.known_dropped_in(name, "there is one version of it")?;
-        let runs = match self.versions.is_kept() {
+        let target = match self.versions.is_kept() {
             true => self.state.record.target(name, &plugin.digest, to),
             false => Err(RollbackError::NotKept),
         };
         let refused = |error: RollbackError| RequestError::Refused(error.to_string());
-        let runs = runs.map_err(refused)?;
-        let version = self.state.record.version(name, runs);
+        let target = target.map_err(refused)?;
+        let (version, grants) = (self.state.record.version(name, target), self.feeds.grants());
         // A running version has a grant.
-        if runs != plugin.digest && !self.grants.may_roll_back(name, version) {
+        if target != plugin.digest && !grants.may_roll_back(name, version) {
             return Err(refused(RollbackError::OtherFile {
                 name: name.to_owned(),
-                granted: self.grants.only_file(name),
+                granted: grants.only_file(name),
                 found: version.to_string(),
             }));
         }
-        Ok((plugin.digest.clone(), runs.to_owned()))
+        Ok(Rollback {
+            plugin: name.to_owned(),
+            target: target.to_owned(),
+            file: plugin.digest.clone(),
+        })
     }
 
-    /// Rolls a plugin back to the version `runs`. The operator gets the response when that is on disk.
-    pub(super) fn rolled_back(&mut self, name: &str, runs: &str, file: &str, reply: Reply) {
-        let words = self.state.record.words(name, runs);
+    /// Rolls a plugin back if the version could be read. The operator gets the answer when the rollback is on disk.
+    pub(super) fn finish_rollback(
+        &mut self,
+        rollback: Rollback,
+        read: Result<(), String>,
+        reply: Reply,
+    ) {
+        let Rollback {
+            plugin: name,
+            target,
+            file,
+        } = rollback;
+        if let Err(reason) = read {
+            let error = RollbackError::Lost(name, reason).to_string();
+            self.answers
+                .push((reply, Err(RequestError::Refused(error))));
+            return;
+        }
+        let words = self.state.record.words(&name, &target);
         let until = format!(
             "until its file changes; `flyball rollback {name} --forward` returns to the version of the file"
         );
-        let sentence = match (self.state.record.pinned(name, file), runs == file) {
+        let sentence = match (self.state.record.pinned(&name, &file), target == file) {
             (None, true) => format!("`{name}` has the version of its file already, {words}"),
             (Some(_), true) => format!("`{name}` returns to the version of its file, {words}"),
-            (Some(pinned), false) if pinned == runs => {
+            (Some(pinned), false) if pinned == target => {
                 format!("`{name}` is rolled back to {words} already, {until}")
             }
             _ => format!("`{name}` is rolled back to {words}, {until}"),
         };
-        self.state.record.pin(name, runs, file);
+        self.state.record.pin(&name, &target, &file);
         let (done, written) = oneshot::channel();
         self.write_record(Some(done));
-        let events = self.events.0.clone();
+        let events = self.inbox.sender.clone();
         tokio::spawn(async move {
             let _ = written.await;
-            let _ = events.send(Event::Done(Ok(sentence), reply));
+            let answer = Ok(sentence);
+            let _ = events.send(Event::Answered { answer, reply });
         });
     }
 
@@ -254,8 +277,9 @@ impl Supervisor {
         let in_force = running.map(|running| (*running.grant.policy).clone());
         // A plugin that waits, for example for the rights of its account, has a policy, too.
         let granted = || {
-            let is_granted = self.grants.is_for(name, plugin.file());
-            let policy = self.grants.plugins.plugins.get(name);
+            let grants = self.feeds.grants();
+            let is_granted = grants.is_for(name, plugin.file());
+            let policy = grants.plugins.plugins.get(name);
             policy.filter(|_| is_granted).cloned()
         };
         Ok(PluginDescription {
@@ -265,7 +289,7 @@ impl Supervisor {
     }
 }
 
-/// The status of a file or package that was not loaded so far.
+/// Returns the status of a file or package that has never been loaded; none if it has been.
 fn status_of_unloaded((key, source): (&SourceKey, &Source)) -> Option<PluginStatus> {
     if source.plugin.is_some() {
         return None;

@@ -1,6 +1,6 @@
 //! The data that one dropped-in plugin gets from an API server, without its guest: the results of its host calls, its
 //! keys, and the deltas of its `route`. It is wired like a running plugin (`host/manager/src/plugins/start.rs`,
-//! `host/runtime/src/route.rs`).
+//! `host/runtime/src/watch_router.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -252,10 +252,10 @@ impl PluginView {
             return;
         }
         let (keys, asks_guest) = (
-            router.route_all(delta, &*self.cached),
+            router.all_keys(delta, &*self.cached),
             router.asks_guest(delta),
         );
-        if (keys.is_empty() && !asks_guest) || !router.counts(delta) {
+        if (keys.is_empty() && !asks_guest) || !router.selects_change(delta) {
             return;
         }
         for key in keys {

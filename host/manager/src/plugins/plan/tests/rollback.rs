@@ -34,9 +34,9 @@ rows! {
         |world| {
             rolled_back(world);
             world.settle();
-            world.state = State {
+            world.state = CurrentState {
                 record: world.state.record.clone(),
-                ..State::default()
+                ..CurrentState::default()
             };
         },
         nothing

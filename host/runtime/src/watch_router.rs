@@ -27,7 +27,7 @@ const TURN: Duration = Duration::from_millis(2);
 const BACKLOG: (usize, usize) = (32 << 20, 1 << 20);
 
 /// Routes the deltas of one watch and one informer.
-pub(super) struct WatchRoute {
+pub(super) struct WatchRouter {
     plugin: Plugin,
     context: Arc<PluginContext>,
     router: Arc<Router>,
@@ -47,11 +47,11 @@ struct Progress {
     delta: usize,
     /// The next mapping of the delta.
     mapping: usize,
-    /// Whether the delta changes the fields that the watch names, once that is known.
-    counts: Option<bool>,
+    /// Whether the watch selects the change of the delta, once that is known.
+    is_selected: Option<bool>,
 }
 
-impl WatchRoute {
+impl WatchRouter {
     /// Routes the objects of an informer and then its changes, until `finish`; then it routes the deltas that are left
     /// and ends.
     pub(super) fn run(
@@ -119,7 +119,7 @@ impl WatchRoute {
     /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the
     /// objects themselves. Never ends.
     async fn resyncs(&self, informer: &Informer) {
-        let mappings: Vec<usize> = (0..self.router.mappings())
+        let mappings: Vec<usize> = (0..self.router.mapping_count())
             .filter(|mapping| self.router.is_to_itself(*mapping))
             .collect();
         let period = self.context.settings.pace.resync;
@@ -198,16 +198,16 @@ impl WatchRoute {
     fn route_for_a_turn(&self, deltas: &[Delta], progress: &mut Progress) -> bool {
         let began = Instant::now();
         while let Some(delta) = deltas.get(progress.delta) {
-            let mut counts = || {
+            let mut is_selected = || {
                 *progress
-                    .counts
-                    .get_or_insert_with(|| self.router.counts(delta))
+                    .is_selected
+                    .get_or_insert_with(|| self.router.selects_change(delta))
             };
-            if progress.mapping < self.router.mappings() {
-                self.map(delta, progress.mapping, &mut counts);
+            if progress.mapping < self.router.mapping_count() {
+                self.map(delta, progress.mapping, &mut is_selected);
                 progress.mapping += 1;
             } else {
-                self.ask_guest(delta, &mut counts);
+                self.ask_guest(delta, &mut is_selected);
                 *progress = Progress {
                     delta: progress.delta + 1,
                     ..Progress::default()
@@ -220,30 +220,30 @@ impl WatchRoute {
         progress.delta < deltas.len()
     }
 
-    /// Enqueues the keys that a mapping yields, if the delta counts.
-    fn map(&self, delta: &Delta, mapping: usize, counts: &mut impl FnMut() -> bool) {
+    /// Enqueues the keys that a mapping yields, if the watch selects the change.
+    fn map(&self, delta: &Delta, mapping: usize, is_selected: &mut impl FnMut() -> bool) {
         let cached = &*self.context.reads.cached;
-        let keys = self.router.route(mapping, delta, cached);
+        let keys = self.router.keys(mapping, delta, cached);
         // The cheaper test first: most deltas yield no key.
-        if keys.is_empty() || !counts() {
+        if keys.is_empty() || !is_selected() {
             return;
         }
         for Enqueue { queue, key, delay } in keys {
-            self.context.queues[queue].route(key, delay, &self.kind, delta);
+            self.context.queues[queue].enqueue(key, delay, &self.kind, delta);
         }
     }
 
-    /// Gives a delta that counts to the guest's `route`, if it asks for it.
-    fn ask_guest(&self, delta: &Delta, counts: &mut impl FnMut() -> bool) {
+    /// Passes a delta to the guest's `route`, if the watch selects the change and asks for `route`.
+    fn ask_guest(&self, delta: &Delta, is_selected: &mut impl FnMut() -> bool) {
         if let Some(guest) = &self.guest
             && self.router.asks_guest(delta)
-            && counts()
+            && is_selected()
         {
             guest.push(delta);
         }
     }
 
-    /// Removes what the memo has for a deleted object.
+    /// Removes the memo's entries that are tagged with a deleted object.
     fn forget_deleted(&self, delta: &Delta) {
         if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
             self.context.memo.object_deleted(&old.uid().to_string());

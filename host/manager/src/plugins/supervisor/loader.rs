@@ -1,0 +1,211 @@
+//! Loads the sources of plugins in background tasks, which send the results as events.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_plugin::Component;
+use flyball_types::error_chain;
+
+use super::tasks::{Tasks, Ticket};
+use super::{Event, Events};
+use crate::plugins::PluginOptions;
+use crate::plugins::files::Stamp;
+use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
+use crate::plugins::load_turns::{LoadTurns, SLOW};
+use crate::plugins::packages::{Package, Pulled};
+use crate::plugins::plan::SourceKey;
+
+/// Loads files, packages and stored versions.
+pub(super) struct Loader {
+    options: Arc<PluginOptions>,
+    /// The folder that keeps pulled packages; none to pull each again.
+    packages: Option<PathBuf>,
+    turns: Arc<LoadTurns>,
+    tasks: Tasks<SourceKey>,
+    events: Events,
+}
+
+/// A plugin that was loaded, or that described itself again.
+pub(super) struct Loaded {
+    pub(super) plugin: LoadedPlugin,
+    pub(super) component: Component,
+    /// The content of its file, if this load read it.
+    pub(super) wasm: Option<Bytes>,
+}
+
+/// The sender of a task's results.
+struct Results {
+    key: SourceKey,
+    ticket: Ticket,
+    events: Events,
+}
+
+impl Loader {
+    /// `folder` is the folder of stored versions, if there is one.
+    pub(super) fn new(
+        options: Arc<PluginOptions>,
+        folder: Option<PathBuf>,
+        events: Events,
+    ) -> Self {
+        Self {
+            options,
+            packages: folder.map(|folder| folder.join("packages")),
+            turns: Arc::default(),
+            tasks: Tasks::default(),
+            events,
+        }
+    }
+
+    /// Loads a file once it is complete.
+    pub(super) fn load_file(&mut self, path: PathBuf, stamp: Stamp, is_expected: bool) {
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        self.start(SourceKey::File(path.clone()), |results| async move {
+            // Until then, the file may be incomplete.
+            tokio::time::sleep(stamp.wait()).await;
+            let loads = turns.load_file(&options.engine, path, is_expected);
+            let mut loads = std::pin::pin!(loads);
+            let loaded = match tokio::time::timeout(SLOW, loads.as_mut()).await {
+                Ok(loaded) => loaded,
+                Err(_) => {
+                    results.report_slow();
+                    loads.await
+                }
+            };
+            results.finish(loaded.map(|(plugin, component, wasm)| Loaded {
+                plugin,
+                component,
+                wasm: Some(wasm),
+            }));
+        });
+    }
+
+    /// Pulls and loads a package. If that can't work yet, it is retried until it does.
+    pub(super) fn pull(&mut self, package: Package) {
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        let registry = flyball_registry::Options {
+            cache: self.packages.clone(),
+            ..flyball_registry::Options::default()
+        };
+        let key = SourceKey::Package(package.plugin.clone());
+        self.start(key, |results| async move {
+            let failed = |error: PluginError, is_last| {
+                results.send(Err(error_chain(&error)), is_last);
+            };
+            let pulled = package
+                .load(&options.engine, &turns, &registry, failed)
+                .await;
+            if let Some(pulled) = pulled {
+                let Pulled {
+                    plugin,
+                    component,
+                    wasm,
+                } = pulled;
+                results.finish(Ok(Loaded {
+                    plugin,
+                    component,
+                    wasm: Some(wasm),
+                }));
+            }
+        });
+    }
+
+    /// Loads a stored version from the bytes that `read` returns.
+    pub(super) fn load_kept(
+        &mut self,
+        origin: Origin,
+        digest: String,
+        read: impl Future<Output = std::io::Result<Bytes>> + Send + 'static,
+    ) {
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        self.start(SourceKey::Kept(digest), |results| async move {
+            let loaded = match read.await {
+                Ok(wasm) => turns.load(&options.engine, origin, wasm, true).await,
+                Err(source) => Err(PluginError::Read {
+                    origin: origin.text(),
+                    source,
+                }),
+            };
+            results.finish(loaded.map(|(plugin, component)| Loaded {
+                plugin,
+                component,
+                wasm: None,
+            }));
+        });
+    }
+
+    /// Calls `describe` of a loaded plugin again, with another configuration.
+    pub(super) fn describe(
+        &mut self,
+        key: SourceKey,
+        config: BTreeMap<String, String>,
+        plugin: LoadedPlugin,
+        component: Component,
+    ) {
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        self.start(key, |results| async move {
+            let described = turns.describe_with(config, &plugin, &options.engine, &component);
+            results.finish(described.await.map(|plugin| Loaded {
+                plugin,
+                component,
+                wasm: None,
+            }));
+        });
+    }
+
+    /// Stops loading a source.
+    pub(super) fn abort(&mut self, key: &SourceKey) {
+        self.tasks.abort(key);
+    }
+
+    /// Whether a result is to be used, because its source was not changed or removed since its load began. After the
+    /// last result, the load has ended.
+    pub(super) fn accepts(&mut self, key: &SourceKey, ticket: Ticket, is_last: bool) -> bool {
+        let is_current = self.tasks.is_current(key, ticket);
+        if is_current && is_last {
+            self.tasks.abort(key);
+        }
+        is_current
+    }
+
+    fn start<F>(&mut self, key: SourceKey, load: impl FnOnce(Results) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let events = self.events.clone();
+        self.tasks.start(key.clone(), |ticket| {
+            load(Results {
+                key,
+                ticket,
+                events,
+            })
+        });
+    }
+}
+
+impl Results {
+    /// Sends the last result.
+    fn finish(self, loaded: Result<Loaded, PluginError>) {
+        self.send(loaded.map_err(|error| error_chain(&error)), true);
+    }
+
+    /// Reports that the load takes longer than other plugins wait for it.
+    fn report_slow(&self) {
+        // Fails only if the supervisor has ended.
+        let _ = self.events.send(Event::LoadsSlowly {
+            key: self.key.clone(),
+            ticket: self.ticket,
+        });
+    }
+
+    fn send(&self, loaded: Result<Loaded, String>, is_last: bool) {
+        // Fails only if the supervisor has ended.
+        let _ = self.events.send(Event::Loaded {
+            key: self.key.clone(),
+            ticket: self.ticket,
+            loaded: loaded.map(Box::new),
+            is_last,
+        });
+    }
+}
