@@ -1,12 +1,14 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` has the lines of both, `logging/filter.rs` selects them, `logging/repeats.rs` counts repeated
-//! ones, and `logging/formatter.rs` writes the log.
+//! `logging/line.rs` has the lines of both, `logging/span.rs` adds the fields of the spans around them,
+//! `logging/filter.rs` selects them, `logging/repeats.rs` counts repeated ones, and `logging/formatter.rs` writes the
+//! log.
 
 mod filter;
 mod formatter;
 mod line;
 mod recent;
 mod repeats;
+mod span;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use self::filter::Filter;
 pub(crate) use self::filter::{Module, modules};
 use self::formatter::{Format, layer};
 pub(crate) use self::recent::Recent;
+use self::span::SpanLayer;
 
 /// Format and verbosity of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +60,7 @@ pub(crate) fn start(options: &LogOptions) -> (Recent, SetVerbosity) {
     // This fails only if a subscriber is already set, as in tests.
     let _ = tracing_subscriber::registry()
         .with(filter)
+        .with(SpanLayer)
         .with(recent.layer())
         .with(layer(format, is_colored, std::io::stderr))
         .try_init();

@@ -1,4 +1,4 @@
-//! Writes the log: each event as a line, of text or of JSON, with the spans around it.
+//! Writes the log: each event as a line of text or of JSON.
 
 use std::fmt;
 use std::time::Instant;
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::line::{Line, Values};
+use super::line::Line;
 use super::repeats::Repeats;
+use super::span::NoSpanFields;
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// Returns the layer that writes the log.
+/// Returns the layer that writes the log. The [`SpanLayer`](super::span::SpanLayer) before it keeps the fields of spans.
 pub(super) fn layer<S, W>(format: Format, is_colored: bool, writer: W) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -30,13 +30,10 @@ where
 {
     tracing_subscriber::fmt::layer()
         .event_format(Formatter::new(format))
-        .fmt_fields(SpanFields)
+        .fmt_fields(NoSpanFields)
         .with_ansi(is_colored)
         .with_writer(writer)
 }
-
-/// Writes the fields of a span as ` name=value` each.
-struct SpanFields;
 
 /// Writes the lines of the log, and counts repeated ones.
 struct Formatter {
@@ -51,14 +48,6 @@ impl Formatter {
     }
 }
 
-impl<'w> FormatFields<'w> for SpanFields {
-    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut values = Values::default();
-        fields.record(&mut values);
-        values.write_fields(&mut writer)
-    }
-}
-
 impl<S, N> FormatEvent<S, N> for Formatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -70,11 +59,8 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (now, mut line) = (Timestamp::now(), Line::of(event));
-        let spans = spans(context);
-        if !spans.is_empty() {
-            line.push("spans", &spans);
-        }
+        let line = Line::of(event, context.event_scope());
+        let now = Timestamp::now();
         // Debugging needs each line.
         let lines = match LevelFilter::current() >= LevelFilter::DEBUG {
             true => vec![line],
@@ -87,25 +73,8 @@ where
     }
 }
 
-/// The spans around an event with their fields, the outermost first.
-fn spans<S, N>(context: &FmtContext<'_, S, N>) -> String
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    let mut spans = Vec::new();
-    for span in context.event_scope().into_iter().flatten() {
-        let extensions = span.extensions();
-        let fields = extensions.get::<FormattedFields<N>>();
-        let fields = fields.map_or("", |fields| fields.fields.as_str());
-        spans.push(format!("{}{fields}", span.name()));
-    }
-    spans.reverse();
-    spans.join(" > ")
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io;
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -115,17 +84,18 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::logging::span::SpanLayer;
 
     /// Texts that imitate lines and fields, end quotes, control terminals, or are invisible.
     const NASTY: &[&str] = &[
-        "x\" controller=\"y",
+        "x\" plugin=\"y",
         "a key=value",
         " level=",
         "\\\"",
         "\\",
         "\n2026-01-01T00:00:00.000000Z ERROR flyball: \"forged\"",
         "\r\n{\"level\":\"ERROR\"}",
-        "\",\"controller\":\"y",
+        "\",\"plugin\":\"y",
         "\u{1b}[2J\u{1b}]0;title\u{7}",
         "\u{9b}31m",
         "\u{202e}\u{2066}\u{200b}\u{feff}",
@@ -161,10 +131,22 @@ mod tests {
 
     /// Runs a function and returns its log.
     fn logged(format: Format, log: impl FnOnce()) -> String {
+        logged_at(LevelFilter::TRACE, format, log)
+    }
+
+    /// Runs a function and returns its log of this level and above.
+    pub(in crate::logging) fn logged_at(
+        level: LevelFilter,
+        format: Format,
+        log: impl FnOnce(),
+    ) -> String {
         let written = Written::default();
         let writer = written.clone();
         let layer = layer(format, false, move || writer.clone());
-        let subscriber = tracing_subscriber::registry().with(layer);
+        let subscriber = tracing_subscriber::registry()
+            .with(level)
+            .with(SpanLayer)
+            .with(layer);
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(written.bytes().clone()).expect("UTF-8")
     }
@@ -194,16 +176,18 @@ mod tests {
     }
 
     fn log(message: &str, shown: &str, text: &str, debugged: &str, count: i64) {
-        let span = tracing::info_span!("call", key = text);
-        let _entered = span.enter();
+        let outer = tracing::info_span!("call", key = text, count = 0);
+        let _outer = outer.enter();
+        let inner = tracing::info_span!(target: "h2", "stream", name = text);
+        let _inner = inner.enter();
         let error = std::io::Error::other(shown.to_owned());
-        tracing::warn!(controller = text, error = %shown, cause = &error as &dyn std::error::Error,
+        tracing::warn!(plugin = text, error = %shown, cause = &error as &dyn std::error::Error,
             tried = ?debugged, count, is_last = true, share = f64::NAN, "{message}");
     }
 
     fn expected(message: &str, shown: &str, text: &str, debugged: &str, count: i64) -> Value {
-        let spans = format!("call key={}", quoted(text));
-        json!({"message": message, "controller": text, "error": shown, "tried": format!("{debugged:?}"),
+        let spans = format!("stream name={}", quoted(text));
+        json!({"message": message, "plugin": text, "key": text, "error": shown, "tried": format!("{debugged:?}"),
             "cause": error_chain(&std::io::Error::other(shown.to_owned())), "count": count,
             "is_last": true, "share": "NaN", "spans": spans})
     }
@@ -264,12 +248,12 @@ mod tests {
     #[test]
     fn a_line_of_text_is_as_klog_writes_it() {
         let written = logged(Format::Text, || {
-            tracing::info!(target: "flyball::guest", controller = "hello", r#type = "a", attempt = 3, "said x=\"y\"");
+            tracing::info!(target: "flyball::guest", plugin = "hello", r#type = "a", attempt = 3, "said x=\"y\"");
         });
         let (_, line) = written.split_once(' ').expect("a time");
         assert_eq!(
             line,
-            " INFO flyball::guest: \"said x=\\\"y\\\"\" controller=\"hello\" type=\"a\" attempt=3\n"
+            " INFO flyball::guest: \"said x=\\\"y\\\"\" plugin=\"hello\" type=\"a\" attempt=3\n"
         );
     }
 }

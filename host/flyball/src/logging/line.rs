@@ -3,31 +3,42 @@
 //! own.
 //!
 //! As text, a line is the time, the level, the module, the message and the fields, as klog writes them:
-//! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" controller="a" attempt=3`. As JSON, it is an object
+//! `2026-01-01T00:00:00.000000Z  INFO flyball_writer: "created" plugin="a" attempt=3`. As JSON, it is an object
 //! with the keys of Kubernetes' components: `ts` in milliseconds since 1970, `caller`, `msg`, `v`, the fields, and
 //! additionally `level` and `target`. Like in these components, an error has no `v`. Both forms quote as JSON does.
 
 use std::borrow::Cow;
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Debug};
 
 use flyball_types::{error_chain, quoted};
 use jiff::Timestamp;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
-/// The fields that name the plugin that a line is about.
-pub(super) const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
+use super::span;
+
+/// The field that names the plugin that a line is about.
+pub(super) const PLUGIN: &str = "plugin";
 
 /// Bytes of a message, and of each value, that a line shows.
 const MAX_TEXT: usize = 16 * 1024;
 
-/// The message and the fields of an event.
+/// The message and the fields of an event, or the fields of a span.
 #[derive(Clone, Default)]
 pub(super) struct Values {
     message: String,
-    /// The values as they are written: quoted, a number or a boolean.
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, Value)>,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Value {
+    /// Is written in quotes.
+    Text(String),
+    /// A number or a boolean, as it is written.
+    Plain(String),
 }
 
 /// A line, up to its time.
@@ -41,13 +52,17 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn of(event: &Event<'_>) -> Self {
+    /// Returns the line of an event, with the fields of the spans around it.
+    pub(super) fn of<S>(event: &Event<'_>, spans: Option<Scope<'_, S>>) -> Self
+    where
+        S: for<'a> LookupSpan<'a>,
+    {
         let metadata = event.metadata();
         Self {
             level: *metadata.level(),
             target: metadata.target(),
             caller: metadata.file().zip(metadata.line()),
-            values: Values::of(event),
+            values: Values::of(event, spans),
         }
     }
 
@@ -80,13 +95,13 @@ impl Line {
     }
 
     /// The names and the values of the fields.
-    pub(super) fn fields(&self) -> &[(&'static str, String)] {
+    pub(super) fn fields(&self) -> &[(&'static str, Value)] {
         &self.values.fields
     }
 
     /// Adds a field.
     pub(super) fn push(&mut self, name: &'static str, text: &str) {
-        self.values.fields.push((name, quoted(text)));
+        self.values.push(name, Value::text(text));
     }
 
     /// Writes the line as text.
@@ -133,36 +148,80 @@ impl Line {
     }
 }
 
+impl Value {
+    /// A text, or the beginning of one that is too long.
+    pub(super) fn text(text: &str) -> Self {
+        Self::Text(clipped(text).into_owned())
+    }
+
+    /// The value as it was logged.
+    pub(super) fn as_text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Plain(text) => text,
+        }
+    }
+}
+
 impl Values {
-    pub(super) fn of(event: &Event<'_>) -> Self {
+    /// Returns the message and the fields of an event, and the fields of the spans around it.
+    pub(super) fn of<S>(event: &Event<'_>, spans: Option<Scope<'_, S>>) -> Self
+    where
+        S: for<'a> LookupSpan<'a>,
+    {
         let mut values = Self::default();
         event.record(&mut values);
+        span::add_fields(&mut values, spans);
         values
     }
 
-    /// Leaves out these fields.
-    pub(super) fn remove(&mut self, names: &[&str]) {
-        self.fields.retain(|(name, _)| !names.contains(name));
+    pub(super) fn fields(&self) -> &[(&'static str, Value)] {
+        &self.fields
     }
 
-    /// Writes ` name=value` for each field.
-    pub(super) fn write_fields(&self, to: &mut impl Write) -> fmt::Result {
-        let mut fields = self.fields.iter();
-        fields.try_for_each(|(name, value)| write!(to, " {name}={value}"))
+    /// The fields as in a line of text, each after a space.
+    pub(super) fn fields_text(&self) -> String {
+        let fields = self.fields.iter();
+        fields
+            .map(|(name, value)| format!(" {name}={value}"))
+            .collect()
     }
 
-    fn push(&mut self, field: &Field, value: String) {
-        // Fields that are named by a keyword of Rust begin with `r#`.
-        let name = field.name().trim_start_matches("r#");
+    /// Removes a field, and returns its value as it was logged.
+    pub(super) fn remove(&mut self, name: &str) -> Option<String> {
+        let at = self.fields.iter().position(|(own, _)| *own == name)?;
+        let (_, value) = self.fields.remove(at);
+        Some(value.as_text().to_owned())
+    }
+
+    pub(super) fn push(&mut self, name: &'static str, value: Value) {
         self.fields.push((name, value));
+    }
+
+    /// Adds fields before the others.
+    pub(super) fn prepend(&mut self, fields: Vec<(&'static str, Value)>) {
+        self.fields.splice(..0, fields);
+    }
+
+    fn record(&mut self, field: &Field, value: Value) {
+        // Fields that are named by a keyword of Rust begin with `r#`.
+        self.push(field.name().trim_start_matches("r#"), value);
+    }
+}
+
+/// The value as it is written, in both formats.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(&quoted(text)),
+            Self::Plain(text) => f.write_str(text),
+        }
     }
 }
 
 /// The message and the fields, as in a line of text.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&quoted(&self.message))?;
-        self.write_fields(f)
+        write!(f, "{}{}", quoted(&self.message), self.fields_text())
     }
 }
 
@@ -181,10 +240,9 @@ impl Visit for Values {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let value = &*clipped(value);
         match field.name() {
-            "message" => self.message = value.to_owned(),
-            _ => self.push(field, quoted(value)),
+            "message" => self.message = clipped(value).into_owned(),
+            _ => self.record(field, Value::text(value)),
         }
     }
 
@@ -193,22 +251,22 @@ impl Visit for Values {
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.push(field, value.to_string());
+        self.record(field, Value::Plain(value.to_string()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.push(field, value.to_string());
+        self.record(field, Value::Plain(value.to_string()));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.push(field, value.to_string());
+        self.record(field, Value::Plain(value.to_string()));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no other numbers.
         match value.is_finite() {
-            true => self.push(field, value.to_string()),
-            false => self.push(field, quoted(&value.to_string())),
+            true => self.record(field, Value::Plain(value.to_string())),
+            false => self.record(field, Value::Text(value.to_string())),
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The last lines of the log about each plugin.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
-use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
-use super::line::{PLUGIN_FIELDS, Values};
+use super::line::{PLUGIN, Values};
+use super::span;
 
 /// Lines that are kept of each plugin.
 const MAX_LINES: usize = 256;
@@ -39,10 +39,6 @@ struct Lines {
 
 /// The layer that adds the log's lines to [`Recent`].
 pub(crate) struct RecentLayer(Recent);
-
-/// The plugin that an event is about.
-#[derive(Default)]
-struct Plugin(String);
 
 /// The log keeps lines of the maximum number of plugins, so no further plugin can be followed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,19 +116,19 @@ impl Lines {
     }
 }
 
-impl<S: Subscriber> Layer<S> for RecentLayer {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let fields = event.metadata().fields();
-        if PLUGIN_FIELDS
-            .iter()
-            .all(|name| fields.field(name).is_none())
-        {
+impl<S> Layer<S> for RecentLayer
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let has_own = event.metadata().fields().field(PLUGIN).is_some();
+        if !has_own && !span::has_field(context.event_scope(event), PLUGIN) {
             return;
         }
-        let mut plugin = Plugin::default();
-        event.record(&mut plugin);
-        let mut values = Values::of(event);
-        values.remove(&PLUGIN_FIELDS);
+        let mut values = Values::of(event, context.event_scope(event));
+        let Some(plugin) = values.remove(PLUGIN) else {
+            return;
+        };
         let (time, level) = (jiff::Timestamp::now(), event.metadata().level());
         let mut text = format!("{time:.3} {level:>5} {values}");
         if text.len() > MAX_LINE_BYTES {
@@ -143,21 +139,7 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
             text.truncate(end);
             text.push('…');
         }
-        self.0.add(&plugin.0, text);
-    }
-}
-
-impl Visit for Plugin {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if PLUGIN_FIELDS.contains(&field.name()) {
-            value.clone_into(&mut self.0);
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if PLUGIN_FIELDS.contains(&field.name()) {
-            self.0 = format!("{value:?}");
-        }
+        self.0.add(&plugin, text);
     }
 }
 
@@ -166,6 +148,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::logging::span::SpanLayer;
 
     #[test]
     fn lines_are_kept_by_plugin() {
@@ -173,12 +156,15 @@ mod tests {
         let (before, mut followed) = recent.follow("hello").expect("it is followed");
         assert_eq!(before, [""; 0]);
         tracing::subscriber::with_default(
-            tracing_subscriber::registry().with(recent.layer()),
+            tracing_subscriber::registry()
+                .with(SpanLayer)
+                .with(recent.layer()),
             || {
                 tracing::info!(plugin = "hello", key = "demo/web", "greeted");
-                tracing::info!(controller = %"other", "did not");
+                tracing::info!(plugin = %"other", "did not");
                 tracing::info!("about no plugin");
-                tracing::warn!(controller = "hello", "{}", "é".repeat(MAX_LINE_BYTES));
+                let span = tracing::error_span!("reconcile", plugin = "hello", key = "demo/web");
+                span.in_scope(|| tracing::warn!("{}", "é".repeat(MAX_LINE_BYTES)));
             },
         );
         let lines = recent.lines("hello");

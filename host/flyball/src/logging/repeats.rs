@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::Level;
 
-use super::line::{Line, PLUGIN_FIELDS};
+use super::line::{Line, PLUGIN};
 
 /// How long the repetitions of a line are counted before they are written, and the longest such time.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -19,12 +19,13 @@ const MAX_LINES: usize = 1024;
 /// Plugins that a line about repetitions names, and that are remembered for each line.
 const MAX_PLUGINS: usize = 64;
 /// Fields of one attempt. Lines that differ only in these and in the plugin are the same.
-const ATTEMPT_FIELDS: [&str; 11] = [
+const ATTEMPT_FIELDS: [&str; 12] = [
     "attempt",
     "backtrace",
     "coalesced",
     "dropped",
     "key",
+    "queue",
     "queued_ms",
     "spans",
     "tick",
@@ -67,7 +68,7 @@ impl Repeats {
         let of = self.identity(&line);
         match lines.get_mut(&of) {
             Some(repeated) if repeated.is_first_of_plugin(&line, now) => {
-                repeated.known.extend(plugins(&line));
+                repeated.known.extend(plugin(&line).map(str::to_owned));
                 written.push(line);
             }
             Some(repeated) => repeated.add(line),
@@ -82,8 +83,7 @@ impl Repeats {
     }
 
     fn identity(&self, line: &Line) -> u64 {
-        let is_own =
-            |name: &&'static str| !ATTEMPT_FIELDS.contains(name) && !PLUGIN_FIELDS.contains(name);
+        let is_own = |name: &&'static str| *name != PLUGIN && !ATTEMPT_FIELDS.contains(name);
         let fields = line.fields().iter();
         let own: Vec<_> = fields.filter(|(name, _)| is_own(name)).collect();
         self.hasher.hash_one((line.target(), line.message(), own))
@@ -112,8 +112,8 @@ impl Repeated {
             written: now,
             pause: FIRST_PAUSE,
             count: 0,
-            plugins: plugins(&line).collect(),
-            known: plugins(&line).collect(),
+            plugins: plugin(&line).map(str::to_owned).into_iter().collect(),
+            known: plugin(&line).map(str::to_owned).into_iter().collect(),
             last: line,
         }
     }
@@ -123,14 +123,14 @@ impl Repeated {
     fn is_first_of_plugin(&self, line: &Line, now: Instant) -> bool {
         now.duration_since(self.begun) >= FIRST_PAUSE
             && self.known.len() < MAX_PLUGINS
-            && plugins(line).any(|plugin| !self.known.contains(&plugin))
+            && plugin(line).is_some_and(|plugin| !self.known.contains(plugin))
     }
 
     fn add(&mut self, line: Line) {
         self.count = self.count.saturating_add(1);
         for names in [&mut self.plugins, &mut self.known] {
             if names.len() <= MAX_PLUGINS {
-                names.extend(plugins(&line));
+                names.extend(plugin(&line).map(str::to_owned));
             }
         }
         self.last = line;
@@ -161,11 +161,11 @@ impl Repeated {
     }
 }
 
-/// The plugins that a line names. The values are quoted.
-fn plugins(line: &Line) -> impl Iterator<Item = String> {
-    let fields = line.fields().iter();
-    let names = fields.filter(|(name, _)| PLUGIN_FIELDS.contains(name));
-    names.map(|(_, value)| value.trim_matches('"').to_owned())
+/// The plugin that a line names.
+fn plugin(line: &Line) -> Option<&str> {
+    let mut fields = line.fields().iter();
+    let (_, value) = fields.find(|(name, _)| *name == PLUGIN)?;
+    Some(value.as_text())
 }
 
 #[cfg(test)]
@@ -191,8 +191,8 @@ mod tests {
             written.iter().map(Line::to_text).collect()
         }
 
-        fn failed(&self, second: u64, controller: &str, attempt: &str) -> Vec<String> {
-            let fields = [("controller", controller), ("attempt", attempt)];
+        fn failed(&self, second: u64, plugin: &str, attempt: &str) -> Vec<String> {
+            let fields = [("plugin", plugin), ("attempt", attempt)];
             self.at(second, line(Level::WARN, "failed", &fields))
         }
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_fault_that_all_plugins_share_has_one_line_and_a_count() {
         let log = Log::start();
-        let first = r#""failed" controller="a" attempt="0""#;
+        let first = r#""failed" plugin="a" attempt="0""#;
         assert_eq!(log.failed(0, "a", "0"), [first]);
         for attempt in 0..56 {
             assert_eq!(log.failed(attempt / 10, "b", &attempt.to_string()), [""; 0]);
@@ -215,9 +215,7 @@ mod tests {
         assert_eq!(log.failed(9, "c", "7"), [""; 0]);
         assert_eq!(
             log.later(10),
-            [
-                r#""failed" controller="c" attempt="7" repeated="57 times in 10 s" plugins="a, b, c""#
-            ]
+            [r#""failed" plugin="c" attempt="7" repeated="57 times in 10 s" plugins="a, b, c""#]
         );
     }
 
@@ -228,7 +226,7 @@ mod tests {
         for second in 0..100 {
             failed(second, "a");
         }
-        let first = r#""failed" controller="b" attempt="0""#;
+        let first = r#""failed" plugin="b" attempt="0""#;
         assert_eq!(failed(100, "b").as_deref(), Some(first));
         assert_eq!(failed(101, "b"), None, "it is counted from now on");
         let counted = log.later(200);
@@ -254,7 +252,7 @@ mod tests {
         // The fault is over. The next failure counts as a new fault.
         assert_eq!(
             log.failed(1001, "a", "0"),
-            [r#""failed" controller="a" attempt="0""#]
+            [r#""failed" plugin="a" attempt="0""#]
         );
     }
 

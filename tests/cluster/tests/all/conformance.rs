@@ -212,7 +212,7 @@ impl Suite<'_> {
                     .lines()
                     .filter_map(|line| serde_json::from_str(line).ok());
                 let texts = lines
-                    .filter(|line: &Value| line["key"] == key && line["controller"] == self.plugin)
+                    .filter(|line: &Value| line["key"] == key && line["plugin"] == self.plugin)
                     .flat_map(|line| line.as_object().cloned().unwrap_or_default())
                     .filter_map(|(_, value)| value.as_str().map(str::to_owned));
                 let text = texts.collect::<Vec<_>>().join("\n");

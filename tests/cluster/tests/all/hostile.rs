@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, host_output, log_of, until};
+use flyball_controlplane::Process;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -112,6 +113,7 @@ async fn the_faults_of_a_plugin_are_limited_and_reported_and_another_plugin_work
                 "the message does not name the plugin: {reported}"
             );
         }
+        check_fields(&host).await?;
         for fault in DROPPED {
             commit(&cluster, fault).await?;
         }
@@ -150,6 +152,30 @@ async fn the_faults_of_a_plugin_are_limited_and_reported_and_another_plugin_work
     };
     let result = result.await;
     finish(cluster, [host], result).await
+}
+
+/// Checks that a line that the guest logged in a reconcile says once which reconcile it was.
+async fn check_fields(host: &Process) -> Result<()> {
+    const FIELDS: [&str; 4] = [
+        " plugin=\"faulty\"",
+        " queue=\"faulty\"",
+        " key=\"panic/a\"",
+        " attempt=",
+    ];
+    let line = until("the guest logs its panic", async || {
+        let log = log_of(host)?;
+        let is_it = |line: &&str| line.contains(" flyball::guest: ") && line.contains(FIELDS[2]);
+        Ok(log
+            .lines()
+            .find(is_it)
+            .map(str::to_owned)
+            .ok_or(log.clone()))
+    })
+    .await?;
+    for field in FIELDS {
+        ensure!(line.matches(field).count() == 1, "{field} in {line}");
+    }
+    Ok(())
 }
 
 /// Makes the guest commit a fault, by a ConfigMap in a namespace with the fault's name.

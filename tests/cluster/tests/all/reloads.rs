@@ -376,7 +376,7 @@ fn check_log(log: &str) -> Result<()> {
     let mut reconciled = 0;
     for line in lines
         .iter()
-        .filter(|line| line["controller"] == "deployment-controller")
+        .filter(|line| line["plugin"] == "deployment-controller")
     {
         let Some(took_ms) = line["took_ms"].as_f64() else {
             continue;

@@ -16,17 +16,8 @@ pub(in crate::tools) const FILTER: &str = "warn,flyball=info,flyball::reconcile=
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
 /// Fields that have a place of their own in a line, or are useless to the author of the only plugin.
-const HIDDEN: [&str; 10] = [
-    "caller",
-    "controller",
-    "key",
-    "level",
-    "msg",
-    "plugin",
-    "spans",
-    "target",
-    "ts",
-    "v",
+const HIDDEN: [&str; 11] = [
+    "attempt", "caller", "key", "level", "msg", "plugin", "queue", "spans", "target", "ts", "v",
 ];
 
 /// Follows the host's log.
@@ -86,7 +77,7 @@ impl Console {
             && text("digest") == version.digest
         {
             version.loaded = Some(now);
-            lines.push(format!("loaded {} {}", text("controller"), text("version")));
+            lines.push(format!("loaded {} {}", text("plugin"), text("version")));
         }
         if SHOWN.contains(&text("target")) || ["WARN", "ERROR"].contains(&text("level")) {
             lines.push(shown(&fields));
@@ -167,11 +158,11 @@ pub(super) fn say(text: &str) {
 mod tests {
     use super::*;
 
-    const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","controller":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
+    const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","plugin":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
 
     fn reconciled(took_ms: f64) -> String {
         format!(
-            r#"{{"ts":1767261600123.456,"v":4,"level":"DEBUG","msg":"reconciled","controller":"a","key":"b/c","why":"d","took_ms":{took_ms},"target":"flyball::reconcile"}}"#
+            r#"{{"ts":1767261600123.456,"v":4,"level":"DEBUG","msg":"reconciled","plugin":"a","key":"b/c","why":"d","took_ms":{took_ms},"target":"flyball::reconcile"}}"#
         )
     }
 
