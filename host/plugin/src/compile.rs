@@ -27,12 +27,14 @@
 mod child;
 mod pace;
 mod process;
+mod work;
 
 use crate::error::LoadError;
 use crate::{format, priority, settings};
 pub use child::run_compiler;
-pub(crate) use process::{ChildWork, Ended, Stop};
+pub(crate) use process::Ended;
 pub use process::{CompileLimits, CompilerProcess};
+pub(crate) use work::{ChildWork, Stop};
 
 /// Where components are checked and compiled.
 #[derive(Clone, Debug, Default)]

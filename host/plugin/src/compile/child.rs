@@ -7,20 +7,11 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::process::{COMMAND, COMPILE, NO_MEMORY, REFUSED, UNFIT};
 use crate::describe::child as describe;
 use crate::error::LoadError;
 use crate::{format, priority, settings};
 
-/// The argument after which the limits follow.
-pub(super) const COMMAND: &str = "compile-component";
-/// The argument for the task to compile a component.
-pub(super) const COMPILE: &str = "compile";
-/// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
-pub(super) const REFUSED: u8 = 10;
-/// The exit code for a file that isn't a component for this host. Its message is the only text on stderr.
-pub(super) const UNFIT: u8 = 13;
-/// The exit code if there is not enough memory.
-pub(super) const NO_MEMORY: u8 = 11;
 /// The exit code if the process can't do its work.
 const FAILED: u8 = 12;
 /// More threads would each need memory, and few components have that many large functions.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ChildWork;
+use super::work::ChildWork;
 
 /// How often the child's CPU time is compared with its share, and whether the child must end.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -60,7 +60,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::compile::Stop;
+    use crate::compile::work::Stop;
 
     #[test]
     fn a_child_that_computes_stays_within_its_share() {

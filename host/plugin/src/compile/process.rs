@@ -9,19 +9,28 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-use super::child::{self, COMMAND, NO_MEMORY, REFUSED, UNFIT};
 use super::pace;
+use super::work::{ChildWork, Stop};
 use crate::error::{CompileLimit, LoadError};
 use crate::machine;
 
+/// The argument after which the limits follow.
+pub(super) const COMMAND: &str = "compile-component";
+/// The argument for the task to compile a component.
+pub(super) const COMPILE: &str = "compile";
+/// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
+pub(super) const REFUSED: u8 = 10;
+/// The exit code for a file that isn't a component for this host. Its message is the only text on stderr.
+pub(super) const UNFIT: u8 = 13;
+/// The exit code if there is not enough memory.
+pub(super) const NO_MEMORY: u8 = 11;
 /// Bytes of the child's messages that are read.
 const MAX_MESSAGES: usize = 4096;
 /// The beginning of the message that the standard library prints before it ends a process that has no memory left.
@@ -68,27 +77,6 @@ impl Default for CompileLimits {
     }
 }
 
-/// The work of a child process, and its limits.
-pub(crate) struct ChildWork<'a> {
-    /// The argument that selects the work.
-    pub(crate) task: &'static str,
-    pub(crate) cpu: Duration,
-    pub(crate) wall: Duration,
-    /// In bytes.
-    pub(crate) memory: usize,
-    /// Bytes that it may return.
-    pub(crate) output: usize,
-    /// Ends the child once nobody waits for it.
-    pub(crate) stop: &'a Stop,
-}
-
-/// Tells the thread that waits for a child process that the process is to end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
-
-/// Stops the work when it is dropped.
-pub(crate) struct StopOnDrop(Stop);
-
 /// The result of a child process.
 pub(crate) struct Ended {
     /// Its output, up to one byte more than the limit.
@@ -98,22 +86,6 @@ pub(crate) struct Ended {
     /// False if it was stopped because it took too long.
     pub(crate) in_time: bool,
     pub(crate) status: ExitStatus,
-}
-
-impl Stop {
-    pub(crate) fn on_drop(&self) -> StopOnDrop {
-        StopOnDrop(self.clone())
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Relaxed)
-    }
-}
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.0.store(true, Relaxed);
-    }
 }
 
 impl Ended {
@@ -150,7 +122,7 @@ impl CompilerProcess {
     /// Compiles a component for this machine. Blocks until the child has ended.
     pub(crate) fn compile(&self, wasm: &[u8], stop: &Stop) -> Result<Vec<u8>, LoadError> {
         let work = ChildWork {
-            task: child::COMPILE,
+            task: COMPILE,
             cpu: self.limits.cpu,
             wall: self.limits.wall,
             memory: self.limits.memory,
