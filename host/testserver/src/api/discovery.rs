@@ -24,9 +24,12 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
+/// The resources of each version of a group, in the order in which they were added.
+type Versions<'a> = Vec<(&'a str, Vec<Value>)>;
+
 /// The core group (`/api`), or the named groups (`/apis`).
 pub(super) fn groups(kinds: &[Served], core: bool) -> Value {
-    let mut groups: Vec<(&str, Vec<(&str, Vec<Value>)>)> = Vec::new();
+    let mut groups: Vec<(&str, Versions<'_>)> = Vec::new();
     for served in kinds {
         let (group, version) = (&*served.kind.group, &*served.kind.version);
         if group.is_empty() != core {

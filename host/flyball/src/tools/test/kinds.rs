@@ -122,7 +122,7 @@ mod tests {
         let queue = json!([{"name": "a"}]);
         let description = json!({"format": 1, "name": "a", "queues": queue}).to_string();
         let description = Description::read(&description).expect("it is valid");
-        let kinds = served(objects.iter(), &description.into());
+        let kinds = served(objects.iter(), &description);
         let found = |kind: &str| {
             let mut all = kinds
                 .iter()
