@@ -24,7 +24,7 @@ pub(crate) struct Code {
     engine: wasmtime::Engine,
     /// The code; none while it is unloaded.
     loaded: Mutex<Option<wasmtime::component::Component>>,
-    /// What the code is loaded from; none if it was compiled by this process or is part of the binary.
+    /// The source to load the code from; none if it was compiled by this process or is part of the binary.
     stored: Option<Stored>,
 }
 

@@ -37,7 +37,7 @@ pub struct Play {
     delayed: BTreeSet<(String, String)>,
 }
 
-/// What a controller did.
+/// The writes, events and failures of a controller.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// Writes, as in `create v1/Pod default/web`, in their order.

@@ -1,7 +1,7 @@
-//! What stock's controllers do about objects in transient states, from its source (v1.36.3). About all others they do
-//! nothing.
+//! The reactions of stock's controllers to objects in transient states, from its source (v1.36.3). A state without a row
+//! causes no reaction.
 
-/// What a controller does about objects of a kind in a state.
+/// The writes and events of a controller for an object of a kind in a state.
 pub struct Reaction {
     /// The controller's folder.
     pub folder: &'static str,

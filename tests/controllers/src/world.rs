@@ -18,7 +18,7 @@ const IN: &str = "{in ";
 const SOON: &str = "2026-01-01T00:00:05Z";
 /// The steps whose last part is an object.
 const CREATES: [&str; 3] = ["create", "create-as", "ensure"];
-/// What goldens have instead of the random end of a name.
+/// Stands for the random end of a name in goldens.
 const RANDOM: &str = "*";
 
 /// The kinds without a namespace that scenarios create.

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     within: u32,
 }
 
-/// What the arguments name. It is read, and checked, before anything starts.
+/// The files and objects that the arguments name, read and checked before anything starts.
 struct Inputs {
     policy: Policy,
     inspection: Inspection,

@@ -153,7 +153,7 @@ impl InstanceState {
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
     }
 
-    /// What the host may still do for the current call.
+    /// The allowance of the current call.
     fn allowance(&self) -> Allowance {
         Allowance::of(&self.meter)
     }

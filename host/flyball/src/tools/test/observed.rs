@@ -13,7 +13,7 @@ pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyb
 /// The lines of the host that explain its end.
 const HOST_LINES: usize = 3;
 
-/// What the log has told so far.
+/// The plugin's log so far, and the failures that it shows.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     /// The plugin's lines.
