@@ -14,26 +14,21 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
 
 fn parse(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
-    let items = |mut document: Value| match document["items"].take() {
-        Value::Array(items)
-            if document["kind"]
-                .as_str()
-                .is_some_and(|kind| kind.ends_with("List")) =>
-        {
-            items
-        }
-        items => {
-            if !items.is_null() {
-                document["items"] = items;
-            }
-            vec![document]
-        }
-    };
     // A document of comments alone is null.
     let documents = documents
         .into_iter()
         .filter(|document| document.is_object());
     Ok(documents.flat_map(items).collect())
+}
+
+/// Returns the items of a list, or the document itself.
+fn items(mut document: Value) -> Vec<Value> {
+    let kind = document["kind"].as_str();
+    let is_list = kind.is_some_and(|kind| kind.ends_with("List"));
+    match document.get_mut("items") {
+        Some(Value::Array(items)) if is_list => std::mem::take(items),
+        _ => vec![document],
+    }
 }
 
 #[cfg(test)]
@@ -44,11 +39,13 @@ mod tests {
 
     #[test]
     fn lists_and_empty_documents_are_resolved() {
-        let text = "# a comment\n---\nkind: A\nitems: [1]\n---\nkind: List\nitems: [{kind: B}]\n";
+        let text = "# a comment\n---\nkind: A\nitems: [1]\n---\nkind: C\n---\nkind: List\nitems: [{kind: B}]\n";
         let objects = parse(text).expect("it is YAML");
-        assert_eq!(
-            objects,
-            [json!({"kind": "A", "items": [1]}), json!({"kind": "B"})]
-        );
+        let expected = [
+            json!({"kind": "A", "items": [1]}),
+            json!({"kind": "C"}),
+            json!({"kind": "B"}),
+        ];
+        assert_eq!(objects, expected);
     }
 }
