@@ -274,9 +274,13 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
             .iter()
             .find(|object| object["metadata"]["name"] == name.as_str()),
         Name::Index(index) => objects.get(*index),
-        Name::OfNode(node) => objects
-            .iter()
-            .find(|object| object["spec"]["nodeName"] == node.as_str()),
+        Name::Of(other) => objects.iter().find(|object| {
+            let others = [
+                &object["spec"]["nodeName"],
+                &object["involvedObject"]["name"],
+            ];
+            others.contains(&&json!(other))
+        }),
     }
 }
 
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_chosen_by_its_name_its_index_or_its_node() {
+    fn an_object_is_chosen_by_its_name_its_index_or_the_object_that_it_names() {
         let pod = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
         let pods = [pod("a", "node-1"), pod("b", "node-0")];
         let chosen = |which: &str| {
@@ -383,6 +387,11 @@ mod tests {
         for which in ["Pod/c", "Pod/#2", "Pod/@node-2"] {
             assert_eq!(chosen(which), None, "{which}");
         }
+        let about =
+            |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"name": name}});
+        let events = [about("x"), about("y")];
+        let which = Which::try_from("Event/@y".to_owned()).unwrap();
+        assert_eq!(choose(&events, &which), Some(&events[1]));
     }
 
     #[test]

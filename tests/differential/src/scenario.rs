@@ -88,7 +88,8 @@ pub(crate) enum Step {
 }
 
 /// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the
-/// scenario's, or, for generated names, `Pod/#0` by its index in the order of names and `Pod/@node-0` by its node.
+/// scenario's, or, for generated names, `Pod/#0` by its index in the order of names, `Pod/@node-0` by its node, and
+/// `Event/@web` by the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -102,8 +103,8 @@ pub(crate) enum Name {
     Is(String),
     /// An index in the order of names.
     Index(usize),
-    /// The name of the pod's node.
-    OfNode(String),
+    /// The name of the pod's node, or of the object that the event is about.
+    Of(String),
 }
 
 /// Objects to compare: all objects of a kind, in the scenario's namespaces if it is namespaced; or one
@@ -134,8 +135,8 @@ impl TryFrom<String> for Which {
         let name = if let Some(index) = name.strip_prefix('#') {
             let index = index.parse();
             Name::Index(index.map_err(|_| format!("{text} has no number after its #"))?)
-        } else if let Some(node) = name.strip_prefix('@') {
-            Name::OfNode(node.to_owned())
+        } else if let Some(other) = name.strip_prefix('@') {
+            Name::Of(other.to_owned())
         } else {
             Name::Is(name.to_owned())
         };
@@ -157,7 +158,7 @@ impl fmt::Display for Which {
         match &self.name {
             Name::Is(name) => f.write_str(name),
             Name::Index(index) => write!(f, "#{index}"),
-            Name::OfNode(node) => write!(f, "@{node}"),
+            Name::Of(other) => write!(f, "@{other}"),
         }
     }
 }
