@@ -149,10 +149,8 @@ impl TryFrom<Error> for ApiError {
     type Error = String;
 
     fn try_from(error: Error) -> Result<Self, String> {
-        let of_server = Self {
-            retry_after_ms: error.retry_after_ms,
-            ..Self::of_server(error.status, &error.reason, error.message)
-        };
+        let of_server = Self::of_server(error.status, &error.reason, error.message)
+            .with_retry_after(error.retry_after_ms);
         Ok(match error.effect.as_deref() {
             None => of_server,
             Some("none") => of_server.with_effect(Effect::None),

@@ -450,17 +450,14 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 fn lift(error: wit::types::Error) -> ApiError {
-    ApiError {
-        status: error.status,
-        reason: error.reason,
-        message: error.message,
-        effect: match error.effect {
-            wit::types::Effect::None => Effect::None,
-            wit::types::Effect::Refused => Effect::Refused,
-            wit::types::Effect::Unknown => Effect::Unknown,
-        },
-        retry_after_ms: error.retry_after_ms,
-    }
+    let effect = match error.effect {
+        wit::types::Effect::None => Effect::None,
+        wit::types::Effect::Refused => Effect::Refused,
+        wit::types::Effect::Unknown => Effect::Unknown,
+    };
+    ApiError::of_server(error.status, &error.reason, error.message)
+        .with_effect(effect)
+        .with_retry_after(error.retry_after_ms)
 }
 
 fn lower(level: Level) -> wit::log::Level {

@@ -35,10 +35,8 @@ impl RateLimit {
         if self.admitted == self.calls {
             let left = (self.start + self.window).from_now(now);
             let message = "too many requests, please try again later";
-            return Err(ApiError {
-                retry_after_ms: Some(crate::time::millis(left)),
-                ..ApiError::of_server(429, "TooManyRequests", message)
-            });
+            let error = ApiError::of_server(429, "TooManyRequests", message);
+            return Err(error.with_retry_after(Some(crate::time::millis(left))));
         }
         self.admitted += 1;
         Ok(())
