@@ -47,17 +47,20 @@ fn count(lines: &[String], prefix: &str) -> usize {
     lines.iter().filter(|line| line.starts_with(prefix)).count()
 }
 
+fn terminating_namespace() -> Object {
+    Object(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
+               "status": {"phase": "Terminating"}}),
+    )
+}
+
 fn edit_pod(cluster: &Cluster, name: &str, change: impl FnOnce(&mut Value)) {
     cluster.edit("v1/Pod", "default", name, change);
 }
 
 #[test]
 fn a_terminating_namespace_gets_one_creation_however_many_pods_go() {
-    let namespace = Object(
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
-                                  "status": {"phase": "Terminating"}}),
-    );
-    let cluster = cluster([namespace, web(3)]);
+    let cluster = cluster([terminating_namespace(), web(3)]);
     reconcile(&cluster).unwrap();
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
     reconcile(&cluster).unwrap();
@@ -327,11 +330,7 @@ fn an_exceeded_quota_costs_one_request_and_no_status_write_each_time() {
 
 #[test]
 fn a_terminating_namespace_gets_no_pods_and_no_error_is_reported() {
-    let namespace = Object(
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
-                                  "status": {"phase": "Terminating"}}),
-    );
-    let cluster = cluster([namespace, web(5)]);
+    let cluster = cluster([terminating_namespace(), web(5)]);
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
     assert!(cluster.events().is_empty());
