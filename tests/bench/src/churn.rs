@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use flyball_differential::api;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -24,6 +24,14 @@ pub(super) enum Change {
     Message,
     /// The ready condition, which the pod's owner counts.
     Readiness,
+}
+
+/// The server, or this machine, can't keep up with the rate of the changes, so that the measurement is invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("only {done} of {wanted:.0} changes were done in time")]
+pub(super) struct TooSlow {
+    done: u64,
+    wanted: f64,
 }
 
 /// Changes that continue until they are stopped.
@@ -98,15 +106,12 @@ impl Churn {
     /// Stops the changes.
     ///
     /// # Errors
-    /// A change was refused, or less than 90 % of the changes were done in time, so that the measurement is invalid.
+    /// A change was refused, or less than 90 % of the changes were done in time: `TooSlow`.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
         let done = self.task.await??;
         let wanted = self.begun.elapsed().as_secs_f64() * f64::from(self.rate);
-        anyhow::ensure!(
-            done as f64 >= 0.9 * wanted,
-            "only {done} of {wanted:.0} changes were done in time"
-        );
+        ensure!(done as f64 >= 0.9 * wanted, TooSlow { done, wanted });
         Ok(())
     }
 }
