@@ -34,6 +34,7 @@ pub(super) struct Reconciled {
     /// The time at which the reconcile ended.
     #[serde(rename = "ts", deserialize_with = "timestamp")]
     pub(super) timestamp: Timestamp,
+    #[serde(rename = "plugin")]
     pub(super) controller: String,
     pub(super) key: String,
     /// Why the key was enqueued.
@@ -91,7 +92,10 @@ impl Host {
             if self.partial.contains(RECONCILED) {
                 let reconciled = serde_json::from_str(&self.partial);
                 found.push(reconciled.with_context(|| {
-                    format!("the host's log has a line {}", self.partial.trim_end())
+                    format!(
+                        "can't read the line of the host's log {}",
+                        self.partial.trim_end()
+                    )
                 })?);
             }
             self.partial.clear();
