@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::connection::connect;
-use flyball_cache::{Connection, Discovery, InformerFactory, KubeSource, ListMode, Reachability};
+use flyball_cache::{
+    Connection, Discovery, InformerFactory, KubeSource, ListMode, Observe, Reachability,
+};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{MetricsError, OnScrape};
 use tokio::sync::watch;
@@ -107,8 +109,12 @@ impl Cluster {
             watching.headers.push((http::header::USER_AGENT, agent));
         }
         let source = Arc::new(KubeSource::new(connect(&watching)?));
-        let factory = InformerFactory::sharing(source.clone(), reachability.clone(), list_mode);
-        let factory = Arc::new(factory);
+        let factory = Arc::new(InformerFactory::sharing(
+            source.clone(),
+            reachability.clone(),
+            list_mode,
+            processing_latency(all_metrics)?,
+        ));
         Ok(Self {
             _informer_metrics: informer_metrics(all_metrics, factory.clone())?,
             factory,
@@ -186,22 +192,21 @@ impl Cluster {
     }
 }
 
-/// Exports client-go's metrics of informers. In client-go, an informer has a queue between the watch and the cache. In
-/// Flyball, the queue is between the cache and each subscriber.
+/// Exports client-go's metrics of informers' queues and caches. In client-go, an informer has a queue between the watch
+/// and the cache. In Flyball, the queue is between the cache and each subscriber.
 fn informer_metrics(
     metrics: &Metrics,
     factory: Arc<InformerFactory>,
 ) -> Result<OnScrape, MetricsError> {
-    let labels = ["name", "group", "version", "resource"];
     let queued = metrics.gauge(
         "informer_queued_items",
         "Number of items currently queued in the FIFO.",
-        &labels,
+        &INFORMER_LABELS,
     )?;
     let versions = metrics.gauge(
         "informer_store_resource_version",
         "The 15 least significant digits of the resource version of the store.",
-        &labels,
+        &INFORMER_LABELS,
     )?;
     Ok(metrics.on_scrape(move || {
         queued.reset();
@@ -220,6 +225,27 @@ fn informer_metrics(
     }))
 }
 
+/// Exports how long informers take to process what they receive, as client-go does.
+fn processing_latency(metrics: &Metrics) -> Result<Arc<Observe>, MetricsError> {
+    let latencies = metrics.histogram(
+        "informer_processing_latency_seconds",
+        "Time taken to process events after popping from the queue.",
+        &INFORMER_LABELS,
+        &PROCESSING_BUCKETS,
+    )?;
+    Ok(Arc::new(move |resource, duration| {
+        let kind = &resource.kind;
+        let labels = [KCM_CLIENT, &kind.group, &kind.version, &resource.plural];
+        let latency = latencies.with_label_values(&labels);
+        latency.observe(duration.as_secs_f64());
+    }))
+}
+
+const INFORMER_LABELS: [&str; 4] = ["name", "group", "version", "resource"];
+/// The buckets in seconds, as in Kubernetes' components.
+const PROCESSING_BUCKETS: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
 /// A number with the 15 least significant digits, which a gauge can show exactly.
 const LAST_DIGITS: u64 = 1_000_000_000_000_000;
 

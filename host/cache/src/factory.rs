@@ -13,7 +13,7 @@ use crate::informer::Handle;
 use crate::reachability::Reachability;
 use crate::reflector::Reflector;
 use crate::registrations::{RegisteredInformer, Registration, Shared};
-use crate::{Informer, InformerStatus, Interest, ListMode, Source};
+use crate::{Informer, InformerStatus, Interest, ListMode, Observe, Source};
 
 /// Creates informers and owns the tasks of their reflectors.
 pub struct InformerFactory {
@@ -22,20 +22,28 @@ pub struct InformerFactory {
 
 impl InformerFactory {
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self::sharing(source, Arc::default(), ListMode::default())
+        Self::sharing(
+            source,
+            Arc::default(),
+            ListMode::default(),
+            Arc::new(|_, _| {}),
+        )
     }
 
-    /// A factory whose reflectors share the record of the server's reachability with others.
+    /// A factory whose reflectors share the record of the server's reachability with others. `observe` is called for each
+    /// list and each batch of changes.
     pub fn sharing(
         source: Arc<dyn Source>,
         reachability: Arc<Reachability>,
         list_mode: ListMode,
+        observe: Arc<Observe>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 source,
                 reachability,
                 list_mode,
+                observe,
                 registrations: Mutex::default(),
             }),
         }
@@ -131,6 +139,7 @@ impl InformerFactory {
                 source,
                 reachability,
                 list_mode,
+                observe,
                 ..
             } = &*self.shared;
             let reflector = Reflector::new(
@@ -138,6 +147,7 @@ impl InformerFactory {
                 Arc::clone(source),
                 Arc::clone(reachability),
                 *list_mode,
+                Arc::clone(observe),
             );
             entry.task = Some((stop, tokio::spawn(reflector.run(stopped))));
         }

@@ -52,7 +52,7 @@ pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
 pub use query::ListQuery;
 pub use reachability::Reachability;
-pub use reflector::ListMode;
+pub use reflector::{ListMode, Observe};
 pub use resource::{ApiResource, PathSegmentError, Scope, Subresource};
 pub use response::{ApiResponse, DecodeError};
 pub use source::{Get, KubeSource, Source, SourceError};

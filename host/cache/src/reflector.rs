@@ -34,11 +34,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use crate::Source;
 use crate::backoff::{Backoff, random};
 use crate::core::Core;
 use crate::reachability::Reachability;
 use crate::stream::Requests;
+use crate::{ApiResource, Source};
 use lists::{PagedList, StreamedList};
 use recovery::AfterVerify;
 use watches::Watching;
@@ -53,9 +53,13 @@ pub enum ListMode {
     Paged,
 }
 
+/// Receives how long the cache and its subscribers took to process a list or a batch of changes of a kind.
+pub type Observe = dyn Fn(&ApiResource, Duration) + Send + Sync;
+
 /// Lists and watches for one informer.
 pub(crate) struct Reflector {
     list_mode: ListMode,
+    observe: Arc<Observe>,
     core: Arc<Core>,
     requests: Requests,
     reachability: Arc<Reachability>,
@@ -119,9 +123,11 @@ impl Reflector {
         source: Arc<dyn Source>,
         reachability: Arc<Reachability>,
         list_mode: ListMode,
+        observe: Arc<Observe>,
     ) -> Self {
         Self {
             list_mode,
+            observe,
             requests: Requests::new(source, Arc::clone(&core)),
             core,
             reachability,
@@ -144,6 +150,14 @@ impl Reflector {
             };
         }
         self.core.close();
+    }
+
+    /// Runs a change of the cache, and reports how long it took.
+    fn observed<T>(&self, change: impl FnOnce(&Core) -> T) -> T {
+        let started = std::time::Instant::now();
+        let result = change(&self.core);
+        (self.observe)(&self.core.resource, started.elapsed());
+        result
     }
 
     async fn step(&mut self, state: Phase) -> Phase {

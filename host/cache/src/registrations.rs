@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 
 use crate::core::{Core, Indexes};
 use crate::reachability::Reachability;
-use crate::{ListMode, Source};
+use crate::{ListMode, Observe, Source};
 
 /// The state that a factory shares with the handles of its informers.
 pub(crate) struct Shared {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) reachability: Arc<Reachability>,
     pub(crate) list_mode: ListMode,
+    pub(crate) observe: Arc<Observe>,
     pub(crate) registrations: Mutex<Registrations>,
 }
 

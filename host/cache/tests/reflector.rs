@@ -3,10 +3,13 @@
 mod fake;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fake::{Server, interest, listing, started};
-use flyball_cache::{Informer, ListMode, ListQuery, Lister, OverlayWriter, Scope, View};
+use flyball_cache::{
+    ApiResource, Informer, ListMode, ListQuery, Lister, OverlayWriter, Scope, View,
+};
 use flyball_types::Mask;
 use flyball_types::description::DeltaType;
 use serde_json::json;
@@ -60,6 +63,26 @@ async fn a_list_is_streamed_and_the_same_watch_continues() {
     );
     factory.shutdown().await;
     assert_eq!(server.watchers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_list_and_each_batch_of_changes_is_observed() {
+    let server = Server::new();
+    some_pods(&server, 4);
+    let observed = Arc::new(AtomicU32::new(0));
+    let count = observed.clone();
+    let observe = move |resource: &ApiResource, _| {
+        assert_eq!(resource.plural, "pods");
+        count.fetch_add(1, Relaxed);
+    };
+    let mode = ListMode::default();
+    let (_factory, informer) =
+        fake::observed(&server, interest(&["spec"]), mode, Arc::new(observe)).await;
+    informer.synced().await;
+    assert_eq!(observed.load(Relaxed), 1);
+    server.put("a", "p5", json!({}));
+    up_to_date(&server, &informer).await;
+    assert_eq!(observed.load(Relaxed), 2);
 }
 
 #[tokio::test(start_paused = true)]

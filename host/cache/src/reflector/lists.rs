@@ -216,7 +216,7 @@ impl Reflector {
         reset: bool,
     ) {
         debug!(kind = %self.core.resource.kind, objects = objects.len(), position, "listed");
-        self.core.replace(objects, position, mask, reset);
+        self.observed(|core| core.replace(objects, position, mask, reset));
         self.succeeded();
     }
 }

@@ -144,7 +144,7 @@ impl Reflector {
             .position(|event| matches!(event, Event::Error(_)));
         // Events after an error are dropped.
         let error = error_at.map(|at| events.drain(at..).next());
-        if !events.is_empty() && !self.core.apply(events) {
+        if !events.is_empty() && !self.observed(|core| core.apply(events)) {
             return Phase::Verify(AfterVerify::List);
         }
         match error {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_cache::{
-    ApiResource, Informer, InformerFactory, Interest, ListMode, Scope, SourceError,
+    ApiResource, Informer, InformerFactory, Interest, ListMode, Observe, Scope, SourceError,
 };
 use flyball_types::{Kind, LabelSelector, Mask};
 use parking_lot::{Mutex, MutexGuard};
@@ -341,8 +341,18 @@ pub async fn listing(
     interest: Interest,
     list_mode: ListMode,
 ) -> (InformerFactory, Informer) {
+    observed(server, interest, list_mode, Arc::new(|_, _| {})).await
+}
+
+/// The same with a function that observes the reflector.
+pub async fn observed(
+    server: &Arc<Server>,
+    interest: Interest,
+    list_mode: ListMode,
+    observe: Arc<Observe>,
+) -> (InformerFactory, Informer) {
     let source = Arc::new(Connection(Arc::clone(server)));
-    let factory = InformerFactory::sharing(source, Arc::default(), list_mode);
+    let factory = InformerFactory::sharing(source, Arc::default(), list_mode, observe);
     let informer = factory.informer(interest);
     factory.start();
     (factory, informer)
