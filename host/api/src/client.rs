@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_cache::connection::ResponseBody;
 use flyball_cache::source::JSON;
 use flyball_cache::{ApiResponse, Connection};
 use flyball_limits::stop::Stoppable;
@@ -15,7 +16,6 @@ use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use kube::client::Body;
 use tower::ServiceExt as _;
 
@@ -347,7 +347,7 @@ impl ApiClient {
 }
 
 /// Reads the body of an answer, up to the request's bounds.
-async fn read_body(mut body: Incoming, request: &ApiRequest) -> Result<Held, ApiError> {
+async fn read_body(mut body: ResponseBody, request: &ApiRequest) -> Result<Held, ApiError> {
     let ApiRequest {
         method,
         path,

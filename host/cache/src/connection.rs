@@ -1,22 +1,30 @@
 //! Connections to the API server: kube's layers for the address and the credentials, directly on a connection pool.
 //!
-//! kube's own client is not used, since it passes each request and response through an extra task.
+//! kube's own client is not used, since it passes each request and response through an extra task, and opens a
+//! connection for each watch.
+
+mod pool;
+
+use std::sync::Arc;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
+use hyper_rustls::{
+    DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName,
+};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use kube::Config;
-use kube::client::{Body, ConfigExt};
+use kube::client::{Body, ConfigExt, RustlsTlsError};
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, service_fn};
 
-/// The size of a connection's read buffer, in bytes.
-const BUFFER: usize = 64 * 1024;
+use self::pool::Pool;
+pub use self::pool::ResponseBody;
+
+/// HTTP/2 first: the server chooses the first protocol that it speaks.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Sends requests whose URI is a path. Clones share the connections.
-pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+pub type Connection = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
 
 /// Connects with kube's configuration. The caller sets the timeouts of its requests.
 ///
@@ -28,22 +36,39 @@ pub fn connect(config: &Config) -> kube::Result<Connection> {
             proxy_url: Box::new(proxy.clone()),
         });
     }
+    let pool = Pool::new(
+        connector(config)?,
+        config.cluster_url.clone(),
+        config.connect_timeout,
+    );
+    let pool = Arc::new(pool);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(service_fn(move |request| pool.clone().send(request)));
+    Ok(BoxCloneSyncService::new(service))
+}
+
+/// Returns a connector like kube's, which also offers HTTP/2.
+fn connector(config: &Config) -> kube::Result<HttpsConnector<HttpConnector>> {
     let mut tcp = HttpConnector::new();
     // Off, since the TLS connector on top of it passes `https` URIs.
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(config.connect_timeout);
-    let connector = config.rustls_https_connector_with_connector(tcp)?;
-    let client = Client::builder(TokioExecutor::new())
-        .http1_max_buf_size(BUFFER)
-        .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(client);
-    Ok(BoxCloneSyncService::new(service))
+    let mut tls = config.rustls_client_config()?;
+    tls.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    let names: Arc<dyn ResolveServerName + Send + Sync> = match &config.tls_server_name {
+        Some(name) => {
+            let name = name.clone().try_into();
+            let name = name.map_err(RustlsTlsError::InvalidServerName);
+            let name = name.map_err(kube::Error::RustlsTls)?;
+            Arc::new(FixedServerNameResolver::new(name))
+        }
+        None => Arc::new(DefaultServerNameResolver::default()),
+    };
+    Ok(HttpsConnector::new(tcp, tls, false, names))
 }
 
 #[cfg(test)]

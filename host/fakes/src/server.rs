@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::Connection;
+use flyball_cache::connection::ResponseBody;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -82,7 +83,8 @@ pub fn serve(respond: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> (C
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(client)).await?;
             tokio::spawn(connection);
-            Ok::<_, BoxError>(sender.send_request(request).await?)
+            let response = sender.send_request(request).await?;
+            Ok::<_, BoxError>(response.map(ResponseBody::from))
         }
     });
     (BoxCloneSyncService::new(connection), log)

@@ -4,6 +4,7 @@
 mod bad_input;
 mod book;
 mod conformance;
+mod connections;
 mod controller_runtime;
 mod coordinated_election;
 mod crd;

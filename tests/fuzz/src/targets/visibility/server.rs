@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use flyball_cache::Connection;
+use flyball_cache::connection::ResponseBody;
 use flyball_types::{FieldPath, FieldSelector, LabelSelector};
 use http::{Method, Request, Response};
 use hyper::body::{Frame, Incoming};
@@ -292,7 +293,8 @@ pub(super) fn connection(objects: Vec<Object>) -> Connection {
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(client)).await?;
             tokio::spawn(connection);
-            Ok::<_, BoxError>(sender.send_request(request).await?)
+            let response = sender.send_request(request).await?;
+            Ok::<_, BoxError>(response.map(ResponseBody::from))
         }
     }))
 }
