@@ -55,6 +55,9 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
 /// Creates the metrics, health checks and debug pages, and shows the versions and feature gates of Kubernetes.
 fn telemetry(config: &RunConfig) -> anyhow::Result<Telemetry> {
     let metrics = Metrics::new();
+    if config.feature_gates.is_enabled("NativeHistograms") {
+        metrics.add_native_histograms();
+    }
     metrics.restrict(config.metrics.clone());
     show_versions(&metrics, &config.versions)?;
     show_gates(&metrics, &config.feature_gates)?;

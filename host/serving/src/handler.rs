@@ -7,13 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::debug_flags::{self, SetVerbosity};
+use crate::metrics::{PROTOBUF, TEXT, prefers_protobuf};
 use crate::response::{FullResponse, method_not_allowed, not_found, response, status, text};
 use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics, ZPages, profiling};
 
@@ -167,8 +168,17 @@ impl Endpoints {
             .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
         let query = uri.query().unwrap_or_default();
         match (endpoint, rest) {
-            ("metrics", None) => Some(metrics(self.metrics.render(), headers)),
-            ("metrics", Some("slis")) => Some(metrics(self.health.slis().render(), headers)),
+            ("metrics", None) => {
+                let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+                Some(match prefers_protobuf(accept.unwrap_or_default()) {
+                    true => metrics(PROTOBUF, self.metrics.render_protobuf(), headers),
+                    false => metrics(TEXT, self.metrics.render().into_bytes(), headers),
+                })
+            }
+            ("metrics", Some("slis")) => {
+                let page = self.health.slis().render();
+                Some(metrics(TEXT, page.into_bytes(), headers))
+            }
             ("healthz" | "livez" | "readyz", None) => Some(self.report(endpoint, query)),
             ("healthz" | "livez" | "readyz", Some(name)) => {
                 Some(match self.health.check(name)? {
@@ -223,14 +233,10 @@ pub(crate) fn too_many_reviews() -> FullResponse {
 }
 
 /// The response with metrics, compressed if the client accepts that. Prometheus does.
-fn metrics(body: String, headers: &HeaderMap) -> FullResponse {
-    let compressed = accepts_gzip(headers)
-        .then(|| gzip(body.as_bytes()))
-        .flatten();
+fn metrics(format: &'static str, body: Vec<u8>, headers: &HeaderMap) -> FullResponse {
+    let compressed = accepts_gzip(headers).then(|| gzip(&body)).flatten();
     let is_compressed = compressed.is_some();
-    let mut response = text(StatusCode::OK, compressed.unwrap_or(body.into_bytes()));
-    let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, format);
+    let mut response = response(StatusCode::OK, format, compressed.unwrap_or(body));
     if is_compressed {
         let encoding = HeaderValue::from_static("gzip");
         response.headers_mut().insert(CONTENT_ENCODING, encoding);
@@ -273,7 +279,8 @@ mod tests {
         let respond = |accept: &'static str| {
             let value = HeaderValue::from_static(accept);
             metrics(
-                page.clone(),
+                TEXT,
+                page.clone().into_bytes(),
                 &HeaderMap::from_iter([(ACCEPT_ENCODING, value)]),
             )
         };

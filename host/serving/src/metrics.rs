@@ -4,7 +4,10 @@
 //! belongs to one owner: a plugin can't count into the host's families or into another plugin's.
 
 mod group;
+mod histogram;
+mod native;
 mod process;
+mod protobuf;
 mod rest_client;
 mod restrict;
 mod sums;
@@ -12,20 +15,25 @@ mod text;
 mod workqueue;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{HistogramOpts, Opts, Registry};
 
 pub use group::{Group, Kind};
+pub use histogram::{Histogram, HistogramVec};
 pub(crate) use process::process_start_time;
-pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
+pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec};
+pub(crate) use protobuf::{CONTENT_TYPE as PROTOBUF, is_preferred as prefers_protobuf};
 pub use rest_client::{
     RateLimiterWait, ResponseSize, RestClientLayer, RestClientMetrics, RestClientService,
 };
 pub use restrict::Restrictions;
 use sums::Sums;
+pub(crate) use text::CONTENT_TYPE as TEXT;
 pub use workqueue::{Gauges, QueueMetrics};
 
 /// The owner of the host's own families.
@@ -51,6 +59,7 @@ struct Inner {
     /// Functions that update gauges before each scrape. No lock is held while they run.
     scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
     restrictions: Mutex<Arc<Restrictions>>,
+    has_native_histograms: AtomicBool,
 }
 
 type ScrapeFn = dyn Fn() + Send + Sync;
@@ -185,8 +194,37 @@ impl Metrics {
         *self.inner.restrictions.lock() = Arc::new(restrictions);
     }
 
+    /// Makes the histograms that are declared from now on native ones, too.
+    pub fn add_native_histograms(&self) {
+        self.inner.has_native_histograms.store(true, Relaxed);
+    }
+
+    fn has_native_histograms(&self) -> bool {
+        self.inner.has_native_histograms.load(Relaxed)
+    }
+
     /// All metrics in Prometheus' text format.
     pub fn render(&self) -> String {
+        let mut text = String::new();
+        for (_, families) in self.gather() {
+            text::write(&families, &mut text);
+        }
+        text
+    }
+
+    /// All metrics in Prometheus' protobuf format.
+    pub(crate) fn render_protobuf(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (histogram, families) in self.gather() {
+            let native = |metric: &_| histogram.as_ref()?.native(metric);
+            protobuf::write(&families, native, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Updates all gauges, and returns what is shown of each family. Histograms are returned, too. Families are not held,
+    /// so that their owners can remove them in the meantime.
+    fn gather(&self) -> Vec<(Option<HistogramVec>, Vec<MetricFamily>)> {
         let scrapes: Vec<Arc<ScrapeFn>> = self
             .inner
             .scrapes
@@ -195,19 +233,20 @@ impl Metrics {
             .filter_map(Weak::upgrade)
             .collect();
         scrapes.iter().for_each(|scrape| scrape());
-        let registries: Vec<Registry> = self
-            .inner
-            .families
-            .lock()
-            .values()
-            .map(|entry| entry.family.registry.clone())
-            .collect();
+        let parts = |entry: &OwnedFamily| {
+            let Family { registry, vec } = &*entry.family;
+            let histogram = match vec {
+                FamilyVec::Histogram(vec, _) => Some(vec.clone()),
+                _ => None,
+            };
+            (registry.clone(), histogram)
+        };
+        let all: Vec<_> = self.inner.families.lock().values().map(parts).collect();
         let restrictions = self.inner.restrictions.lock().clone();
-        let mut text = String::new();
-        for registry in registries {
-            text::write(&restrictions.apply(registry.gather()), &mut text);
-        }
-        text
+        let shown = all
+            .into_iter()
+            .map(|(registry, histogram)| (histogram, restrictions.apply(registry.gather())));
+        shown.collect()
     }
 
     /// Adds a collector of the host, unless there is one of this name.
@@ -262,7 +301,7 @@ impl Metrics {
                 return Err(MetricsError::Differs(name.to_owned()));
             }
         }
-        let family = Family::new(name, help, labels, kind)
+        let family = Family::new(name, help, labels, kind, self.has_native_histograms())
             .map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
         let family = Arc::new(family);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -295,6 +334,7 @@ impl Family {
         help: &str,
         labels: &[&str],
         kind: &Kind,
+        is_native: bool,
     ) -> Result<Self, prometheus::Error> {
         let (registry, opts) = (Registry::new(), Opts::new(name, help));
         let vec = match kind {
@@ -303,14 +343,16 @@ impl Family {
             Kind::Sum => FamilyVec::Sum(Sums::new(GaugeVec::new(opts, labels)?)),
             Kind::Histogram(buckets) => {
                 let opts = HistogramOpts::from(opts).buckets(buckets.clone());
-                FamilyVec::Histogram(HistogramVec::new(opts, labels)?, buckets.clone())
+                let declared = prometheus::HistogramVec::new(opts, labels)?;
+                let vec = HistogramVec::new(declared, labels, is_native);
+                FamilyVec::Histogram(vec, buckets.clone())
             }
         };
         match &vec {
             FamilyVec::Counter(vec) => registry.register(Box::new(vec.clone()))?,
             FamilyVec::Gauge(vec) => registry.register(Box::new(vec.clone()))?,
             FamilyVec::Sum(sums) => registry.register(Box::new(sums.gauges.clone()))?,
-            FamilyVec::Histogram(vec, _) => registry.register(Box::new(vec.clone()))?,
+            FamilyVec::Histogram(vec, _) => registry.register(Box::new(vec.declared().clone()))?,
             FamilyVec::Collected => {}
         }
         Ok(Self { registry, vec })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::{Family, FamilyVec, Metrics, MetricsError};
+use super::{Family, FamilyVec, Metrics, MetricsError, native};
 use parking_lot::Mutex;
 
 /// The maximum number of series of a family in a group, since plugins choose the label values.
@@ -133,6 +133,9 @@ impl Group {
             .metrics
             .declare(&self.owner, &shown, help, labels, &kind)?;
         let buckets = match &kind {
+            Kind::Histogram(buckets) if self.metrics.has_native_histograms() => {
+                buckets.len() + native::MAX_BUCKETS
+            }
             Kind::Histogram(buckets) => buckets.len(),
             Kind::Counter | Kind::Gauge | Kind::Sum => 0,
         };

@@ -5,6 +5,9 @@ use std::fmt::Write;
 
 use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
+/// The media type.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// Appends the families. Summaries are ignored: no metric is one.
 pub(super) fn write(families: &[MetricFamily], to: &mut String) {
     for family in families
