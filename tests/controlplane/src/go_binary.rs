@@ -55,6 +55,8 @@ pub(crate) struct GoBinary {
     pub(crate) of: &'static str,
     /// The Go package of the command: `.`, or one of a module that `go.mod` names as a tool.
     pub(crate) package: &'static str,
+    /// Go's build tags, separated by commas.
+    pub(crate) tags: &'static str,
     /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
@@ -64,6 +66,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
     name: "controlplane",
     of: "etcd, kube-apiserver and kube-scheduler",
     package: ".",
+    tags: "",
     link: link_flags,
 };
 
@@ -72,6 +75,7 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
     name: "kube-controller-manager",
     of: "kube-controller-manager",
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+    tags: "",
     link: link_flags,
 };
 
@@ -143,6 +147,8 @@ impl GoBinary {
                 "-buildvcs=false",
                 "-gcflags",
                 NO_DEBUG_INFORMATION,
+                "-tags",
+                self.tags,
                 "-ldflags",
                 link,
                 "-o",

@@ -11,6 +11,7 @@ static BINARY: GoBinary = GoBinary {
     name: "helm",
     of: "Helm",
     package: "helm.sh/helm/v4/cmd/helm",
+    tags: "",
     link: |_| Ok("-s -w".to_owned()),
 };
 

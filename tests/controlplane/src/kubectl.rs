@@ -9,6 +9,7 @@ static BINARY: GoBinary = GoBinary {
     name: "kubectl",
     of: "kubectl",
     package: ".",
+    tags: "",
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -4,12 +4,14 @@
 //! control plane itself is that of `flyball dev`: see [`flyball_devcluster`].
 //!
 //! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins.
-//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients. [`skip`] records tests that can't run.
+//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients, and [`test_rules`] runs promtool. [`skip`] records
+//! tests that can't run.
 
 pub mod api;
 mod go_binary;
 mod helm;
 mod kubectl;
+mod promtool;
 mod registry;
 mod skip;
 
@@ -19,6 +21,7 @@ pub use flyball_devcluster::{Assets, ControlPlane, Options, Process, Snapshot, p
 pub use go_binary::{find_or_build, find_or_build_with_kcm};
 pub use helm::helm;
 pub use kubectl::kubectl;
+pub use promtool::test_rules;
 pub use registry::Registry;
 pub use skip::{SKIPPED_FILE, skip};
 

@@ -20,6 +20,7 @@ static BINARY: GoBinary = GoBinary {
     name: "registry",
     of: "the registry",
     package: ".",
+    tags: "",
     link: |_| Ok("-s -w".to_owned()),
 };
 
