@@ -15,6 +15,8 @@ use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
 use tokio_util::sync::CancellationToken;
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
 
 /// The time limit of each wait. Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -31,6 +33,54 @@ fn component(name: &str) -> Vec<u8> {
             path.display()
         )
     })
+}
+
+/// A world with the parts of WASI that a guest needs to sleep.
+const SLEEPER_WORLD: &str = "
+    package test:sleeper@1.0.0;
+    world sleeper {
+        include flyball:controller/controller@0.2.0;
+        import wasi:io/poll@0.2.0;
+        import wasi:clocks/monotonic-clock@0.2.0;
+    }
+    package wasi:io@0.2.0 {
+        interface poll { resource pollable; poll: func(in: list<borrow<pollable>>) -> list<u32>; }
+    }
+    package wasi:clocks@0.2.0 {
+        interface monotonic-clock {
+            use wasi:io/poll@0.2.0.{pollable};
+            subscribe-duration: func(when: u64) -> pollable;
+        }
+    }";
+
+/// A guest whose `describe` sleeps for an hour.
+const SLEEPER: &str = r#"(module
+    (import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))
+    (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "flyball:controller/guest@0.2.0#describe") (result i32)
+        (i32.store (i32.const 64) (call $after (i64.const 3600000000000)))
+        (call $poll (i32.const 64) (i32.const 1) (i32.const 128))
+        (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#;
+
+/// The component of [`SLEEPER`].
+fn sleeper() -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+    resolve.push_dir(wit).expect("the world is valid");
+    let package = resolve.push_str("sleeper.wit", SLEEPER_WORLD);
+    let package = package.expect("the world is valid");
+    let world = resolve.select_world(&[package], Some("sleeper"));
+    let world = world.expect("the package has the world");
+    let mut module = wat::parse_str(SLEEPER).expect("the module is valid");
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("the module takes the metadata");
+    let encoder = ComponentEncoder::default().module(&module);
+    let component = encoder.and_then(|mut encoder| encoder.encode());
+    component.expect("the module fits the world")
 }
 
 async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
@@ -155,6 +205,57 @@ async fn a_plugin_is_loaded_granted_and_removed_while_the_host_runs() {
         status.is_empty()
     })
     .await;
+
+    shutdown.cancel();
+    let ended = tokio::time::timeout(DEADLINE, running).await;
+    let ended = ended.expect("it ends in time").expect("no panic");
+    ended.expect("no lease can be lost");
+}
+
+/// More files than may describe themselves at once sleep in `describe`. The policy names the other plugin only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_describe_that_sleeps_holds_up_no_other_plugin_and_the_status_tells_of_it() {
+    const SLEEPERS: usize = 5;
+    let home = tempfile::tempdir().expect("a folder");
+    let [plugins, policy, state] =
+        ["plugins", "policy.toml", "state"].map(|name| home.path().join(name));
+    std::fs::create_dir(&plugins).expect("a folder");
+    std::fs::write(&policy, "[plugins.greeter]\n").expect("a file");
+    let wasm = sleeper();
+    for number in 0..SLEEPERS {
+        let file = plugins.join(format!("a-sleeper-{number}.wasm"));
+        std::fs::write(file, &wasm).expect("a file");
+    }
+    let manager = load(&plugins, &policy, &state).await;
+    let (admin, shutdown) = (manager.admin(), CancellationToken::new());
+    let running = tokio::spawn(manager.run(shutdown.clone()));
+
+    let reasons = |status: &[PluginStatus]| -> Vec<String> {
+        let sleepers = status.iter().filter(|plugin| {
+            plugin.state == PluginState::Loading && plugin.name.contains("a-sleeper")
+        });
+        let reasons = sleepers.filter_map(|plugin| plugin.reason.clone());
+        reasons.collect()
+    };
+    let count = |reasons: &[String], text: &str| {
+        let matching = reasons.iter().filter(|reason| reason.contains(text));
+        matching.count()
+    };
+    let all_wait = |status: &[PluginStatus]| {
+        let reasons = reasons(status);
+        let sleep = count(&reasons, "its `describe` is running");
+        let wait = count(&reasons, "waits for its turn to describe itself");
+        sleep > 0 && wait > 0 && sleep + wait == SLEEPERS
+    };
+    until(&admin, "each sleeper tells its step", all_wait).await;
+
+    std::fs::write(plugins.join("greeter.wasm"), component("greeter")).expect("a file");
+    let is_loaded = |status: &[PluginStatus]| {
+        let mut all = status.iter();
+        all.any(|plugin| plugin.name == "greeter" && !plugin.version.is_empty())
+    };
+    let status = until(&admin, "the other plugin is loaded", is_loaded).await;
+    assert_eq!(reasons(&status).len(), SLEEPERS, "they sleep: {status:?}");
 
     shutdown.cancel();
     let ended = tokio::time::timeout(DEADLINE, running).await;

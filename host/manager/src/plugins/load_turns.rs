@@ -3,6 +3,7 @@
 //! loaded again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,10 +44,33 @@ struct Turns {
     unexpected: Semaphore,
 }
 
+/// A step of loading a plugin. Its text is a sentence about the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    AwaitsCompiling,
+    Compiling,
+    AwaitsDescribing,
+    Describing,
+}
+
+/// Is told each step of a load as it begins.
+pub(crate) type OnStep<'a> = &'a (dyn Fn(Step) + Send + Sync);
+
 /// A turn to load a plugin. It ends when this is dropped.
 struct Turn<'a> {
     _turn: Option<SemaphorePermit<'a>>,
     _unexpected: Option<SemaphorePermit<'a>>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AwaitsCompiling => "waits for its turn to be compiled",
+            Self::Compiling => "is being compiled",
+            Self::AwaitsDescribing => "waits for its turn to describe itself",
+            Self::Describing => "its `describe` is running",
+        })
+    }
 }
 
 impl Default for LoadTurns {
@@ -89,6 +113,7 @@ impl LoadTurns {
         engine: &Engine,
         path: PathBuf,
         is_expected: bool,
+        on_step: OnStep<'_>,
     ) -> Result<(LoadedPlugin, Component, Bytes), PluginError> {
         let wasm = load::read(engine, &path).await?;
         let (digest, wasm) = digest(&path, wasm).await?;
@@ -97,7 +122,8 @@ impl LoadTurns {
             return Err(PluginError::Refused { origin, reason });
         }
         let origin = Origin::File(path);
-        match self.load(engine, origin, wasm.clone(), is_expected).await {
+        let loaded = self.load(engine, origin, wasm.clone(), is_expected, on_step);
+        match loaded.await {
             Ok((plugin, component)) => Ok((plugin, component, wasm)),
             Err(error) => {
                 self.note(digest, &error);
@@ -114,10 +140,13 @@ impl LoadTurns {
         origin: Origin,
         wasm: Bytes,
         is_expected: bool,
+        on_step: OnStep<'_>,
     ) -> Result<(LoadedPlugin, Component), PluginError> {
-        let component = self.compile(engine, wasm, is_expected).await;
+        let component = self.compile(engine, wasm, is_expected, on_step).await;
         let component = component.map_err(|source| origin.not_loaded(source))?;
+        on_step(Step::AwaitsDescribing);
         let _turn = self.describing.turn(is_expected).await;
+        on_step(Step::Describing);
         let plugin = load::describe(engine, origin, &component, BTreeMap::new()).await?;
         Ok((plugin, component))
     }
@@ -141,8 +170,11 @@ impl LoadTurns {
         engine: &Engine,
         wasm: Bytes,
         is_expected: bool,
+        on_step: OnStep<'_>,
     ) -> Result<Component, LoadError> {
+        on_step(Step::AwaitsCompiling);
         let turn = self.compiling.turn(is_expected).await;
+        on_step(Step::Compiling);
         let mut compiling = Box::pin(engine.load(wasm.clone()));
         if let Ok(compiled) = tokio::time::timeout(SLOW, compiling.as_mut()).await {
             return compiled;
@@ -152,7 +184,9 @@ impl LoadTurns {
             return compiling.await;
         }
         drop(compiling);
+        on_step(Step::AwaitsCompiling);
         let _slow = self.slow.acquire().await;
+        on_step(Step::Compiling);
         engine.load(wasm).await
     }
 
@@ -219,7 +253,7 @@ mod tests {
         std::fs::write(&path, "no component").unwrap();
         let turns = LoadTurns::default();
         let load = async || {
-            let loaded = turns.load_file(&engine, path.clone(), true).await;
+            let loaded = turns.load_file(&engine, path.clone(), true, &|_| ()).await;
             loaded.map(drop).unwrap_err().to_string()
         };
         let first = load().await;

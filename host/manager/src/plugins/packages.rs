@@ -12,7 +12,7 @@ use flyball_policy::{MAX_KEY, Policy};
 use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
-use crate::plugins::load_turns::LoadTurns;
+use crate::plugins::load_turns::{LoadTurns, OnStep};
 
 /// The first and the longest time between two attempts to pull a package. The fault may be fixed at any time, and an
 /// attempt that fails again costs a few small requests.
@@ -49,17 +49,18 @@ pub(crate) fn named(policy: &Policy) -> BTreeMap<String, Package> {
 }
 
 impl Package {
-    /// Pulls and loads it. `failed` is called with each failure and whether it is final, that is, a retry can't help.
+    /// Pulls and loads it. `on_step` is told how far loading is. `failed` is called with each failure and whether it is final, that is, a retry can't help.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
         turns: &LoadTurns,
         options: &Options,
+        on_step: OnStep<'_>,
         mut failed: impl FnMut(PluginError, bool),
     ) -> Option<Pulled> {
         let (mut wait, most) = AGAIN;
         loop {
-            match self.try_load(engine, turns, options).await {
+            match self.try_load(engine, turns, options, on_step).await {
                 Ok(loaded) => return Some(loaded),
                 Err(error) => {
                     let can_retry = can_be_put_right(&error);
@@ -79,6 +80,7 @@ impl Package {
         engine: &Engine,
         turns: &LoadTurns,
         options: &Options,
+        on_step: OnStep<'_>,
     ) -> Result<Pulled, PluginError> {
         let origin = Origin::Package(self.source.clone());
         let failed = |source| PluginError::Pull {
@@ -105,7 +107,7 @@ impl Package {
             .await
             .map_err(failed)?;
         let wasm = pulled.wasm;
-        let loaded = turns.load(engine, origin.clone(), wasm.clone(), true);
+        let loaded = turns.load(engine, origin.clone(), wasm.clone(), true, on_step);
         let (plugin, component) = loaded.await?;
         if plugin.name() != self.plugin {
             let (found, expected) = (plugin.name().to_owned(), self.plugin.clone());
@@ -160,7 +162,7 @@ mod tests {
         let mut attempts = Vec::new();
         let options = Options::default();
         let turns = LoadTurns::default();
-        let pulling = package.load(&engine, &turns, &options, |error, is_last| {
+        let pulling = package.load(&engine, &turns, &options, &|_| (), |error, is_last| {
             assert!(!is_last, "{error}");
             attempts.push(start.elapsed());
         });

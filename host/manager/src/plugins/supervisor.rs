@@ -46,6 +46,7 @@ use self::running::RunningPlugins;
 use self::tasks::Ticket;
 use crate::plugins::files::Scan;
 use crate::plugins::load::{self, BuiltIn};
+use crate::plugins::load_turns::Step;
 use crate::plugins::open::{OpenError, may_read};
 use crate::plugins::plan::{self, Action, CurrentState, SourceKey, Trouble, Version};
 use crate::plugins::requests::{Request, RequestError};
@@ -124,6 +125,12 @@ enum Event {
         ticket: Ticket,
         loaded: Result<Box<Loaded>, String>,
         is_last: bool,
+    },
+    /// Loading a source has come to a further step.
+    Loading {
+        key: SourceKey,
+        ticket: Ticket,
+        step: Step,
     },
     /// Loading a file takes longer than other plugins wait for it.
     LoadsSlowly { key: SourceKey, ticket: Ticket },
@@ -353,6 +360,13 @@ impl Supervisor {
             } => {
                 if self.loader.accepts(&key, ticket, is_last) {
                     self.store_loaded(&key, loaded, is_last);
+                }
+            }
+            Event::Loading { key, ticket, step } => {
+                if self.loader.accepts(&key, ticket, false)
+                    && let Some(source) = self.state.source(&key)
+                {
+                    source.step = Some(step);
                 }
             }
             Event::LoadsSlowly { key, ticket } => {

@@ -10,6 +10,7 @@ use flyball_policy::grant::{Grant, Grants};
 use super::Action;
 use crate::plugins::files::Stamp;
 use crate::plugins::load::LoadedPlugin;
+use crate::plugins::load_turns::Step;
 use crate::plugins::packages::{self, Package};
 use crate::plugins::rollback::Record;
 use crate::plugins::status::PluginState;
@@ -35,6 +36,8 @@ pub(crate) struct CurrentState {
 pub(crate) struct Source {
     pub(crate) content: Content,
     pub(crate) is_loading: bool,
+    /// The step that loading it has come to; none before the first.
+    pub(crate) step: Option<Step>,
     /// Whether loading it takes longer than other plugins wait for it.
     pub(crate) is_slow: bool,
     /// The newest content that could be loaded.
@@ -278,6 +281,7 @@ impl Source {
         Self {
             content,
             is_loading: true,
+            step: None,
             is_slow: false,
             plugin: None,
             is_current: false,

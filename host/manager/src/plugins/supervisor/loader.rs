@@ -13,7 +13,7 @@ use super::{Event, Events};
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
-use crate::plugins::load_turns::{LoadTurns, SLOW};
+use crate::plugins::load_turns::{LoadTurns, SLOW, Step};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::SourceKey;
 
@@ -64,7 +64,8 @@ impl Loader {
         self.start(SourceKey::File(path.clone()), |results| async move {
             // Until then, the file may be incomplete.
             tokio::time::sleep(stamp.wait()).await;
-            let loads = turns.load_file(&options.engine, path, is_expected);
+            let on_step = |step| results.report(step);
+            let loads = turns.load_file(&options.engine, path, is_expected, &on_step);
             let mut loads = std::pin::pin!(loads);
             let loaded = match tokio::time::timeout(SLOW, loads.as_mut()).await {
                 Ok(loaded) => loaded,
@@ -93,8 +94,9 @@ impl Loader {
             let failed = |error: PluginError, is_last| {
                 results.send(Err(error_chain(&error)), is_last);
             };
+            let on_step = |step| results.report(step);
             let pulled = package
-                .load(&options.engine, &turns, &registry, failed)
+                .load(&options.engine, &turns, &registry, &on_step, failed)
                 .await;
             if let Some(pulled) = pulled {
                 let Pulled {
@@ -120,8 +122,12 @@ impl Loader {
     ) {
         let (options, turns) = (self.options.clone(), self.turns.clone());
         self.start(SourceKey::Kept(digest), |results| async move {
+            let on_step = |step| results.report(step);
             let loaded = match read.await {
-                Ok(wasm) => turns.load(&options.engine, origin, wasm, true).await,
+                Ok(wasm) => {
+                    let loads = turns.load(&options.engine, origin, wasm, true, &on_step);
+                    loads.await
+                }
                 Err(source) => Err(PluginError::Read {
                     origin: origin.text(),
                     source,
@@ -186,8 +192,18 @@ impl Loader {
 
 impl Results {
     /// Sends the last result.
-    fn finish(self, loaded: Result<Loaded, PluginError>) {
+    fn finish(&self, loaded: Result<Loaded, PluginError>) {
         self.send(loaded.map_err(|error| error_chain(&error)), true);
+    }
+
+    /// Reports that the load has come to this step.
+    fn report(&self, step: Step) {
+        // Fails only if the supervisor has ended.
+        let _ = self.events.send(Event::Loading {
+            key: self.key.clone(),
+            ticket: self.ticket,
+            step,
+        });
     }
 
     /// Reports that the load takes longer than other plugins wait for it.

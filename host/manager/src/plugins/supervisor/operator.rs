@@ -302,9 +302,9 @@ fn status_of_unloaded((key, source): (&SourceKey, &Source)) -> Option<PluginStat
     match &source.problem {
         Some(problem) => Some(PluginStatus::not_loaded(name, origin, problem)),
         None if source.is_loading => {
-            let reason = source.is_slow.then(|| {
-                "takes long: it waits for its turn, is being compiled or describes itself"
-                    .to_owned()
+            let reason = source.step.map(|step| match source.is_slow {
+                true => format!("takes long: {step}"),
+                false => step.to_string(),
             });
             Some(PluginStatus::loading(name, origin, reason))
         }
