@@ -120,7 +120,7 @@ impl HostLimits {
         if self.queued_keys == 0 {
             return Ok(());
         }
-        let (Held { keys, bytes }, most) = (held(), self.queued_keys as usize);
+        let (Held { keys, bytes, .. }, most) = (held(), self.queued_keys as usize);
         let most_bytes = most.saturating_mul(AVERAGE_KEY);
         if keys >= most || bytes.saturating_add(key.len()) > most_bytes {
             return refuse(format!(
@@ -193,7 +193,13 @@ mod tests {
             ..LimitPolicy::default()
         };
         let limits = HostLimits::new("greeter".into(), &policy, false, Arc::default());
-        let held = |keys, bytes| move || Held { keys, bytes };
+        let held = |keys, bytes| {
+            move || Held {
+                keys,
+                bytes,
+                ..Held::default()
+            }
+        };
         limits.check_key("c", held(2, 2)).unwrap();
         let full = limits.check_key("d", held(3, 3)).unwrap_err();
         assert_eq!(full.reason, "Full");

@@ -23,7 +23,7 @@ use crate::imports::Imports;
 use crate::instance::Instance;
 use crate::limits::{Limits, MemoryShares};
 use crate::request::Request;
-use crate::settings::TABLES_PER_SLOT;
+use crate::settings::{GUEST_STACK, TABLES_PER_SLOT};
 use crate::share::{self, Share};
 use crate::slots::{Holder, IdleInstances};
 use crate::tally::{Stats, Tally, UsageGuard};
@@ -43,7 +43,7 @@ pub(crate) struct Pool {
     limits: Arc<Limits>,
     /// Instance slots that each instance occupies.
     slots_per_instance: u32,
-    /// Bytes of each instance besides its memories and tables.
+    /// Bytes of each instance besides its memories and tables, and its stack if it has no reservation.
     footprint: usize,
     /// One permit for each call that may run at once.
     permits: Arc<Semaphore>,
@@ -82,6 +82,11 @@ impl Pool {
                 limits.max_slots
             )));
         }
+        // The pages of a stack stay with the instance. How many it has used is unknown, and a malicious guest uses all.
+        let footprint = match limits.is_reserved {
+            true => footprint,
+            false => footprint + GUEST_STACK,
+        };
         let instances = limits.instances(slots_per_instance);
         let permits = Arc::new(Semaphore::new(instances.min(Semaphore::MAX_PERMITS)));
         let memory = MemoryShares::new(&limits, &shared.memory);

@@ -10,9 +10,12 @@ const MEMORY_RESERVATION: u64 = 4 << 30;
 /// no check.
 const MEMORY_GUARD: u64 = 32 << 20;
 /// Stack of a guest, in bytes. Interpreters recurse deeply.
-const GUEST_STACK: usize = 1 << 20;
+pub(crate) const GUEST_STACK: usize = 1 << 20;
 /// Stack of a call, in bytes: the guest's, and the same size for the host functions that it calls.
 const CALL_STACK: usize = 2 << 20;
+/// The part of a call's stack whose pages stay with its slot once the instance is dropped, in bytes. Most calls use less.
+/// The pages of the rest are given back, or else guests that recurse deeply would leave up to 2 MiB in each slot.
+const STACK_KEPT: usize = 16 << 10;
 /// A Python guest has 50 core instances.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 64;
 /// Tables in each instance slot.
@@ -87,8 +90,11 @@ pub(crate) fn running(slots: u32) -> Config {
         .max_memories_per_module(4)
         .max_tables_per_module(16)
         .max_memory_size(MEMORY_RESERVATION as usize)
-        .table_elements(TABLE_ELEMENTS);
+        .table_elements(TABLE_ELEMENTS)
+        .async_stack_keep_resident(STACK_KEPT);
     let mut config = common();
+    // Gives the pages of a stack back.
+    config.async_stack_zeroing(true);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }

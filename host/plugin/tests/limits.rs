@@ -5,8 +5,8 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use flyball_plugin::{CallError, CallFailure, Limit, Limits, Outcome, Plugin};
-use support::{Fake, component, engine_with, plain, plugin, plugin_of, plugin_with};
+use flyball_plugin::{CallError, CallFailure, Limit, Outcome, Plugin};
+use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
 
 /// Reconciles a key, which must fail. The next reconcile must succeed.
 async fn fail(plugin: &Plugin, key: &str) -> CallError {
@@ -279,58 +279,6 @@ async fn an_endless_batch_is_stopped() {
             .to_string()
             .contains("hold more than their limit of 8388608 bytes"),
         "{error}"
-    );
-}
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
-}
-
-/// Globals don't lie in linear memory, but the engine keeps them for each instance.
-#[tokio::test]
-async fn what_the_engine_keeps_of_instances_is_counted_and_limited() {
-    const INSTANCES: usize = 20;
-    let globals = "(global (mut i64) (i64.const 1))".repeat(200_000);
-    let module = include_str!("support/guest.wat");
-    let module = module.replacen("(memory ", &format!("{globals} (memory "), 1);
-    let engine = engine_with(|options| options.max_instances = 64);
-    let component = engine.load(component(&module, None).into()).await.unwrap();
-    let limits = |total| Limits {
-        max_instances: INSTANCES,
-        total_memory: Some(total),
-        ..Limits::default()
-    };
-    let plugin = Plugin::new(&engine, component.clone(), limits(1 << 30)).unwrap();
-    let hanging = Fake::new(|fake| fake.hangs = true);
-    let before = resident();
-    let calls = (0..INSTANCES).map(|_| plugin.reconcile(hanging.clone(), "q", "raw", 0));
-    let calls = tokio::time::timeout(Duration::from_secs(600), futures::future::join_all(calls));
-    let all_wait = async {
-        while hanging.raws.load(SeqCst) < INSTANCES {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        (plugin.stats().memory, resident() - before)
-    };
-    let (counted, resident) = tokio::select! {
-        measured = all_wait => measured,
-        _ = calls => panic!("the calls hang"),
-    };
-    assert!(counted > INSTANCES * 200_000 * 16, "{counted} bytes");
-    // Stacks and pages of tables are not counted.
-    assert!(
-        resident < counted + counted / 4 + (16 << 20),
-        "{resident} bytes are resident, and {counted} are counted"
-    );
-
-    let limited = Plugin::new(&engine, component, limits(2 << 20)).unwrap();
-    let error = limited.describe(plain()).await.unwrap_err();
-    assert!(
-        matches!(error.failure, CallFailure::MemoryLimit { .. }),
-        "{error:?}"
     );
 }
 

@@ -121,7 +121,19 @@ impl PluginContext {
         held.fold(Held::default(), |all, queue| Held {
             keys: all.keys + queue.keys,
             bytes: all.bytes + queue.bytes,
+            memory: all.memory + queue.memory,
         })
+    }
+
+    /// Returns the memory in bytes that the host holds for the plugin besides its instances and its calls, by its use.
+    pub fn held_memory(&self) -> [(&'static str, usize); 3] {
+        let Held { bytes, memory, .. } = self.held_keys();
+        [
+            // The two reasons of a key name objects. Their names are about as long as the key.
+            ("keys", memory + 2 * bytes),
+            ("memo", self.memo.bytes()),
+            ("metrics", self.telemetry.metrics.size()),
+        ]
     }
 
     /// Frees unused memory, and logs how many log lines and events were dropped. Called periodically.

@@ -16,8 +16,11 @@ use tokio::time::Instant;
 
 /// The memo's capacity in bytes if the policy sets none.
 const CAPACITY: usize = 16 << 20;
-/// The memory of an entry besides its key, its value and its tag, in bytes: two maps hold it.
-const ENTRY: usize = 256;
+/// The memory of an entry besides its key and its value, in bytes: a map that has just grown has twice the entries it
+/// needs.
+const ENTRY: usize = 320;
+/// The memory of an entry's tag besides its key and the UID, in bytes: most objects have one entry, in a set of its own.
+const TAG: usize = 384;
 
 /// All entries of one plugin.
 pub struct Memo {
@@ -46,7 +49,7 @@ struct CommittedEntry {
 }
 
 /// The changes that one call has staged.
-pub(crate) struct MemoCall {
+pub struct MemoCall {
     memo: Arc<Memo>,
     /// Locked before the memo's state.
     staged: Mutex<Changes>,
@@ -70,7 +73,7 @@ struct Staged {
 }
 
 impl MemoCall {
-    pub(crate) fn new(memo: Arc<Memo>) -> Self {
+    pub fn new(memo: Arc<Memo>) -> Self {
         let staged = Mutex::default();
         Self { memo, staged }
     }
@@ -84,7 +87,7 @@ impl MemoCall {
     }
 
     /// Stages a value if the key's version is `expected`.
-    pub(crate) fn put(
+    pub fn put(
         &self,
         key: &str,
         expected: u32,
@@ -137,7 +140,7 @@ impl MemoCall {
     }
 
     /// Makes the call's changes visible to others. A key that another call changed meanwhile keeps the other's value.
-    pub(crate) fn commit(&self) {
+    pub fn commit(&self) {
         let mut staged = self.staged.lock();
         let mut state = self.memo.state.lock();
         for (key, change) in staged.take(&mut state) {
@@ -192,8 +195,11 @@ impl Changes {
 
 /// Returns the size of an entry, in bytes.
 fn size(key: &str, value: &Bytes, object_uid: &str) -> usize {
-    // The key is held twice where the entry is tagged.
-    ENTRY + 2 * key.len() + value.len() + 2 * object_uid.len()
+    let tag = match object_uid {
+        "" => 0,
+        uid => TAG + key.len() + 2 * uid.len(),
+    };
+    ENTRY + key.len() + value.len() + tag
 }
 
 impl Default for Memo {
@@ -438,7 +444,7 @@ mod tests {
 
     #[test]
     fn entries_without_a_value_and_removals_of_nothing_take_no_endless_room() {
-        let memo = Arc::new(Memo::new(Some(100 * (ENTRY as u64 + 8))));
+        let memo = Arc::new(Memo::new(Some(100 * (ENTRY as u64 + 4))));
         let call = MemoCall::new(memo.clone());
         let put = |key: usize| call.put(&format!("{key:04}"), 0, Bytes::new(), "", 0);
         assert_eq!((0..1000).take_while(|key| put(*key).is_ok()).count(), 100);
@@ -447,12 +453,12 @@ mod tests {
         (1000..2000).for_each(|key| call.remove(&key.to_string()));
         assert_eq!(call.staged.lock().by_key.len(), 100);
         call.commit();
-        assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
+        assert_eq!(memo.bytes(), 100 * (ENTRY + 4));
     }
 
     #[test]
     fn calls_that_run_at_once_share_the_room() {
-        let capacity = 100 * (ENTRY + 8);
+        let capacity = 100 * (ENTRY + 4);
         let memo = Arc::new(Memo::new(Some(capacity as u64)));
         let call = || MemoCall::new(memo.clone());
         let fill = |call: &MemoCall, first: usize| {

@@ -63,6 +63,11 @@ impl CustomMetrics {
         }
     }
 
+    /// The size of all series in bytes.
+    pub fn size(&self) -> usize {
+        self.group.size()
+    }
+
     /// Updates a metric. The first failure is logged.
     pub fn update(
         &self,

@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
+use crate::state::KEY_BLOCK;
 use crate::{Causes, Priority, shrink_if_sparse};
 
 /// When a key is due, and a sequence number that keeps keys of the same instant in the order of their adds.
@@ -55,6 +56,12 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The bytes of memory that the keys take. A map that has just grown has twice the entries it needs.
+    pub(crate) fn memory(&self) -> usize {
+        let entry = size_of::<(K, DelayedAdd<R>)>() + size_of::<(Due, K)>();
+        self.bytes + self.by_key.len() * (KEY_BLOCK + 2 * entry)
     }
 
     /// When the first key is due.

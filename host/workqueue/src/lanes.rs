@@ -37,6 +37,9 @@ pub(crate) struct Lanes<K> {
 }
 
 impl<K> Lanes<K> {
+    /// The bytes of a key's place.
+    pub(crate) const SLOT: usize = size_of::<Slot<K>>();
+
     pub(crate) fn new(ageing: Duration) -> Self {
         Self {
             normal: VecDeque::new(),

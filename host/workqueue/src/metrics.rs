@@ -36,6 +36,8 @@ pub struct Held {
     pub keys: usize,
     /// Their size, by [`Config::key_bytes`](crate::Config::key_bytes).
     pub bytes: usize,
+    /// The memory in bytes that the queue takes for them, without what the reasons refer to.
+    pub memory: usize,
 }
 
 /// A queue's gauges at one instant.

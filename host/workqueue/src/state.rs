@@ -39,6 +39,9 @@ use crate::{Causes, Held, Priority, Snapshot, shrink_if_sparse};
 /// After a long run a key waits for as long as the run took, but no longer than this many minimum intervals.
 const MAX_INTERVALS: u32 = 4;
 
+/// The bytes of memory that a reference-counted key takes besides its text: its counters, and what the allocator adds.
+pub(crate) const KEY_BLOCK: usize = 40;
+
 /// A key that is ready, processed or in its minimum interval.
 struct Key<R> {
     /// Why the key must be processed; `None` if it need not be. Has a ticket if the key is ready; else the key is
@@ -360,8 +363,12 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
         Held {
             keys: self.keys.len() + self.delayed.len(),
             bytes: self.bytes + self.delayed.bytes(),
+            memory: self.bytes + self.keys.len() * Self::KEY + self.delayed.memory(),
         }
     }
+
+    /// The bytes of memory of a key besides its text. A map or a lane that has just grown has twice the entries it needs.
+    const KEY: usize = KEY_BLOCK + 2 * (size_of::<(K, Key<R>)>() + Lanes::<K>::SLOT);
 
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
         let ages = || {

@@ -25,6 +25,8 @@ pub(crate) struct PluginMetrics {
 /// The sources of the values.
 pub(crate) struct Measured {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
+    /// Returns the memory in bytes that the host holds besides instances and calls, by its use.
+    pub(crate) held: Box<dyn Fn() -> [(&'static str, usize); 3] + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
     /// How often a request to the API server waited for its [`RateLimiter`](flyball_limits::rate::RateLimiter).
     pub(crate) waits: Vec<Arc<AtomicU64>>,
@@ -57,6 +59,7 @@ struct Exported {
 
 struct Families {
     memory: GaugeVec,
+    held: GaugeVec,
     instances: GaugeVec,
     quarantined: GaugeVec,
     route_failing: GaugeVec,
@@ -122,8 +125,13 @@ impl Families {
         Ok(Self {
             memory: metrics.gauge(
                 "flyball_plugin_memory_bytes",
-                "Memory of all instances of the plugin: linear memories, tables, and what the engine keeps of them.",
+                "Memory of all instances of the plugin: linear memories, tables, stacks, and what the engine keeps of them.",
                 label,
+            )?,
+            held: metrics.gauge(
+                "flyball_plugin_held_bytes",
+                "Memory that the host holds for the plugin besides its instances: data of its calls, keys of its queues, its memo, and the series of its metrics.",
+                &["plugin", "use"],
             )?,
             instances: metrics.gauge(
                 "flyball_plugin_instances",
@@ -199,6 +207,10 @@ impl Exporter {
         let (stats, name) = ((measured.stats)(), &*self.name);
         let set = |family: &GaugeVec, value: f64| family.with_label_values(&[name]).set(value);
         set(&families.memory, stats.memory as f64);
+        for (used_for, bytes) in [("calls", stats.held)].into_iter().chain((measured.held)()) {
+            let gauge = families.held.with_label_values(&[name, used_for]);
+            gauge.set(bytes as f64);
+        }
         set(&families.instances, stats.live as f64);
         let is_running = measured.limits.quarantine.state() == QuarantineState::Running;
         set(&families.quarantined, if is_running { 0.0 } else { 1.0 });
@@ -294,6 +306,11 @@ impl Drop for PluginMetrics {
             // Fails only if the series was removed before.
             let _ = vec.remove_label_values(&[&*self.exporter.name]);
         }
+        let held = (self.exporter.measured.held)().into_iter();
+        for (used_for, _) in held.chain([("calls", 0)]) {
+            let labels = [&*self.exporter.name, used_for];
+            let _ = self.exporter.families.held.remove_label_values(&labels);
+        }
         self.exporter.info.lock().remove();
     }
 }
@@ -318,6 +335,7 @@ mod tests {
     fn measured(limits: Arc<HostLimits>) -> Measured {
         Measured {
             stats: Box::new(Stats::default),
+            held: Box::new(|| [("keys", 1), ("memo", 2), ("metrics", 3)]),
             limits,
             waits: Vec::new(),
             history: Arc::default(),
@@ -382,6 +400,7 @@ mod tests {
             for series in [
                 "flyball_plugin_instances{plugin=\"faulty\"} 1\n",
                 "flyball_plugin_memory_bytes{plugin=\"faulty\"} 65536\n",
+                "flyball_plugin_held_bytes{plugin=\"faulty\",use=\"memo\"} 2\n",
                 "flyball_plugin_quarantined{plugin=\"faulty\"} 0\n",
                 "flyball_plugin_cpu_seconds_total{plugin=\"faulty\"} 1.5\n",
                 "flyball_plugin_calls_total{plugin=\"faulty\"} 3\n",
@@ -403,7 +422,12 @@ mod tests {
             text.contains("flyball_plugin_calls_total{plugin=\"faulty\"} 4\n"),
             "the last call counts: {text}"
         );
-        for gauge in ["instances", "info", "last_success_timestamp_seconds"] {
+        for gauge in [
+            "instances",
+            "held_bytes",
+            "info",
+            "last_success_timestamp_seconds",
+        ] {
             assert!(
                 !text.contains(&format!("flyball_plugin_{gauge}{{")),
                 "{text}"

@@ -126,9 +126,10 @@ impl Starter {
             let leading = leading.clone();
             move || state_of(&limits, &waits_for, *leading.borrow())
         };
-        let stats = plugin.clone();
+        let (stats, holding) = (plugin.clone(), context.clone());
         let measured = Measured {
             stats: Box::new(move || stats.stats()),
+            held: Box::new(move || holding.held_memory()),
             limits: context.limits.clone(),
             waits: vec![
                 context.writer.rate().waits(),

@@ -294,8 +294,16 @@ pub(crate) fn owned(bytes: Bytes) -> Vec<u8> {
 fn size_of_strings(strings: &[String]) -> usize {
     strings
         .iter()
-        .map(|string| size_of::<String>() + string.len())
+        .map(|string| size_of::<String>() + size_of_block(string.len()))
         .sum()
+}
+
+/// Bytes that the allocator takes for a block: glibc adds 8 bytes and rounds up to 16, and no block has less than 32.
+fn size_of_block(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        bytes => (bytes + 8).next_multiple_of(16).max(32),
+    }
 }
 
 /// Returns the end of a text, at most [`MAX_LAST_ERROR`] bytes.

@@ -4,7 +4,7 @@ use flyball_types::{ApiError, Catalogue, ServedKind};
 use futures::StreamExt;
 use wasmtime::component::Resource;
 
-use super::{InstanceState, arguments, owned, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_block, size_of_strings, trap};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::handles::ReadBatch;
@@ -127,7 +127,10 @@ fn size(read: &Read) -> usize {
             namespace,
             name,
             fields,
-        } => kind.len() + namespace.len() + name.len() + size_of_strings(fields),
+        } => {
+            let names = [kind, namespace, name].map(|text| size_of_block(text.len()));
+            names.into_iter().sum::<usize>() + size_of_strings(fields)
+        }
         Read::List {
             kind,
             namespace,
@@ -136,11 +139,15 @@ fn size(read: &Read) -> usize {
         } => {
             let parameters: usize = parameters
                 .iter()
-                .map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len())
+                .map(|(name, value)| {
+                    let texts = size_of_block(name.len()) + size_of_block(value.len());
+                    size_of::<(String, String)>() + texts
+                })
                 .sum();
-            kind.len() + namespace.len() + parameters + size_of_strings(fields)
+            let names = size_of_block(kind.len()) + size_of_block(namespace.len());
+            names + parameters + size_of_strings(fields)
         }
-        Read::Raw { path } => path.len(),
+        Read::Raw { path } => size_of_block(path.len()),
     };
     size_of::<Read>() + strings
 }

@@ -1,9 +1,10 @@
 //! `writer`: batches of writes. Only `run` sends requests to the API server. They continue if the guest is stopped.
 
+use bytes::Bytes;
 use flyball_types::ApiError;
 use wasmtime::component::Resource;
 
-use super::{InstanceState, arguments, owned, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_block, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::budget::Held;
 use crate::handles::WriteBatch;
@@ -216,24 +217,27 @@ fn size(write: &Write) -> usize {
         name,
         subresource,
     } = &write.target;
-    let target = kind.len() + namespace.len() + name.len() + subresource.len();
+    let text = |text: &String| size_of_block(text.len());
+    let document = |document: &Bytes| size_of_block(document.len());
+    let target = text(kind) + text(namespace) + text(name) + text(subresource);
     let operation = match &write.operation {
-        Operation::Create { object } => object.len(),
+        Operation::Create { object } => document(object),
         Operation::Update {
             resource_version,
             change,
-        } => resource_version.len() + change.len(),
+        } => text(resource_version) + document(change),
         Operation::UpdateStatus {
             resource_version,
             status,
             metadata,
-        } => resource_version.len() + status.len() + metadata.len(),
-        Operation::Patch { patch_type, patch } => patch_type.len() + patch.len(),
+        } => text(resource_version) + document(status) + document(metadata),
+        Operation::Patch { patch_type, patch } => text(patch_type) + document(patch),
         Operation::Delete => 0,
         Operation::DeleteCollection {
             label_selector,
             field_selector,
-        } => label_selector.len() + field_selector.len(),
+        } => text(label_selector) + text(field_selector),
     };
-    size_of::<Write>() + target + operation + write.options.len() + size_of_strings(&write.returns)
+    let returns = size_of_strings(&write.returns);
+    size_of::<Write>() + target + operation + document(&write.options) + returns
 }

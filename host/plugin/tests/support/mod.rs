@@ -149,6 +149,8 @@ pub struct Fake {
     pub logged: AtomicUsize,
     /// Number of calls of `raw` that have started.
     pub raws: AtomicUsize,
+    /// Number of batches of writes that have started.
+    pub running: AtomicUsize,
     /// The bytes that the last batch of writes was charged with.
     pub charged: AtomicUsize,
     /// The bytes of the longest text that a function received. The texts of a list count together.
@@ -365,6 +367,7 @@ impl Imports for Fake {
         writes.for_each(|write| self.see_write(write));
         async move {
             self.charged.store(charge.bytes(), SeqCst);
+            self.running.fetch_add(1, SeqCst);
             self.wait().await;
             let results = batch
                 .writes

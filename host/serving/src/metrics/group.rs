@@ -190,7 +190,7 @@ impl Group {
             }),
             FamilyVec::Sum(_) if !value.is_finite() => Err(MetricsError::Value(name.to_owned())),
             FamilyVec::Sum(sums) => {
-                let room = || MAX_SIZE.saturating_sub(self.size.load(Relaxed) + self.parts_size());
+                let room = || MAX_SIZE.saturating_sub(self.size());
                 let mut has_room = true;
                 declared.count(name, labels, &self.size, || {
                     has_room = sums.set(labels, key, value, room)?;
@@ -204,6 +204,11 @@ impl Group {
             }
             _ => Err(MetricsError::Undeclared(name.to_owned(), "gauge")),
         }
+    }
+
+    /// The size of all series in bytes, in memory and in an exposition.
+    pub fn size(&self) -> usize {
+        self.size.load(Relaxed) + self.parts_size()
     }
 
     /// The size of the parts of all sums in bytes.

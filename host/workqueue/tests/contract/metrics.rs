@@ -100,7 +100,7 @@ async fn held_keys_are_counted_with_their_bytes_until_they_are_done() {
         ..Config::default()
     });
     let held = || {
-        let Held { keys, bytes } = queue.held();
+        let Held { keys, bytes, .. } = queue.held();
         (keys, bytes)
     };
     assert_eq!(held(), (0, 0));
