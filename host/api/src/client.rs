@@ -355,7 +355,7 @@ async fn read_body(mut body: ResponseBody, request: &ApiRequest) -> Result<Held,
         ..
     } = request;
     let mut charge = request.budget.as_ref().map(Budget::charge);
-    let (mut read, mut length) = (Vec::new(), 0);
+    let (mut read, mut length) = (ReadBody::Empty, 0);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let cause = error_chain(&error);
@@ -379,16 +379,43 @@ async fn read_body(mut body: ResponseBody, request: &ApiRequest) -> Result<Held,
             );
             return Err(ApiError::full(message).with_effect(Effect::Unknown));
         }
-        read.push(data);
+        read.add(data);
     }
-    let bytes = match <[Bytes; 1]>::try_from(read) {
-        Ok([only]) => only,
-        Err(read) => read.concat().into(),
-    };
+    let bytes = read.into_bytes();
     Ok(match charge {
         Some(charge) => Held::new(bytes, charge),
         None => bytes.into(),
     })
+}
+
+/// The part of a body that was read. Most bodies have one frame, which is not copied. The frames of the others are copied
+/// one by one as they come, so that no thread is busy with a large one at once.
+enum ReadBody {
+    Empty,
+    One(Bytes),
+    Many(Vec<u8>),
+}
+
+impl ReadBody {
+    fn add(&mut self, data: Bytes) {
+        match self {
+            Self::Empty => *self = Self::One(data),
+            Self::One(first) => *self = Self::Many([&**first, &data].concat()),
+            Self::Many(bytes) => bytes.extend_from_slice(&data),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::One(only) => only,
+            Self::Many(mut bytes) => {
+                // The allocator moves no large block for that.
+                bytes.shrink_to_fit();
+                bytes.into()
+            }
+        }
+    }
 }
 
 /// Reads a refusal: a `Status` object of the server, or any body that a proxy in front of it returns.

@@ -22,16 +22,24 @@ use crate::user_agent;
 pub struct Cluster {
     pub factory: Arc<InformerFactory>,
     pub discovery: Arc<Discovery>,
-    /// Requests with the host's own credentials.
-    connection: Connection,
-    /// Requests that bring the credentials of a service account.
-    bare: Connection,
+    /// The connections of the host and of the built-ins.
+    own: Connections,
+    /// The connections of dropped-in plugins: a connection belongs to the threads that its first request came from.
+    of_plugins: Connections,
     /// For all plugins but the migrated ones.
     pub main: Leadership,
     pub migrated: Option<Migrated>,
     /// Names this process in the User-Agent and in the lease.
     pub holder_identity: String,
     _informer_metrics: OnScrape,
+}
+
+/// Connections that share nothing with others.
+struct Connections {
+    /// Requests with the host's own credentials.
+    host: Connection,
+    /// Requests that bring the credentials of a service account.
+    bare: Connection,
 }
 
 /// The election's result for this process: the fence before writes, and whether plugins may act.
@@ -103,6 +111,10 @@ impl Cluster {
         };
         let mut without_credentials = config.clone();
         without_credentials.auth_info = kube::config::AuthInfo::default();
+        let connections = || {
+            let (host, bare) = (connect(config)?, connect(&without_credentials)?);
+            Ok::<_, ClusterError>(Connections { host, bare })
+        };
         let mut watching = config.clone();
         let agent = user_agent::own(&holder_identity, "shared-informers");
         if let Ok(agent) = http::HeaderValue::from_str(&agent) {
@@ -119,8 +131,8 @@ impl Cluster {
             _informer_metrics: informer_metrics(all_metrics, factory.clone())?,
             factory,
             discovery: Arc::new(Discovery::new(source)),
-            connection: connect(config)?,
-            bare: connect(&without_credentials)?,
+            own: connections()?,
+            of_plugins: connections()?,
             main: Leadership::new(is_elected),
             migrated: migrated.map(|names| Migrated {
                 names,
@@ -148,23 +160,31 @@ impl Cluster {
     /// `fence` is closed.
     pub fn client(&self, purpose: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = user_agent::own(&self.holder_identity, purpose);
-        ApiClient::new(self.connection.clone(), None, &agent, fence)
+        ApiClient::new(self.own.host.clone(), None, &agent, fence)
+    }
+
+    /// A client with the host's own credentials, for a dropped-in plugin, which the User-Agent names.
+    pub fn client_of_plugin(&self, plugin: &str) -> ApiClient {
+        let fence = self.leadership(plugin).fence.clone();
+        let agent = user_agent::own(&self.holder_identity, plugin);
+        ApiClient::new(self.of_plugins.host.clone(), None, &agent, fence)
     }
 
     /// Like [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name, so that its
     /// writes have the same field manager.
     pub fn kcm_client(&self, client: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
-        ApiClient::new(self.connection.clone(), None, &agent, fence)
+        ApiClient::new(self.own.host.clone(), None, &agent, fence)
     }
 
     /// A client with the credentials of a dropped-in plugin's service account. The User-Agent names the plugin. The
     /// host requests the account's tokens.
     pub fn client_as(&self, (namespace, account): (&str, &str), plugin: &str) -> ApiClient {
         let fence = self.leadership(plugin).fence.clone();
-        let tokens = self.client(plugin, fence.clone());
+        let tokens = self.client_of_plugin(plugin);
         let agent = user_agent::own(&self.holder_identity, plugin);
-        self.with_account(tokens, (namespace, account), &agent, fence)
+        let bare = self.of_plugins.bare.clone();
+        with_account(bare, tokens, (namespace, account), &agent, fence)
     }
 
     /// Like [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this
@@ -177,19 +197,19 @@ impl Cluster {
     ) -> ApiClient {
         let tokens = self.kcm_client(KCM_CLIENT, fence.clone());
         let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
-        self.with_account(tokens, account, &agent, fence)
+        with_account(self.own.bare.clone(), tokens, account, &agent, fence)
     }
+}
 
-    fn with_account(
-        &self,
-        tokens: ApiClient,
-        (namespace, account): (&str, &str),
-        agent: &str,
-        fence: Arc<Fence>,
-    ) -> ApiClient {
-        let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
-        ApiClient::new(self.bare.clone(), Some(credentials), agent, fence)
-    }
+fn with_account(
+    connection: Connection,
+    tokens: ApiClient,
+    (namespace, account): (&str, &str),
+    agent: &str,
+    fence: Arc<Fence>,
+) -> ApiClient {
+    let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
+    ApiClient::new(connection, Some(credentials), agent, fence)
 }
 
 /// Exports client-go's metrics of informers' queues and caches. In client-go, an informer has a queue between the watch

@@ -8,6 +8,7 @@ use std::time::Duration;
 use flyball_types::Kind;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::source::fetch;
@@ -45,6 +46,9 @@ pub struct Discovery {
     known: Mutex<Option<(Instant, Arc<Catalogue>)>>,
     /// Makes concurrent callers wait for one request.
     fetching: tokio::sync::Mutex<()>,
+    /// Where requests run, whoever asks: a connection belongs to the threads that its first request came from. None
+    /// outside of a runtime.
+    runtime: Option<Handle>,
 }
 
 impl Discovery {
@@ -53,6 +57,7 @@ impl Discovery {
             source,
             known: Mutex::new(None),
             fetching: tokio::sync::Mutex::new(()),
+            runtime: Handle::try_current().ok(),
         }
     }
 
@@ -86,11 +91,16 @@ impl Discovery {
         if let Some(known) = self.known(max_age) {
             return Ok(known);
         }
-        let core = self.fetch_groups("/api").await?;
-        let groups = self.fetch_groups("/apis").await?;
-        let catalogue = Arc::new(Catalogue::from_groups(
-            core.items.into_iter().chain(groups.items),
-        ));
+        let fetched = fetch_catalogue(self.source.clone());
+        let fetched = match &self.runtime {
+            Some(runtime) => runtime.spawn(fetched).await.unwrap_or_else(|error| {
+                let reason = format!("the request for the served kinds failed: {error}");
+                let error = SourceError::Invalid(reason);
+                Err(DiscoveryError::Source(Arc::new(error)))
+            }),
+            None => fetched.await,
+        };
+        let catalogue = Arc::new(fetched?);
         *self.known.lock() = Some((Instant::now(), Arc::clone(&catalogue)));
         Ok(catalogue)
     }
@@ -102,20 +112,27 @@ impl Discovery {
             .filter(|(at, _)| at.elapsed() <= max_age)
             .map(|(_, catalogue)| Arc::clone(catalogue))
     }
+}
 
-    async fn fetch_groups(&self, path: &str) -> Result<GroupList, DiscoveryError> {
-        let request = Get {
-            path: path.into(),
-            accept: AGGREGATED,
-        };
-        let parse = |body: bytes::Bytes| {
-            serde_json::from_slice(&body)
-                .map_err(|error| SourceError::Invalid(format!("discovery at {path}: {error}")))
-        };
-        let body = fetch(&*self.source, request).await;
-        body.and_then(parse)
-            .map_err(|error| DiscoveryError::Source(Arc::new(error)))
-    }
+async fn fetch_catalogue(source: Arc<dyn Source>) -> Result<Catalogue, DiscoveryError> {
+    let core = fetch_groups(&*source, "/api").await?;
+    let groups = fetch_groups(&*source, "/apis").await?;
+    let groups = core.items.into_iter().chain(groups.items);
+    Ok(Catalogue::from_groups(groups))
+}
+
+async fn fetch_groups(source: &dyn Source, path: &str) -> Result<GroupList, DiscoveryError> {
+    let request = Get {
+        path: path.into(),
+        accept: AGGREGATED,
+    };
+    let parse = |body: bytes::Bytes| {
+        serde_json::from_slice(&body)
+            .map_err(|error| SourceError::Invalid(format!("discovery at {path}: {error}")))
+    };
+    let body = fetch(source, request).await;
+    body.and_then(parse)
+        .map_err(|error| DiscoveryError::Source(Arc::new(error)))
 }
 
 impl Catalogue {

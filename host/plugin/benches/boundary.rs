@@ -32,7 +32,10 @@ fn calls(criterion: &mut Criterion) {
         .expect("a component");
     let plugin = |limits| Plugin::new(&engine, component.clone(), limits).expect("a plugin");
     let (built_in, fresh) = (
-        plugin(Limits::default()),
+        plugin(Limits {
+            is_reserved: true,
+            ..Limits::default()
+        }),
         plugin(Limits {
             recycle_calls: 1,
             ..Limits::default()

@@ -95,6 +95,16 @@ impl Meter {
         self.spent_until_now() > self.limit
     }
 
+    /// The CPU time that the call has left. Only called from within a poll.
+    pub(crate) fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.spent_until_now())
+    }
+
+    /// Whether the polls that have ended have used more CPU time than the call may.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent() > self.limit
+    }
+
     /// Whether all calls of the plugin must end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.share.is_stopped()
@@ -120,10 +130,15 @@ impl Meter {
         work()
     }
 
-    /// Charges the call for CPU time of the host's threads.
+    /// Charges the call and the plugin's CPU quota for CPU time of the host's threads.
     pub(crate) fn charge(&self, used: Duration) {
-        self.spent.fetch_add(nanos(used), Relaxed);
+        self.spend(used);
         self.share.charge(used);
+    }
+
+    /// Charges the call alone.
+    pub(crate) fn spend(&self, used: Duration) {
+        self.spent.fetch_add(nanos(used), Relaxed);
     }
 
     /// Returns how long the call has waited for the plugin's CPU quota or because of it, with the current wait.
@@ -297,6 +312,44 @@ mod tests {
         let (first, second) = result.unwrap();
         assert_eq!(first, Ok(()));
         assert_eq!(second.map(|error| error.reason).as_deref(), Some("Full"));
+    }
+
+    #[tokio::test]
+    async fn documents_are_read_and_merged_only_while_the_call_has_cpu_time() {
+        let meter = Arc::new(meter_of(&Limits {
+            cpu_per_call: Duration::from_millis(20),
+            ..Limits::default()
+        }));
+        let allowance = Allowance::of(&meter);
+        let call = async {
+            let (small, large) = (
+                allowance.check_document(1000),
+                allowance.check_document(100_000_000),
+            );
+            let merge = || {
+                let clock = ThreadTime::now();
+                while clock.elapsed() < Duration::from_millis(30) {}
+                Ok(())
+            };
+            (
+                small,
+                large,
+                allowance.work_apart(merge),
+                allowance.work_apart(merge),
+            )
+        };
+        let (small, large, first, second) = meter
+            .run(&ticker(), &Counters::default(), call)
+            .await
+            .unwrap();
+        assert_eq!((small, first), (Ok(()), Ok(())));
+        for refused in [large, second] {
+            assert_eq!(refused.unwrap_err().reason, "Full");
+        }
+        assert!(meter.spent() >= Duration::from_millis(30));
+        meter.share.stop();
+        let stopped = allowance.work_apart(|| Ok(()));
+        assert_eq!(stopped.unwrap_err().reason, "Skipped");
     }
 
     #[tokio::test]

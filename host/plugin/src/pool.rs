@@ -121,8 +121,20 @@ impl Pool {
 
     /// See [`crate::Plugin::threads`].
     pub(crate) fn threads(&self) -> Handle {
-        let threads = self.shared.threads().filter(|_| self.share.is_limited());
+        let threads = self.own_threads();
         threads.map_or_else(Handle::current, Threads::handle)
+    }
+
+    /// See [`crate::Plugin::request_threads`].
+    pub(crate) fn request_threads(&self) -> Handle {
+        let threads = self.own_threads();
+        threads.map_or_else(Handle::current, Threads::requests)
+    }
+
+    /// The engine's threads, unless the plugin may use the threads of the caller.
+    fn own_threads(&self) -> Option<&Threads> {
+        let threads = self.shared.threads();
+        threads.filter(|_| !self.share.runs_inline())
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -14,6 +14,9 @@ use crate::share::Share;
 /// The most that brief work is charged: its thread may have waited for a core meanwhile.
 const BRIEF: Duration = Duration::from_micros(100);
 
+/// What it takes to receive a byte: an estimate of decryption, HTTP and copies, which a connection's own task does.
+const RECEIVED_BYTE: Duration = Duration::from_nanos(1);
+
 /// Charges the host's own work for a plugin to the plugin's CPU quota. Clones charge the same quota.
 #[derive(Clone, Debug)]
 pub struct Quota {
@@ -60,6 +63,12 @@ impl Quota {
             polled
         })
         .await
+    }
+
+    /// Charges the work of a connection that received this many bytes for the plugin.
+    pub fn charge_received(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.share.charge(RECEIVED_BYTE * bytes);
     }
 
     /// Charges work that takes microseconds and can't wait. It costs less to measure than by [`Quota::charge`].

@@ -26,6 +26,8 @@ pub(crate) const CALL_COST: Duration = Duration::from_micros(30);
 pub(crate) struct Share {
     /// The limit; none if the plugin may use all cores.
     limited: Option<Limited>,
+    /// Whether calls start on the thread that makes them.
+    runs_inline: bool,
     /// Whether the plugin was removed, so that its calls must end.
     is_stopped: AtomicBool,
 }
@@ -67,6 +69,7 @@ impl Share {
             }
         });
         Self {
+            runs_inline: limits.is_reserved && limited.is_none(),
             limited,
             is_stopped: AtomicBool::new(false),
         }
@@ -84,6 +87,11 @@ impl Share {
     /// True if the plugin has a CPU quota.
     pub(crate) fn is_limited(&self) -> bool {
         self.limited.is_some()
+    }
+
+    /// Whether calls start on the thread that makes them: those of built-ins without a CPU quota.
+    pub(crate) fn runs_inline(&self) -> bool {
+        self.runs_inline
     }
 
     /// True if less than half of the burst is left.

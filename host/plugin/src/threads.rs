@@ -1,11 +1,13 @@
-//! The threads that guests run on.
+//! The threads that guests run on, and those of the requests that the host sends for them.
 //!
-//! A call of a plugin without a CPU quota, such as a built-in, starts on the thread that makes the call, which saves a
-//! hand-over between threads. If it computes for long, it moves to a guest thread.
+//! A call of a built-in starts on the thread that makes the call, which saves a hand-over between threads. If it computes
+//! for long, it moves to a guest thread.
 //!
-//! A call of a plugin with a CPU quota runs on a guest thread from the start. When the plugin has used up half of its
-//! burst, its running calls move to threads of a lower priority, and new calls start there until that half is earned
-//! again. A call of another plugin then preempts them at once instead of waiting for the next tick.
+//! A call of any other plugin runs on guest threads from the start, with the host functions that it calls. The host's
+//! tasks for such plugins that wait for connections (live reads, writes, events, requests of `wasi:http`) run on a thread
+//! of their own. When a plugin with a CPU quota has used up half of its burst, its running calls move to threads of a lower
+//! priority, and new calls start there until that half is earned again. A call of another plugin then preempts them at
+//! once instead of waiting for the next tick.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -38,6 +40,8 @@ pub(crate) struct Threads {
     normal: Runtime,
     /// Its threads have a lower priority.
     low: Runtime,
+    /// Drives connections. Its tasks take microseconds each, like those of the host's own threads.
+    requests: Runtime,
 }
 
 /// A call that runs on another thread. Dropping it stops the call.
@@ -61,7 +65,21 @@ impl Threads {
             .on_thread_start(priority::lower)
             .enable_time()
             .build()?;
-        Ok(Self { normal, low })
+        let requests = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("flyball-guest-requests")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            normal,
+            low,
+            requests,
+        })
+    }
+
+    /// The thread of the host's requests for plugins.
+    pub(crate) fn requests(&self) -> Handle {
+        self.requests.handle().clone()
     }
 
     /// The threads of normal priority.
@@ -75,7 +93,7 @@ impl Threads {
         share: &Arc<Share>,
         call: impl Future<Output = CallResult<T>> + Send + 'static,
     ) -> CallResult<T> {
-        if !share.is_limited() {
+        if share.runs_inline() {
             let call = AssertUnwindSafe(call)
                 .catch_unwind()
                 .map(|result| result.unwrap_or_else(|panic| host_panic(&*panic)));
@@ -118,6 +136,7 @@ impl Threads {
     pub(crate) fn end(self) {
         self.normal.shutdown_background();
         self.low.shutdown_background();
+        self.requests.shutdown_background();
     }
 }
 
@@ -199,9 +218,11 @@ mod tests {
             .to_string()
     }
 
+    /// The share of a built-in, or of a plugin with a CPU quota.
     fn share(cpu_share: Option<u32>) -> Arc<Share> {
         Arc::new(Share::new(&Limits {
             cpu_share,
+            is_reserved: cpu_share.is_none(),
             cpu_burst: Duration::from_secs(1),
             ..Limits::default()
         }))
@@ -238,7 +259,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_without_a_quota_stays_on_its_thread_until_it_computes_for_long() {
+    async fn a_call_of_a_dropped_in_plugin_runs_on_no_thread_of_the_host() {
+        let threads = Threads::start(2).unwrap();
+        let share = Arc::new(Share::new(&Limits::default()));
+        assert_eq!(
+            ran_on(&threads, &share, 0).await,
+            ["flyball-guest", "flyball-guest"]
+        );
+        threads.end();
+    }
+
+    #[tokio::test]
+    async fn a_call_of_a_built_in_stays_on_its_thread_until_it_computes_for_long() {
         let (threads, share) = (Threads::start(2).unwrap(), share(None));
         assert_eq!(
             ran_on(&threads, &share, 100_000).await,

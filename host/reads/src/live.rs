@@ -9,7 +9,7 @@ use flyball_api::client::{ApiClient, ApiRequest};
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_limits::rate::RateLimiter;
-use flyball_plugin::{Allowance, Budget, Held, Read as GuestRead};
+use flyball_plugin::{Allowance, Budget, Held, Quota, Read as GuestRead};
 use flyball_policy::PluginPolicy;
 use flyball_policy::access::{Access, Read, access};
 use flyball_policy::imports::MayDiscover;
@@ -56,6 +56,8 @@ pub struct LiveReads {
     answer_bytes: usize,
     /// Counts answers until the guest has them.
     budget: Arc<Budget>,
+    /// Charged for requests and answers.
+    quota: Option<Quota>,
 }
 
 /// A read that was checked, as far as possible without a request, and that is yet to be sent. Checks take CPU time, so
@@ -123,7 +125,13 @@ impl LiveReads {
             rate,
             answer_bytes,
             budget,
+            quota: None,
         }
+    }
+
+    /// Charges the plugin's CPU quota, if it has one, for requests and answers.
+    pub fn charged_to(self, quota: Option<Quota>) -> Self {
+        Self { quota, ..self }
     }
 
     /// The limiter of the requests.
@@ -199,8 +207,20 @@ impl LiveReads {
         })
     }
 
-    /// Sends a read, when the rate limiter lets it. Discovery is a part of it.
+    /// Sends a read, when the CPU quota and the rate limiter let it. Discovery is a part of it.
     pub async fn fetch(&self, read: Prepared) -> Result<Fetched, ApiError> {
+        let Some(quota) = &self.quota else {
+            return self.send(read).await;
+        };
+        quota.wait().await;
+        let fetched = quota.charge(self.send(read)).await;
+        if let Ok(fetched) = &fetched {
+            quota.charge_received(fetched.answer.bytes.len());
+        }
+        fetched
+    }
+
+    async fn send(&self, read: Prepared) -> Result<Fetched, ApiError> {
         let waited = self.rate.wait().await;
         let Prepared { target, fields } = read;
         let (request, access, is_list) = match target {
@@ -434,6 +454,7 @@ fn narrow(
         let mut before_item = || allowance.check().map_err(|error| error.message);
         mask.prune_list(answer, &mut narrowed, &mut before_item)
     } else {
+        allowance.check_document(answer.len())?;
         mask.prune(answer, &mut narrowed)
     };
     allowance.check()?;

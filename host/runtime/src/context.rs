@@ -32,7 +32,7 @@ pub struct PluginContext {
     pub signing_keys: SigningKeys,
     pub limits: Arc<HostLimits>,
     pub telemetry: PluginTelemetry,
-    /// Runs writes, so that they outlive the guest call that asked for them.
+    /// Runs the host's requests for the plugin: writes outlive the guest call that asked for them.
     pub runtime: tokio::runtime::Handle,
 }
 

@@ -155,12 +155,32 @@ impl Endpoints {
             }
             "/flagz" => self.zpages.flagz(query, &head.headers),
             "/statusz" => self.zpages.statusz(query, &head.headers),
+            path if path.trim_matches('/') == "metrics" => {
+                Some(self.metrics_apart(head.headers.clone()).await)
+            }
             _ => self.page(&head.uri, &head.headers),
         };
         page.unwrap_or_else(not_found)
     }
 
-    /// Responds to a request for metrics, health checks or a page of a controller; none if there is no such path.
+    /// Responds with the metrics. Those of many plugins take megabytes, so that they are written on a blocking thread:
+    /// probes of the host's health must not wait for them.
+    async fn metrics_apart(&self, headers: HeaderMap) -> FullResponse {
+        let all = self.metrics.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+            match prefers_protobuf(accept.unwrap_or_default()) {
+                true => metrics(PROTOBUF, all.render_protobuf(), &headers),
+                false => metrics(TEXT, all.render().into_bytes(), &headers),
+            }
+        });
+        writing.await.unwrap_or_else(|error| {
+            let message = format!("the metrics could not be written: {error}");
+            status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &message)
+        })
+    }
+
+    /// Responds to a request for the SLIs, for health checks or a page of a controller; none if there is no such path.
     fn page(&self, uri: &Uri, headers: &HeaderMap) -> Option<FullResponse> {
         let path = uri.path().trim_matches('/');
         let (endpoint, rest) = path
@@ -168,13 +188,6 @@ impl Endpoints {
             .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
         let query = uri.query().unwrap_or_default();
         match (endpoint, rest) {
-            ("metrics", None) => {
-                let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-                Some(match prefers_protobuf(accept.unwrap_or_default()) {
-                    true => metrics(PROTOBUF, self.metrics.render_protobuf(), headers),
-                    false => metrics(TEXT, self.metrics.render().into_bytes(), headers),
-                })
-            }
             ("metrics", Some("slis")) => {
                 let page = self.health.slis().render();
                 Some(metrics(TEXT, page.into_bytes(), headers))

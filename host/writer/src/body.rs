@@ -4,7 +4,7 @@ use bytes::Bytes;
 use flyball_api::client::ApiRequest;
 use flyball_cache::{ApiResource, ApiResponse};
 use flyball_limits::stop::Stoppable;
-use flyball_plugin::Write;
+use flyball_plugin::{Allowance, Write};
 use flyball_policy::access::{Read, access};
 use flyball_reads::cached::Base;
 use flyball_types::{ApiError, Effect, Kind, Mask};
@@ -23,29 +23,35 @@ pub(super) const METERED_MERGE: usize = 16 << 10;
 const LARGE_AT_ONCE: usize = 4;
 
 impl Writer {
-    /// Returns the whole object to PUT for an `update`.
-    pub(super) async fn updated(
+    /// Returns the object that an `update` is applied to, and its kind.
+    pub(super) async fn base_of_update(
         &self,
         write: &Write,
         resource: &ApiResource,
         resource_version: &str,
-        change: &Bytes,
         begun: &mut Stoppable,
-    ) -> Result<Bytes, ApiError> {
-        let other = other_kind(write, resource);
-        let base = match other {
-            // The cache holds no such objects.
-            Some(_) => {
-                let subresource = write.subresource();
-                self.fresh(write, resource, subresource, resource_version, begun)
-                    .await?
-            }
-            None => self.base(write, resource, resource_version, begun).await?,
+    ) -> Result<(Kind, Bytes), ApiError> {
+        let Some(other) = other_kind(write, resource) else {
+            let base = self.base(write, resource, resource_version, begun).await?;
+            return Ok((resource.kind.clone(), base));
         };
-        let kind = other.unwrap_or(&resource.kind).clone();
+        // The cache holds no such objects.
+        let subresource = write.subresource();
+        let base = self.fresh(write, resource, subresource, resource_version, begun);
+        Ok((other.clone(), base.await?))
+    }
+
+    /// Returns the whole object to PUT for an `update`.
+    pub(super) async fn updated(
+        &self,
+        (kind, base): (Kind, Bytes),
+        resource_version: &str,
+        change: &Bytes,
+        allowance: &Allowance,
+    ) -> Result<Bytes, ApiError> {
         let (change, version) = (change.clone(), resource_version.to_owned());
         let size = base.len() + change.len();
-        self.merge(size, move || {
+        self.merge(size, allowance, move || {
             let change: Value = serde_json::from_slice(&change).map_err(|error| {
                 ApiError::invalid(format!("the change of {kind} is not JSON: {error}"))
             })?;
@@ -60,21 +66,18 @@ impl Writer {
         .await
     }
 
-    /// Returns the whole object to PUT for an `update-status`.
+    /// Returns the whole object to PUT for an `update-status`, of the base, the status and the change of metadata.
     pub(super) async fn with_status(
         &self,
-        write: &Write,
-        resource: &ApiResource,
+        kind: &Kind,
+        (base, status, metadata): (Bytes, &Bytes, &Bytes),
         resource_version: &str,
-        (status, metadata): (&Bytes, &Bytes),
-        begun: &mut Stoppable,
+        allowance: &Allowance,
     ) -> Result<Bytes, ApiError> {
-        let kind = &resource.kind;
-        let base = self.base(write, resource, resource_version, begun).await?;
         let (kind, version) = (kind.clone(), resource_version.to_owned());
         let (status, metadata) = (status.clone(), metadata.clone());
         let size = base.len() + status.len() + metadata.len();
-        self.merge(size, move || {
+        self.merge(size, allowance, move || {
             let metadata = if metadata.is_empty() {
                 Map::new()
             } else {
@@ -97,7 +100,7 @@ impl Writer {
     /// Returns the object that an update is applied to, from the cache if it holds enough of this version. Fails with a
     /// conflict if the cache shows that the object has changed since then, as often happens to objects with several
     /// writers. The server would report the same conflict, and not every plugin may read from it.
-    async fn base(
+    pub(super) async fn base(
         &self,
         write: &Write,
         resource: &ApiResource,
@@ -171,11 +174,12 @@ impl Writer {
             .map_err(|error| unreadable(&resource.kind, &error))
     }
 
-    /// Merges documents of `size` bytes together. Large ones are merged off the async threads; a plugin with a CPU
-    /// quota is charged for them.
+    /// Merges documents of `size` bytes together. Large ones are merged off the async threads, as long as the call has CPU
+    /// time left, and the call and the plugin's CPU quota are charged for them.
     async fn merge<T: Send + 'static>(
         &self,
         size: usize,
+        allowance: &Allowance,
         merge: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
@@ -186,6 +190,8 @@ impl Writer {
         if size < large {
             return merge();
         }
+        let allowance = allowance.clone();
+        let merge = move || allowance.work_apart(merge);
         let merged = match self.quota.clone() {
             Some(quota) => {
                 let threads = quota.threads().clone();

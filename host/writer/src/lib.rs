@@ -57,6 +57,8 @@ pub struct Writer {
 
 /// A batch whose writes are checked.
 pub struct PreparedBatch {
+    /// Drawn from by large merges.
+    allowance: Allowance,
     writes: Vec<Result<PreparedWrite, ApiError>>,
     slow_start: Option<u32>,
     stop_on_error: bool,
@@ -138,6 +140,7 @@ impl Writer {
             }
         }
         Ok(PreparedBatch {
+            allowance: allowance.clone(),
             writes,
             slow_start: batch.slow_start,
             stop_on_error: batch.stop_on_error,
@@ -165,13 +168,13 @@ impl Writer {
         batch: PreparedBatch,
         journal: &Journal,
     ) -> Vec<Result<Held, ApiError>> {
-        let begun = self.stop.begin();
+        let (begun, allowance) = (self.stop.begin(), &batch.allowance);
         batch::run(
             batch.writes,
             batch.slow_start,
             batch.stop_on_error,
             self.rate.in_flight(),
-            |write| self.write(write, journal, begun.clone()),
+            |write| self.write(write, journal, begun.clone(), allowance),
         )
         .await
     }
@@ -181,12 +184,16 @@ impl Writer {
         prepared: Result<PreparedWrite, ApiError>,
         journal: &Journal,
         begun: Stoppable,
+        allowance: &Allowance,
     ) -> Result<Held, ApiError> {
         let PreparedWrite { write, checked } = prepared?;
         let kind = kind(&write)?;
         let mut name = write.target.name.clone();
         let result = match &checked {
-            Ok(checked) => self.try_write(&write, checked, &mut name, begun).await,
+            Ok(checked) => {
+                let written = self.try_write(&write, checked, &mut name, begun, allowance);
+                written.await
+            }
             Err(error) => Err(error.clone()),
         };
         journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
@@ -223,6 +230,7 @@ impl Writer {
         checked: &Checked,
         name: &mut String,
         mut begun: Stoppable,
+        allowance: &Allowance,
     ) -> Result<Held, ApiError> {
         let target = &write.target;
         let Checked {
@@ -234,7 +242,9 @@ impl Writer {
         let waited = self.wait_for_token(&mut begun).await?;
         let resource = resolve(&self.discovery, kind).await?;
         self.check_served(write, &resource).await?;
-        let call = self.call(write, &resource, checked, &mut begun).await?;
+        let call = self
+            .call(write, &resource, checked, &mut begun, allowance)
+            .await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
@@ -320,6 +330,7 @@ impl Writer {
         resource: &ApiResource,
         checked: &Checked,
         begun: &mut Stoppable,
+        allowance: &Allowance,
     ) -> Result<ApiRequest, ApiError> {
         let (target, options) = (&write.target, &checked.options);
         let request =
@@ -348,9 +359,11 @@ impl Writer {
                 resource_version,
                 change,
             } => {
-                let body = self
-                    .updated(write, resource, resource_version, change, begun)
+                let base = self
+                    .base_of_update(write, resource, resource_version, begun)
                     .await?;
+                let body = self.updated(base, resource_version, change, allowance);
+                let body = body.await?;
                 request(Method::PUT, options.append(object()?), body)
             }
             Operation::UpdateStatus {
@@ -358,9 +371,10 @@ impl Writer {
                 status,
                 metadata,
             } => {
-                let body = self
-                    .with_status(write, resource, resource_version, (status, metadata), begun)
-                    .await?;
+                let base = self.base(write, resource, resource_version, begun).await?;
+                let (kind, documents) = (&resource.kind, (base, status, metadata));
+                let body = self.with_status(kind, documents, resource_version, allowance);
+                let body = body.await?;
                 request(Method::PUT, options.append(object()?), body)
             }
             Operation::Patch { patch_type, patch } => {

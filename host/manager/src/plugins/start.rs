@@ -219,10 +219,15 @@ impl Starter {
             self.rate_limiter(&policy),
             opened.plugin.limits().answer_bytes,
             opened.plugin.budget().clone(),
-        );
+        )
+        .charged_to(opened.plugin.quota());
+        let threads = opened.plugin.request_threads();
         let counters = PluginCounters::new(&self.telemetry.metrics, name.clone())?;
         let telemetry = PluginTelemetry {
-            recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
+            recorder: {
+                let _entered = threads.enter();
+                Recorder::start(client, name.clone(), event_source.to_owned())
+            },
             incidents: Incidents {
                 is_builtin: grant.is_builtin,
                 count: self.denied.with_label_values(&[&*name]),
@@ -248,7 +253,7 @@ impl Starter {
             signing_keys: SigningKeys::new(self.options.signer.clone()),
             limits,
             telemetry,
-            runtime: tokio::runtime::Handle::current(),
+            runtime: threads,
             settings: Settings {
                 description: description.clone(),
                 digest: opened.version.plugin.digest.as_str().into(),
@@ -294,7 +299,7 @@ impl Starter {
                 }
             }
             (Some((namespace, account)), _) => self.cluster.client_as((&namespace, &account), name),
-            (None, _) => self.cluster.client(name, fence()),
+            (None, _) => self.cluster.client_of_plugin(name),
         }
     }
 

@@ -5,11 +5,19 @@ mod pages;
 mod server;
 mod tls;
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use flyball_serving::debug::Page;
 use flyball_serving::{Algorithms, BindError, Certificate, ServingOptions, TlsOptions, bind};
 use http::{HeaderMap, StatusCode};
 
+use tokio::sync::Notify;
+
 use crate::server::{Authority, Server, headers};
+
+/// Only a fault takes this long.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn probes_need_no_credentials_and_metrics_do() -> anyhow::Result<()> {
@@ -41,6 +49,30 @@ async fn probes_need_no_credentials_and_metrics_do() -> anyhow::Result<()> {
     let (status, body) = server.get_with_token("/metrics", "scraper").await?;
     assert_eq!(status, StatusCode::OK);
     assert!(body.contains("kubernetes_build_info{"), "{body}");
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_probe_does_not_wait_for_metrics_that_take_long() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let started = Arc::new(Notify::new());
+    let (answered, answer) = std::sync::mpsc::channel();
+    let (begun, answer) = (started.clone(), Mutex::new(answer));
+    // Writing the metrics takes until the probe has been answered.
+    let _scrape = server.metrics.on_scrape(move || {
+        begun.notify_one();
+        let waited = answer.lock().map(|answer| answer.recv_timeout(DEADLINE));
+        assert!(matches!(waited, Ok(Ok(()))), "the probe was answered");
+    });
+    let probe = async {
+        started.notified().await;
+        let probed = server.get("/healthz", HeaderMap::new(), None).await;
+        answered.send(())?;
+        probed
+    };
+    let (scraped, probed) = futures::join!(server.get_with_token("/metrics", "scraper"), probe);
+    assert_eq!(probed?.0, StatusCode::OK);
+    assert_eq!(scraped?.0, StatusCode::OK);
     server.stop().await
 }
 

@@ -134,6 +134,7 @@ pub(crate) struct Server {
     roots: RootCertStore,
     pub(crate) health: HealthChecks,
     pub(crate) debug: DebugPages,
+    pub(crate) metrics: Metrics,
     pub(crate) clients: Authority,
     pub(crate) proxies: Authority,
     shutdown: CancellationToken,
@@ -193,10 +194,10 @@ impl Server {
             token_ttl: Duration::from_secs(10),
             ..Default::default()
         };
-        let debug = DebugPages::default();
+        let (debug, metrics) = (DebugPages::default(), Metrics::new());
         let endpoints = Endpoints {
             health: health.clone(),
-            metrics: Metrics::new(),
+            metrics: metrics.clone(),
             debug: debug.clone(),
             zpages: Arc::new(ZPages {
                 component: "kube-controller-manager".to_owned(),
@@ -223,6 +224,7 @@ impl Server {
             roots,
             health,
             debug,
+            metrics,
             clients,
             proxies,
             shutdown,
