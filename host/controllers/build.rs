@@ -8,12 +8,13 @@ mod table;
 use std::path::Path;
 use std::{env, fs};
 
+use manifest::Described;
+
 /// The folder of the built-in controllers, relative to this crate.
 const CONTROLLERS: &str = "../../guests/controllers";
 
 fn main() {
     if let Err(error) = write_table() {
-        // Cargo shows only the standard error of a build script that fails.
         eprintln!("{error}");
         std::process::exit(1);
     }
@@ -23,11 +24,24 @@ fn write_table() -> Result<(), String> {
     let folder = Path::new(CONTROLLERS)
         .canonicalize()
         .map_err(|error| format!("can't find {CONTROLLERS}: {error}"))?;
-    // A new folder changes the modification time of this one.
-    println!("cargo::rerun-if-changed={}", folder.display());
     let controllers = manifest::read_all(&folder)?;
     let out = env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
     let path = Path::new(&out).join("table.rs");
     fs::write(&path, table::code(&controllers))
-        .map_err(|error| format!("can't write {}: {error}", path.display()))
+        .map_err(|error| format!("can't write {}: {error}", path.display()))?;
+    print_sources(&folder, &controllers);
+    Ok(())
+}
+
+/// Tells cargo which files the table depends on. A build script that failed runs again in any case, and cargo would show
+/// these lines with its error.
+fn print_sources(folder: &Path, controllers: &[Described]) {
+    let print = |path: &Path| println!("cargo::rerun-if-changed={}", path.display());
+    // A new folder changes the modification time of this one.
+    print(folder);
+    print(&folder.join("absent.toml"));
+    for own in controllers.iter().filter_map(|one| one.folder.as_ref()) {
+        print(&own.join("controller.toml"));
+        print(&own.join("policy.toml"));
+    }
 }

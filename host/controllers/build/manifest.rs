@@ -176,7 +176,8 @@ fn read(folder: PathBuf) -> Result<Described, String> {
     let invalid = |reason: &str| Err(format!("{}: {reason}", path.display()));
     let Some(scenarios) = &manifest.scenarios else {
         return invalid(
-            "it has no [scenarios]: name the `plane` that the differential suite plays them on",
+            "it has no [scenarios]: add it, with the `plane` that the differential suite plays the controller's \
+             scenarios on, such as \"workloads\"",
         );
     };
     for scenario in scenarios
@@ -193,7 +194,6 @@ fn read(folder: PathBuf) -> Result<Described, String> {
         }
     }
     let policy = folder.join("policy.toml");
-    println!("cargo::rerun-if-changed={}", policy.display());
     let text = fs::read_to_string(&policy)
         .map_err(|error| format!("can't read {}: {error}", policy.display()))?;
     let table: toml::Table = text
@@ -214,7 +214,6 @@ fn read(folder: PathBuf) -> Result<Described, String> {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    println!("cargo::rerun-if-changed={}", path.display());
     let text = fs::read_to_string(path)
         .map_err(|error| format!("can't read {}: {error}", path.display()))?;
     toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))

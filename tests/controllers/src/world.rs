@@ -148,8 +148,12 @@ fn replaced(mut text: String, start: &str, value: impl Fn(&str) -> String) -> St
     text
 }
 
-/// Returns the objects of a golden, which have no versions. Names that were generated are unique again.
+/// Returns the objects of a golden, which have no versions. Names that were generated are unique again. A controller that
+/// stock doesn't have has no goldens.
 fn left_behind(golden: &Path) -> Vec<Value> {
+    if !golden.exists() {
+        return Vec::new();
+    }
     let golden: Value = serde_json::from_str(&read_text(golden)).expect("a golden is JSON");
     let mut objects = golden["objects"][0].as_array().cloned().unwrap_or_default();
     for (at, object) in objects.iter_mut().enumerate() {

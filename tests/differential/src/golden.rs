@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -75,12 +75,14 @@ impl Golden {
     /// The golden does not exist or is not valid.
     pub fn read(scenario: &str) -> Result<Self> {
         let path = path(scenario);
-        let text = fs::read(&path).with_context(|| {
-            format!(
-                "can't read {}: write it with `cargo xtask differential --bless`",
+        if !path.exists() {
+            bail!(
+                "there is no golden {}: if stock has the controller, write it with `cargo xtask differential --bless`",
                 path.display()
-            )
-        })?;
+            );
+        }
+        let text =
+            fs::read(&path).with_context(|| format!("can't read the golden {}", path.display()))?;
         serde_json::from_slice(&text)
             .with_context(|| format!("{} is not a valid golden", path.display()))
     }
