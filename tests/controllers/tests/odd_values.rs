@@ -101,7 +101,11 @@ fn faults(subject: &Subject) -> BTreeMap<String, String> {
         }
     }
     let is_absent = ABSENT.iter().any(|(folder, _)| *folder == subject.folder);
-    assert_ne!(has_objects, is_absent, "{}", subject.folder);
+    assert_ne!(
+        has_objects, is_absent,
+        "{}: either no scenario has an object that it watches with a value to replace, or ABSENT has a needless reason",
+        subject.folder
+    );
     faults
 }
 
