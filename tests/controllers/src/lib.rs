@@ -11,6 +11,7 @@ pub mod play;
 pub mod reactions;
 pub mod routing;
 pub mod states;
+pub mod texts;
 pub mod world;
 
 use flyball_sdk::testing::{Cluster, Exported};

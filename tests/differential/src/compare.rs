@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::golden::Differences;
 use crate::metrics::{self, Series};
 use crate::plane::Plane;
-use crate::{Golden, Outcome, Played, Scenario, Subject, fidelity, play_all};
+use crate::{Golden, Outcome, Played, Scenario, Subject, fidelity, play_all, texts};
 
 /// The result of a comparison.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Report {
     pub(crate) rows: Vec<Row>,
     /// The differences of the metrics from stock's, by plane, of the planes that were played whole.
     pub(crate) metrics: BTreeMap<&'static str, Vec<String>>,
+    /// The texts that stock never wrote.
+    pub(crate) texts: Vec<String>,
 }
 
 /// The result for one scenario.
@@ -51,6 +53,7 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
     let Played {
         mut outcomes,
         metrics,
+        texts: mut written,
     } = play_all(Subject::Flyball, scenarios).await?;
     let mut rows: Vec<Row> = scenarios
         .iter()
@@ -63,7 +66,9 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         .map(|(scenario, _)| scenario.clone())
         .collect();
     if !repeated.is_empty() {
-        let mut outcomes = play_all(Subject::Flyball, &repeated).await?.outcomes;
+        let played = play_all(Subject::Flyball, &repeated).await?;
+        let mut outcomes = played.outcomes;
+        texts::add(&mut written, played.texts);
         for (scenario, row) in scenarios.iter().zip(&mut rows) {
             if row.is_to_be_repeated() {
                 row.add(scenario, outcomes.remove(&scenario.name));
@@ -74,10 +79,13 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         let stock = metrics::read(plane)?;
         Ok((plane, compare_metrics(stock.as_ref(), &ours)))
     });
-    Ok(Report {
+    let mut report = Report {
         rows,
         metrics: metrics.collect::<Result<_>>()?,
-    })
+        texts: Vec::new(),
+    };
+    report.texts = texts::unknown(&written, &report.known_differences())?;
+    Ok(report)
 }
 
 /// The differences of a plane's metrics from stock's.
@@ -106,6 +114,7 @@ impl Report {
                 Err(error) => found.push(format!("{scenario}: {error:#}")),
             }
         }
+        found.extend(self.texts.clone());
         found
     }
 
@@ -256,6 +265,7 @@ mod tests {
         Report {
             rows,
             metrics: BTreeMap::new(),
+            texts: Vec::new(),
         }
     }
 

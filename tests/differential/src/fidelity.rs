@@ -105,6 +105,7 @@ mod tests {
                 failed,
             ],
             metrics: [("job", vec!["too many: b".to_owned()])].into(),
+            texts: Vec::new(),
         };
         let table = Table::of(&report);
         let expected = Line {

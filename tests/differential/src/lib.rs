@@ -20,6 +20,7 @@ mod play;
 mod rest;
 mod scenario;
 mod secrets;
+pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ pub use self::golden::Golden;
 use self::metrics::Series;
 pub use self::plane::Plane;
 pub use self::scenario::Scenario;
+use self::texts::Texts;
 use self::writes::Writes;
 
 /// The name of the subject's process.
@@ -140,6 +142,8 @@ pub struct Played {
     pub outcomes: BTreeMap<String, Result<Outcome>>,
     /// The metrics of the planes all of whose scenarios were played, by the plane's name.
     pub metrics: BTreeMap<&'static str, Series>,
+    /// The texts that the controllers wrote.
+    pub texts: Texts,
 }
 
 /// Plays scenarios on fresh control planes. Scenarios of the same plane are played concurrently, and
@@ -170,9 +174,10 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<Played
         );
         let played: Vec<_> = played.buffer_unordered(at_once).collect().await;
         for played in played {
-            let Played { outcomes, metrics } = played?;
-            all.outcomes.extend(outcomes);
-            all.metrics.extend(metrics);
+            let played = played?;
+            all.outcomes.extend(played.outcomes);
+            all.metrics.extend(played.metrics);
+            texts::add(&mut all.texts, played.texts);
         }
     }
     Ok(all)
@@ -182,6 +187,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let begun = Instant::now();
     let mut cluster = Cluster::start(Options {
         audit: true,
+        audit_bodies: true,
         ..plane.options()
     })
     .await?;
@@ -198,6 +204,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
+    let texts = texts::written(&cluster)?;
     if outcomes.values().any(Result::is_err) {
         cluster.plane.keep_logs();
     }
@@ -211,7 +218,11 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
             begun.elapsed().as_secs()
         );
     }
-    Ok(Played { outcomes, metrics })
+    Ok(Played {
+        outcomes,
+        metrics,
+        texts,
+    })
 }
 
 /// Plays the steps of scenarios before the controllers start.

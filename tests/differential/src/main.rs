@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use flyball_differential::metrics::{self, Series};
+use flyball_differential::texts::{self, Texts};
 use flyball_differential::{Golden, Outcome, Scenario, Subject, compare_all, play_all};
 use tokio::runtime::Runtime;
 use xtask::build::{self, Profile};
@@ -88,6 +89,7 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
     let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     // A series that is in one run may be missing in another, because it appears with its first value.
     let mut metrics: BTreeMap<&str, Series> = BTreeMap::new();
+    let mut written = Texts::new();
     let mut failed = BTreeMap::new();
     for run in 1..=RUNS {
         say(&format!("playing under stock, {run} of {RUNS}"));
@@ -95,6 +97,7 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
         for (plane, series) in played.metrics {
             metrics.entry(plane).or_default().extend(series);
         }
+        texts::add(&mut written, played.texts);
         for (name, outcome) in played.outcomes {
             match outcome {
                 Ok(outcome) => runs.entry(name).or_default().push(outcome),
@@ -122,6 +125,7 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
     for (plane, series) in metrics {
         metrics::write(plane, &series)?;
     }
+    texts::write(&written, scenarios)?;
     let failed: Vec<String> = failed
         .iter()
         .map(|(name, error)| format!("{name}: {error}"))

@@ -176,8 +176,12 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
 
 /// Whether this can be the end of a generated name.
 pub(crate) fn is_generated(suffix: &str) -> bool {
-    suffix.len() == GENERATED_LENGTH
-        && (suffix.chars()).all(|character| GENERATED_CHARACTERS.contains(character))
+    suffix.len() == GENERATED_LENGTH && is_safe_for_names(suffix)
+}
+
+/// Whether a text has only the characters of generated names and of hashes in names.
+pub(crate) fn is_safe_for_names(text: &str) -> bool {
+    (text.chars()).all(|character| GENERATED_CHARACTERS.contains(character))
 }
 
 /// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims

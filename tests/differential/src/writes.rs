@@ -11,7 +11,7 @@ use crate::api;
 use crate::scenario::{Compared, Scenario};
 
 /// The prefix of the users of the controllers' service accounts.
-const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
+pub(crate) const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 /// The user of kube-controller-manager itself.
 const MANAGER: &str = "system:kube-controller-manager";
 /// The verbs that count. `deletecollection` doesn't count: while objects remain in a namespace, the

@@ -10,8 +10,10 @@ pub struct Options {
     /// Whether to run kube-scheduler, without leader election. It is started last, and [`ControlPlane::start`] does not
     /// wait for it.
     pub scheduler: bool,
-    /// Whether the API server writes an audit log of every request, without bodies: see [`ControlPlane::audit_events`].
+    /// Whether the API server writes an audit log of every request: see [`ControlPlane::audit_events`].
     pub audit: bool,
+    /// Whether the audit log has the bodies of what was created, updated and patched.
+    pub audit_bodies: bool,
     /// Whether the API server serves watches from its watch cache. Without the cache, a watch begins in etcd, and
     /// expires as soon as etcd is compacted.
     pub watch_cache: bool,
@@ -35,6 +37,7 @@ impl Default for Options {
         Self {
             scheduler: true,
             audit: false,
+            audit_bodies: false,
             watch_cache: true,
             disable_admission: Vec::new(),
             apiserver_args: Vec::new(),

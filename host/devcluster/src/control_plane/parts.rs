@@ -68,11 +68,19 @@ impl ControlPlane {
 
     fn write_audit_policy(&self) -> anyhow::Result<PathBuf> {
         let path = self.slot.dir().join("audit-policy.json");
+        let without_bodies = serde_json::json!({"level": "Metadata"});
+        let rules = if self.options.audit_bodies {
+            let with_bodies =
+                serde_json::json!({"level": "Request", "verbs": ["create", "update", "patch"]});
+            vec![with_bodies, without_bodies]
+        } else {
+            vec![without_bodies]
+        };
         let policy = serde_json::json!({
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
-            "rules": [{"level": "Metadata"}],
+            "rules": rules,
         });
         fs::write(&path, policy.to_string())
             .with_context(|| format!("can't write {}", path.display()))?;

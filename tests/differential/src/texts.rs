@@ -1,0 +1,226 @@
+//! The texts that controllers write: the reasons and messages of events, conditions and statuses, from the bodies in the
+//! API server's audit log. So they include those of a state that passed before the scenario's end.
+//!
+//! The texts of stock's controllers are stored in `texts.json` of each controller's folder. A test of `tests/controllers`
+//! compares them with the texts in the source of the guests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use flyball_cluster_tests::Cluster;
+use flyball_controllers::{Guest, built_in};
+use serde_json::Value;
+
+use crate::normalise::is_safe_for_names;
+use crate::writes::ACCOUNTS;
+use crate::{Scenario, controllers};
+
+/// The texts of each controller, by its folder. Controllers that share a service account share their texts.
+pub type Texts = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// The fields that have texts. `note` is the message of an event in `events.k8s.io`.
+const FIELDS: [&str; 3] = ["message", "note", "reason"];
+/// The prefix of the message of an event that stands for several similar ones.
+const COMBINED: &str = "(combined from similar events): ";
+/// The length of a UID.
+const UID_LENGTH: usize = 36;
+/// The least length of the random or hashed end of a name.
+const SHORTEST_SUFFIX: usize = 5;
+
+/// Reads the texts of the controllers from the audit log.
+///
+/// # Errors
+/// The log can't be read.
+pub(crate) fn written(cluster: &Cluster) -> Result<Texts> {
+    let mut texts = Texts::new();
+    cluster.plane.each_audit_event(|event| {
+        let user = event["user"]["username"].as_str().unwrap_or_default();
+        let mut found = BTreeSet::new();
+        collect(&event["requestObject"], &mut found);
+        if let Some(account) = user.strip_prefix(ACCOUNTS) {
+            for (_, guest) in built_in().filter(|(_, guest)| has_account(guest, account)) {
+                texts.entry(guest.folder).or_default().extend(found.clone());
+            }
+        }
+    })?;
+    Ok(texts)
+}
+
+/// Adds texts to others.
+pub fn add(all: &mut Texts, more: Texts) {
+    for (folder, texts) in more {
+        all.entry(folder).or_default().extend(texts);
+    }
+}
+
+fn has_account(guest: &Guest, account: &str) -> bool {
+    let line = format!("service-account = \"kube-system/{account}\"");
+    guest.policy.lines().any(|one| one == line)
+}
+
+/// Collects the texts of an object or a patch.
+fn collect(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if FIELDS.contains(&name.as_str()) && !text.is_empty() => {
+                        found.insert(mask(text.strip_prefix(COMBINED).unwrap_or(text)));
+                    }
+                    value => collect(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Replaces what is random or depends on timing in a text: UIDs by `UID`, numbers by `N`, and the generated ends of names by
+/// `*`.
+fn mask(text: &str) -> String {
+    let mut masked = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some((uid, after)) = rest.split_at_checked(UID_LENGTH)
+            && is_uid(uid)
+        {
+            masked += "UID";
+            rest = after;
+            continue;
+        }
+        let is_word = first.is_ascii_alphanumeric();
+        let end = rest
+            .find(|character: char| character.is_ascii_alphanumeric() != is_word)
+            .unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        let is_generated = masked.ends_with('-') && part.len() >= SHORTEST_SUFFIX;
+        match (is_word, is_generated && is_safe_for_names(part)) {
+            (false, _) => masked += part,
+            (true, true) => masked.push('*'),
+            (true, false) => mask_numbers(part, &mut masked),
+        }
+        rest = after;
+    }
+    masked
+}
+
+fn is_uid(text: &str) -> bool {
+    let is_right = |(index, byte): (usize, u8)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == UID_LENGTH && text.bytes().enumerate().all(is_right)
+}
+
+fn mask_numbers(word: &str, masked: &mut String) {
+    for character in word.chars() {
+        match character {
+            '0'..='9' if masked.ends_with('N') => {}
+            '0'..='9' => masked.push('N'),
+            other => masked.push(other),
+        }
+    }
+}
+
+/// Writes stock's texts of the controllers. Those of controllers whose scenarios were not all played are added to the
+/// present ones.
+///
+/// # Errors
+/// A file can't be read or written.
+pub fn write(texts: &Texts, played: &[Scenario]) -> Result<()> {
+    let is_all = Scenario::all()?.len() == played.len();
+    for (folder, texts) in texts {
+        let mut all = match is_all {
+            true => BTreeSet::new(),
+            false => read(folder)?,
+        };
+        all.extend(texts.iter().cloned());
+        let path = path(folder);
+        fs::write(&path, serde_json::to_string_pretty(&all)? + "\n")
+            .with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Reads stock's texts of a controller; none if there is no file.
+fn read(folder: &str) -> Result<BTreeSet<String>> {
+    let path = path(folder);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) => return Err(error).context(format!("can't read {}", path.display())),
+    };
+    serde_json::from_slice(&text).with_context(|| format!("{} is not valid", path.display()))
+}
+
+fn path(folder: &str) -> PathBuf {
+    controllers().join(folder).join("texts.json")
+}
+
+/// Returns our texts that no controller of stock wrote in any scenario, with the controller, except those that the known
+/// differences contain. A single scenario isn't compared, because which states are seen on the way depends on timing.
+///
+/// # Errors
+/// A file can't be read.
+pub(crate) fn unknown(ours: &Texts, known: &[String]) -> Result<Vec<String>> {
+    let mut stock = BTreeSet::new();
+    for (_, guest) in built_in() {
+        stock.extend(read(guest.folder)?);
+    }
+    let known: Vec<String> = known.iter().map(|difference| mask(difference)).collect();
+    let is_known = |text: &str| known.iter().any(|difference| difference.contains(text));
+    let mut unknown = Vec::new();
+    for (folder, texts) in ours {
+        for text in texts.difference(&stock).filter(|text| !is_known(text)) {
+            unknown.push(format!("{folder}: stock never wrote the text {text:?}"));
+        }
+    }
+    Ok(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_found_in_events_statuses_and_patches() {
+        let texts = |object: Value| {
+            let mut found = BTreeSet::new();
+            collect(&object, &mut found);
+            Vec::from_iter(found)
+        };
+        let event = json!({"kind": "Event", "reason": "SuccessfulCreate", "message": "Created pod: web-x2b4z"});
+        assert_eq!(texts(event), ["Created pod: web-*", "SuccessfulCreate"]);
+        let status =
+            json!({"status": {"conditions": [{"type": "Ready", "reason": "Up", "message": ""}]}});
+        assert_eq!(texts(status), ["Up"]);
+        let patch =
+            json!([{"op": "add", "path": "/status/conditions/-", "value": {"reason": "Down"}}]);
+        assert_eq!(texts(patch), ["Down"]);
+    }
+
+    #[test]
+    fn numbers_and_generated_ends_of_names_are_masked() {
+        for (text, masked) in [
+            (
+                "Scaled up replica set web-6b9f7d5c8 from 0 to 12",
+                "Scaled up replica set web-* from N to N",
+            ),
+            (
+                "(combined from similar events): x",
+                "(combined from similar events): x",
+            ),
+            ("Deleted pod: web-0", "Deleted pod: web-N"),
+            ("uid: 0f0e3a9c-dced-4d7b-8ef1-e2c4a5b6d7f8]", "uid: UID]"),
+            ("took 1m30s", "took NmNs"),
+            ("user-name", "user-name"),
+        ] {
+            assert_eq!(mask(text), masked);
+        }
+    }
+}
