@@ -103,7 +103,8 @@ pub fn settle(status: &mut Status, held: &HashSet<&str>) {
     ] {
         let before = uids.len();
         uids.retain(|uid| held.contains(uid.as_str()));
-        *counter += (before - uids.len()) as i32;
+        // The API server stores any number.
+        *counter = counter.saturating_add((before - uids.len()) as i32);
     }
 }
 
