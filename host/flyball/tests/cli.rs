@@ -196,12 +196,12 @@ fn log_until_serving(args: &[&str]) -> String {
 fn one_warning_names_the_flags_without_effect() {
     let log = log_until_serving(&[
         "--leader-elect",
-        "--cert-dir=/var/run",
         "--flex-volume-plugin-dir=/plugins",
+        "--pv-recycler-increment-timeout-nfs=30",
         "--profiling=false",
     ]);
     assert!(
-        log.contains("these flags have no effect yet: --cert-dir, --flex-volume-plugin-dir\"\n"),
+        log.contains("these flags have no effect yet: --flex-volume-plugin-dir, --pv-recycler-increment-timeout-nfs\"\n"),
         "{log}"
     );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");

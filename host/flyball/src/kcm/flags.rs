@@ -1,14 +1,13 @@
 //! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern
 //! only one controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change that implements a flag
-//! turns its `NotYet` into a `Yes`.
+//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code.
 
 use std::sync::LazyLock;
 
 use flyball_controllers::CONTROLLERS;
 
-use flyball_controllers::flag::Effect::{self, Already, NotYet, Yes};
+use flyball_controllers::flag::Effect::{self, Already, Yes};
 use flyball_controllers::flag::Kind::*;
 use flyball_controllers::flag::{Flag, flag};
 
@@ -102,7 +101,14 @@ const FLAGS: &[Flag] = &[
         "0.0.0.0",
         Yes("Address to serve HTTPS on"),
     ),
-    flag("cert-dir", Text, "", NotYet),
+    flag(
+        "cert-dir",
+        Text,
+        "",
+        Yes(
+            "Folder of the serving certificate, generated there if missing; ignored with --tls-cert-file",
+        ),
+    ),
     flag(
         "client-ca-file",
         Text,

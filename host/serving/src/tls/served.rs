@@ -1,10 +1,14 @@
 //! A certificate with its key, self-signed or from files that may change.
 
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use rcgen::KeyPair;
 use tokio::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -14,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The interval at which the certificate's files are read again.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+/// The name of a certificate's files in a folder, without the extensions.
+const PAIR: &str = "kube-controller-manager";
 
 /// The source of the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,19 +33,28 @@ pub enum Certificate {
         /// The file of the private key.
         key: PathBuf,
     },
+    /// Like `Files`, with `kube-controller-manager.crt` and `.key` of this folder. If there is neither, they are generated at
+    /// start.
+    Folder(PathBuf),
 }
 
 /// The reason why no usable certificate exists.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     #[error("can't read {0}")]
-    Read(PathBuf, #[source] std::io::Error),
+    Read(PathBuf, #[source] io::Error),
     #[error("{0} does not contain a valid {1} in PEM")]
     Pem(PathBuf, &'static str),
     #[error("the key in {1} does not belong to the certificate in {0}: {2}")]
     Mismatch(PathBuf, PathBuf, String),
     #[error("can't generate a self-signed certificate: {0}")]
     SelfSigned(String),
+    #[error(
+        "can't use {0} without {1}: provide the missing file, or remove the other one to have both generated"
+    )]
+    Half(PathBuf, PathBuf),
+    #[error("can't write the generated certificate to {0}")]
+    Write(PathBuf, #[source] io::Error),
 }
 
 /// The certificate that is served at present.
@@ -52,9 +67,13 @@ pub(crate) struct ServedCertificate {
 impl ServedCertificate {
     /// Generates or reads the certificate of a server at this address.
     pub(crate) fn new(source: Certificate, address: IpAddr) -> Result<Arc<Self>, CertificateError> {
+        let source = match source {
+            Certificate::Folder(folder) => in_folder(&folder, address)?,
+            other => other,
+        };
         let key = match &source {
-            Certificate::SelfSigned => self_signed(address)?,
             Certificate::Files { certificate, key } => read(certificate, key)?,
+            _ => self_signed(address)?,
         };
         Ok(Arc::new(Self {
             source,
@@ -120,6 +139,44 @@ impl ServedCertificate {
 
 fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
     let failed = |error: &dyn std::fmt::Display| CertificateError::SelfSigned(error.to_string());
+    let generated = generate(address)?;
+    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
+        .map_err(|error| failed(&error))?;
+    let chain = vec![generated.cert.der().clone()];
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
+}
+
+/// Returns the files of a folder, which are generated if neither exists.
+fn in_folder(folder: &Path, address: IpAddr) -> Result<Certificate, CertificateError> {
+    let [certificate, key] = ["crt", "key"].map(|end| folder.join(format!("{PAIR}.{end}")));
+    match (certificate.exists(), key.exists()) {
+        (true, true) => {}
+        (true, false) => return Err(CertificateError::Half(certificate, key)),
+        (false, true) => return Err(CertificateError::Half(key, certificate)),
+        (false, false) => {
+            let generated = generate(address)?;
+            fs::create_dir_all(folder)
+                .map_err(|error| CertificateError::Write(folder.to_owned(), error))?;
+            create(&key, 0o600, &generated.signing_key.serialize_pem())?;
+            create(&certificate, 0o644, &generated.cert.pem())?;
+            tracing::info!(certificate = %certificate.display(), "generated a self-signed certificate");
+        }
+    }
+    Ok(Certificate::Files { certificate, key })
+}
+
+/// Writes a file that doesn't exist yet.
+fn create(path: &Path, mode: u32, text: &str) -> Result<(), CertificateError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| CertificateError::Write(path.to_owned(), error))
+}
+
+/// Generates a certificate for the names of a server at this address.
+fn generate(address: IpAddr) -> Result<rcgen::CertifiedKey<KeyPair>, CertificateError> {
     let mut names = vec![
         "localhost".to_owned(),
         "127.0.0.1".to_owned(),
@@ -128,11 +185,8 @@ fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
     if !address.is_unspecified() && !address.is_loopback() {
         names.push(address.to_string());
     }
-    let generated = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
-    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
-        .map_err(|error| failed(&error))?;
-    let chain = vec![generated.cert.der().clone()];
-    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
+    rcgen::generate_simple_self_signed(names)
+        .map_err(|error| CertificateError::SelfSigned(error.to_string()))
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
@@ -154,6 +208,8 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn write_pair(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
@@ -187,6 +243,28 @@ mod tests {
         std::fs::copy(new_key, &key)?;
         assert!(served.reload()?);
         assert_ne!(first.cert, served.current().cert);
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_keeps_the_certificate_that_was_generated_in_it() -> anyhow::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let folder = parent.path().join("pki");
+        let served = || {
+            let source = Certificate::Folder(folder.clone());
+            ServedCertificate::new(source, [127, 0, 0, 1].into())
+        };
+        let first = served()?.current();
+        let key = folder.join("kube-controller-manager.key");
+        assert_eq!(fs::metadata(&key)?.permissions().mode() & 0o777, 0o600);
+        assert_eq!(first.cert, served()?.current().cert);
+
+        fs::remove_file(&key)?;
+        let error = served().expect_err("the key is missing").to_string();
+        assert!(
+            error.contains("kube-controller-manager.crt without"),
+            "{error}"
+        );
         Ok(())
     }
 

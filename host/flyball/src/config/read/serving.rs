@@ -77,7 +77,10 @@ impl Flags<'_> {
         );
         match files {
             (Some(certificate), Some(key)) => Ok(Certificate::Files { certificate, key }),
-            (None, None) => Ok(Certificate::SelfSigned),
+            (None, None) => Ok(match self.path("cert-dir") {
+                Some(folder) => Certificate::Folder(folder),
+                None => Certificate::SelfSigned,
+            }),
             (Some(_), None) => {
                 Err(self.error("tls-cert-file", "--tls-private-key-file is missing"))
             }
