@@ -157,8 +157,16 @@ const LANGUAGES: &str = "languages";
 const IDLE_PLUGINS: &str = "idle-plugins";
 /// Measured in a whole run only if they are named: each takes more than half an hour.
 const IF_NAMED: [&str; 3] = ["hostile", "job-100000", "owner-200000"];
-/// A quick run leaves these out: they would be the same as others.
-const SAME_IF_QUICK: [&str; 2] = ["job-100000", "owner-200000"];
+/// A quick run leaves these out: they differ from others only in size.
+const SAME_IF_QUICK: [&str; 7] = [
+    "converge-wide",
+    "converge-deep",
+    "endpoints-5000",
+    "heartbeats-5000",
+    "sync-50000",
+    "job-100000",
+    "owner-200000",
+];
 
 /// Measure the cost of the same work under Flyball and under the stock kube-controller-manager
 ///
