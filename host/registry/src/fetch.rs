@@ -10,9 +10,10 @@ use oci_client::secrets::RegistryAuth;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::{
-    IDLE_TIMEOUT, Options, PackageReference, RegistryError, USER_AGENT, credentials, digest,
+    IDLE_TIMEOUT, Options, PackageReference, RegistryError, USER_AGENT, credentials, digest_of,
 };
 
 /// The maximum size of a manifest in bytes: OCI's specification requires registries to accept at least this much.
@@ -75,8 +76,7 @@ impl Fetcher {
     ) -> Result<(Vec<u8>, String), RegistryError> {
         let name = at.digest().or(at.tag()).unwrap_or_default();
         let response = self.get(&format!("manifests/{name}")).await?;
-        let bytes = self.read(response, "manifest", MAX_MANIFEST).await?;
-        let digest = digest(&bytes);
+        let (bytes, digest) = self.read(response, "manifest", MAX_MANIFEST).await?;
         match at.digest() {
             Some(expected) if expected != digest => {
                 Err(RegistryError::tampered(&self.source, "manifest", expected))
@@ -99,7 +99,7 @@ impl Fetcher {
         let response = self.get(&format!("blobs/{}", blob.digest)).await?;
         let tampered = || RegistryError::tampered(&self.source, what, &blob.digest);
         match self.read(response, what, size).await {
-            Ok(bytes) if digest(&bytes) == blob.digest => Ok(bytes),
+            Ok((bytes, digest)) if digest == blob.digest => Ok(bytes),
             Ok(_) | Err(RegistryError::TooLarge { .. }) => Err(tampered()),
             Err(error) => Err(error),
         }
@@ -187,7 +187,7 @@ impl Fetcher {
             let reason = text_of(response).await;
             return Err(failed(OciDistributionError::AuthenticationFailure(reason)));
         }
-        let bytes = self.read(response, "token", MAX_TOKEN).await?;
+        let (bytes, _) = self.read(response, "token", MAX_TOKEN).await?;
         let token: Token =
             serde_json::from_slice(&bytes).map_err(|error| decode(error.to_string()))?;
         let token = token.token.or(token.access_token).unwrap_or_default();
@@ -197,22 +197,24 @@ impl Fetcher {
         Ok(header)
     }
 
-    /// Reads a body of at most `limit` bytes.
+    /// Reads a body of at most `limit` bytes, and returns it with its digest. The digest is computed as the bytes arrive,
+    /// because a large body at once would delay other tasks.
     async fn read(
         &self,
         mut response: Response,
         what: &'static str,
         limit: usize,
-    ) -> Result<Vec<u8>, RegistryError> {
-        let mut bytes = Vec::new();
+    ) -> Result<(Vec<u8>, String), RegistryError> {
+        let (mut bytes, mut hash) = (Vec::new(), Sha256::new());
         let failed = |error: reqwest::Error| self.failed(error.into());
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if bytes.len() + chunk.len() > limit {
                 return Err(self.too_large(what, limit));
             }
+            hash.update(&chunk);
             bytes.extend_from_slice(&chunk);
         }
-        Ok(bytes)
+        Ok((bytes, digest_of(hash)))
     }
 
     fn too_large(&self, what: &'static str, limit: usize) -> RegistryError {

@@ -52,7 +52,13 @@ fn install_tls_provider() {
 
 /// The digest of bytes in the form of registries.
 fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes)
+    digest_of(Sha256::new_with_prefix(bytes))
+}
+
+/// The digest of the bytes that were hashed.
+fn digest_of(hash: Sha256) -> String {
+    let hex: String = hash
+        .finalize()
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();

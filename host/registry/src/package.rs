@@ -49,6 +49,8 @@ pub struct Pulled {
     pub wasm: Bytes,
     /// The digest of the package's manifest, which addresses are pinned to and signatures sign.
     pub digest: String,
+    /// The SHA-256 of the component, in hex.
+    pub component_digest: String,
     /// The path of the component in the cache, if there is one.
     pub path: Option<PathBuf>,
 }
@@ -164,10 +166,10 @@ impl<'a> Pull<'a> {
     }
 
     async fn run(&self, key: Option<&PublicKey>) -> Result<Pulled, RegistryError> {
-        let cached = self
-            .from
-            .digest()
-            .and_then(|of| Some((self.cached(of)?, of.to_owned())));
+        let cached = match self.from.digest() {
+            Some(of) => self.cached(of).await.map(|body| (body, of.to_owned())),
+            None => None,
+        };
         let (body, digest) = match cached {
             Some((body, digest)) => (body, digest),
             None => self.registry.manifest(self.from.reference()).await?,
@@ -189,24 +191,42 @@ impl<'a> Pull<'a> {
         if let Some(key) = key {
             self.check_signature(key, &digest).await?;
         }
-        let wasm = match self.cached(&layer.digest) {
-            Some(wasm) => wasm,
-            None => self.registry.blob(&layer, "layer", MAX_LAYER).await?,
+        let wasm: Bytes = match self.cached(&layer.digest).await {
+            Some(wasm) => wasm.into(),
+            None => {
+                let wasm = self.registry.blob(&layer, "layer", MAX_LAYER).await?;
+                wasm.into()
+            }
         };
-        let path = self.cache.as_ref().map(|cache| {
-            cache.put(&digest, &body)?;
-            cache.put(&layer.digest, &wasm)?;
-            Ok::<_, RegistryError>(cache.path(&layer.digest))
-        });
+        let path = match self.cache.clone() {
+            Some(cache) => {
+                let path = cache.path(&layer.digest);
+                let (of, layer, wasm) = (digest.clone(), layer.digest.clone(), wasm.clone());
+                let store = move || {
+                    cache.put(&of, &body)?;
+                    cache.put(&layer, &wasm)
+                };
+                let stored = tokio::task::spawn_blocking(store).await;
+                stored.unwrap_or_else(|error| {
+                    let (path, cause) = (path.clone(), std::io::Error::other(error));
+                    Err(RegistryError::Cache { path, cause })
+                })?;
+                Some(path)
+            }
+            None => None,
+        };
         Ok(Pulled {
-            wasm: wasm.into(),
+            wasm,
             digest,
-            path: path.transpose()?,
+            component_digest: layer.digest.trim_start_matches("sha256:").to_owned(),
+            path,
         })
     }
 
-    fn cached(&self, of: &str) -> Option<Vec<u8>> {
-        self.cache.as_ref()?.get(of, MAX_LAYER)
+    async fn cached(&self, of: &str) -> Option<Vec<u8>> {
+        let (cache, of) = (self.cache.clone()?, of.to_owned());
+        let get = move || cache.get(&of, MAX_LAYER);
+        tokio::task::spawn_blocking(get).await.ok().flatten()
     }
 
     fn not_a_plugin(&self, problem: String) -> RegistryError {

@@ -1,16 +1,18 @@
 //! Loads plugins from files, packages and stored versions: limits how many are compiled and described concurrently, and
-//! keeps slow ones, and those that nothing is granted to, from delaying others. A file that exceeded its time is not
-//! loaded again.
+//! keeps slow ones, and those that nothing is granted to, from delaying others. A file is in memory only during its turn
+//! to be compiled. A file that exceeded its time is not loaded again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::{Component, DescribeError, Engine, LoadError};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 
@@ -24,6 +26,9 @@ const DESCRIBED_AT_ONCE: usize = 4;
 const UNEXPECTED_DESCRIBED_AT_ONCE: usize = 3;
 /// The most components that are compiled concurrently although they take long.
 const SLOW_AT_ONCE: usize = 1;
+/// The most packages that are pulled from one registry concurrently. Each is in memory until it is verified, and a
+/// registry that is slow holds up no packages of another one.
+const PULLED_AT_ONCE: usize = 2;
 /// How long a component may be compiled while others wait. The guests of most toolchains take less.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
 /// The most files that are remembered because they exceeded their time.
@@ -34,6 +39,8 @@ pub(crate) struct LoadTurns {
     compiling: Turns,
     describing: Turns,
     slow: Semaphore,
+    /// The turns of pulls, by registry.
+    pulling: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// The errors of files that exceeded their time, by digest.
     refused: Mutex<HashMap<String, String>>,
 }
@@ -42,6 +49,16 @@ pub(crate) struct LoadTurns {
 struct Turns {
     all: Semaphore,
     unexpected: Semaphore,
+}
+
+/// A component that is yet to be read.
+pub(crate) enum Content {
+    File {
+        path: PathBuf,
+        /// The only digest that the file may have; none if it may have any.
+        digest: Option<String>,
+    },
+    Bytes(Bytes),
 }
 
 /// A step of loading a plugin. Its text is a sentence about the plugin.
@@ -79,6 +96,7 @@ impl Default for LoadTurns {
             compiling: Turns::new(COMPILED_AT_ONCE, UNEXPECTED_COMPILED_AT_ONCE),
             describing: Turns::new(DESCRIBED_AT_ONCE, UNEXPECTED_DESCRIBED_AT_ONCE),
             slow: Semaphore::new(SLOW_AT_ONCE),
+            pulling: Mutex::default(),
             refused: Mutex::default(),
         }
     }
@@ -107,48 +125,38 @@ impl Turns {
 }
 
 impl LoadTurns {
-    /// Reads, compiles and describes a file. `is_expected` says that it can hold a plugin that the policy names.
-    pub(crate) async fn load_file(
-        &self,
-        engine: &Engine,
-        path: PathBuf,
-        is_expected: bool,
-        on_step: OnStep<'_>,
-    ) -> Result<(LoadedPlugin, Component, Bytes), PluginError> {
-        let wasm = load::read(engine, &path).await?;
-        let (digest, wasm) = digest(&path, wasm).await?;
-        if let Some(reason) = self.refused.lock().get(&digest).cloned() {
-            let origin = Origin::File(path).text();
-            return Err(PluginError::Refused { origin, reason });
-        }
-        let origin = Origin::File(path);
-        let loaded = self.load(engine, origin, wasm.clone(), is_expected, on_step);
-        match loaded.await {
-            Ok((plugin, component)) => Ok((plugin, component, wasm)),
-            Err(error) => {
-                self.note(digest, &error);
-                Err(error)
-            }
-        }
-    }
-
-    /// Compiles and describes a component. `describe` gets no configuration, because the operator's configuration is
-    /// found by the plugin's name, which is in its description.
+    /// Reads, compiles and describes a component. `is_expected` says that it can hold a plugin that the policy names.
+    /// `describe` gets no configuration, because the operator's configuration is found by the plugin's name, which is in
+    /// its description.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
         origin: Origin,
-        wasm: Bytes,
+        content: Content,
         is_expected: bool,
         on_step: OnStep<'_>,
     ) -> Result<(LoadedPlugin, Component), PluginError> {
-        let component = self.compile(engine, wasm, is_expected, on_step).await;
-        let component = component.map_err(|source| origin.not_loaded(source))?;
+        let compiled = self.compile(engine, &origin, &content, is_expected, on_step);
+        let component = compiled.await?;
         on_step(Step::AwaitsDescribing);
         let _turn = self.describing.turn(is_expected).await;
         on_step(Step::Describing);
-        let plugin = load::describe(engine, origin, &component, BTreeMap::new()).await?;
-        Ok((plugin, component))
+        match load::describe(engine, origin, &component, BTreeMap::new()).await {
+            Ok(plugin) => Ok((plugin, component)),
+            Err(error) => Err(self.noted(component.digest(), error)),
+        }
+    }
+
+    /// Waits for a turn to pull a package from this registry. It ends when the result is dropped.
+    pub(crate) async fn pulling(&self, registry: &str) -> Option<OwnedSemaphorePermit> {
+        let turns = {
+            let mut pulling = self.pulling.lock();
+            let turns = pulling.entry(registry.to_owned());
+            let turns = turns.or_insert_with(|| Arc::new(Semaphore::new(PULLED_AT_ONCE)));
+            turns.clone()
+        };
+        // The semaphore is never closed.
+        turns.acquire_owned().await.ok()
     }
 
     /// Calls `describe` again, with the operator's configuration for the plugin's name.
@@ -163,19 +171,20 @@ impl LoadTurns {
         load::describe_with(config, plugin, engine, component).await
     }
 
-    /// Compiles a component. If that takes long, it gives up its turn, and continues at once only if no other slow one
-    /// is compiled.
+    /// Reads and compiles a component. If that takes long, it gives up its turn, and continues at once only if no other
+    /// slow one is compiled.
     async fn compile(
         &self,
         engine: &Engine,
-        wasm: Bytes,
+        origin: &Origin,
+        content: &Content,
         is_expected: bool,
         on_step: OnStep<'_>,
-    ) -> Result<Component, LoadError> {
+    ) -> Result<Component, PluginError> {
         on_step(Step::AwaitsCompiling);
         let turn = self.compiling.turn(is_expected).await;
         on_step(Step::Compiling);
-        let mut compiling = Box::pin(engine.load(wasm.clone()));
+        let mut compiling = Box::pin(self.compile_now(engine, origin, content));
         if let Ok(compiled) = tokio::time::timeout(SLOW, compiling.as_mut()).await {
             return compiled;
         }
@@ -187,12 +196,27 @@ impl LoadTurns {
         on_step(Step::AwaitsCompiling);
         let _slow = self.slow.acquire().await;
         on_step(Step::Compiling);
-        engine.load(wasm).await
+        self.compile_now(engine, origin, content).await
     }
 
-    /// Remembers a file that exceeded its time, because it would do so again.
-    fn note(&self, digest: String, error: &PluginError) {
-        let reason = match error {
+    async fn compile_now(
+        &self,
+        engine: &Engine,
+        origin: &Origin,
+        content: &Content,
+    ) -> Result<Component, PluginError> {
+        let (wasm, digest) = content.read(engine, origin).await?;
+        if let Some(reason) = self.refused.lock().get(&digest).cloned() {
+            let origin = origin.text();
+            return Err(PluginError::Refused { origin, reason });
+        }
+        let compiled = engine.load(wasm).await;
+        compiled.map_err(|source| self.noted(&digest, origin.not_loaded(source)))
+    }
+
+    /// Remembers a file that exceeded its time, because it would do so again. Returns the error.
+    fn noted(&self, digest: &str, error: PluginError) -> PluginError {
+        let reason = match &error {
             PluginError::Load {
                 source: source @ LoadError::CompileLimit(_),
                 ..
@@ -202,23 +226,44 @@ impl LoadTurns {
             {
                 source.to_string()
             }
-            _ => return,
+            _ => return error,
         };
         let mut refused = self.refused.lock();
         if refused.len() >= REMEMBERED {
             refused.clear();
         }
-        refused.insert(digest, reason);
+        refused.insert(digest.to_owned(), reason);
+        error
     }
 }
 
-/// Computes a file's digest on a blocking thread, and returns it with the file.
-async fn digest(path: &Path, wasm: Bytes) -> Result<(String, Bytes), PluginError> {
-    let digested = tokio::task::spawn_blocking(move || (flyball_plugin::digest(&wasm), wasm)).await;
-    digested.map_err(|error| PluginError::Read {
-        origin: Origin::File(path.to_owned()).text(),
-        source: std::io::Error::other(error),
-    })
+impl Content {
+    /// Reads the component on a blocking thread, and returns it with its digest.
+    async fn read(&self, engine: &Engine, origin: &Origin) -> Result<(Bytes, String), PluginError> {
+        let wasm = match self {
+            Self::File { path, .. } => load::read(engine, path).await?,
+            Self::Bytes(wasm) => wasm.clone(),
+        };
+        let failed = |source| PluginError::Read {
+            origin: origin.text(),
+            source,
+        };
+        let digested = move || (flyball_plugin::digest(&wasm), wasm);
+        let digested = tokio::task::spawn_blocking(digested).await;
+        let (found, wasm) = digested.map_err(|error| failed(io::Error::other(error)))?;
+        match self {
+            Self::File {
+                digest: Some(digest),
+                ..
+            } if *digest != found => {
+                let changed = format!(
+                    "it has the digest {found} instead of {digest}: it was changed meanwhile"
+                );
+                Err(failed(io::Error::other(changed)))
+            }
+            Self::File { .. } | Self::Bytes(_) => Ok((wasm, found)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +287,60 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_registry_that_is_slow_holds_up_no_other_one() {
+        let turns = LoadTurns::default();
+        let _slow = [turns.pulling("slow").await, turns.pulling("slow").await];
+        assert!(turns.pulling("slow").now_or_never().is_none());
+        let other = turns.pulling("other").now_or_never();
+        assert!(other.flatten().is_some());
+    }
+
+    /// The most memory that this process has had since [`reset_peak`], in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.unwrap().trim_end_matches("kB").trim();
+        kib.parse::<usize>().unwrap() << 10
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reset_peak() {
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    }
+
+    /// Files without a grant, each of which is a component as far as its first bytes tell.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn files_that_wait_for_their_turn_take_no_memory() {
+        const FILES: usize = 12;
+        const SIZE: usize = 32 << 20;
+        let engine = Engine::new(EngineOptions {
+            max_instances: 1,
+            ..EngineOptions::default()
+        })
+        .unwrap();
+        let (home, turns) = (tempfile::tempdir().unwrap(), LoadTurns::default());
+        reset_peak();
+        let before = peak();
+        let loads = (0..FILES).map(|number| {
+            let path = home.path().join(format!("{number}.wasm"));
+            std::fs::write(&path, b"\0asm\x0d\0\x01\0").unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(SIZE as u64).unwrap();
+            let origin = Origin::File(path.clone());
+            let content = Content::File { path, digest: None };
+            turns.load(&engine, origin, content, false, &|_| ())
+        });
+        for loaded in futures::future::join_all(loads).await {
+            loaded.map(drop).unwrap_err();
+        }
+        let grown = peak().saturating_sub(before);
+        assert!(grown >= SIZE, "{grown} bytes: the files were not read");
+        assert!(grown < FILES / 2 * SIZE, "{grown} bytes");
+    }
+
+    #[tokio::test]
     async fn a_file_that_used_up_its_time_is_not_compiled_again() {
         let engine = Engine::new(EngineOptions {
             max_instances: 1,
@@ -253,8 +352,12 @@ mod tests {
         std::fs::write(&path, "no component").unwrap();
         let turns = LoadTurns::default();
         let load = async || {
-            let loaded = turns.load_file(&engine, path.clone(), true, &|_| ()).await;
-            loaded.map(drop).unwrap_err().to_string()
+            let content = Content::File {
+                path: path.clone(),
+                digest: None,
+            };
+            let loaded = turns.load(&engine, Origin::File(path.clone()), content, true, &|_| ());
+            loaded.await.map(drop).unwrap_err().to_string()
         };
         let first = load().await;
         assert_eq!(load().await, first, "it fails at once, and is tried again");
@@ -265,7 +368,7 @@ mod tests {
             origin: origin.clone(),
             source: LoadError::CompileLimit(limit),
         };
-        turns.note(digest.clone(), &slow);
+        turns.noted(&digest, slow);
         let refused = load().await;
         assert!(refused.contains("300 s of CPU time"), "{refused}");
         turns.refused.lock().clear();
@@ -276,9 +379,9 @@ mod tests {
                 is_slow,
             }),
         };
-        turns.note(digest.clone(), &failure("describe trapped", false));
+        turns.noted(&digest, failure("describe trapped", false));
         assert_eq!(load().await, first);
-        turns.note(digest, &failure("describe used 10s of CPU time", true));
+        turns.noted(&digest, failure("describe used 10s of CPU time", true));
         assert!(load().await.contains("10s of CPU time"));
     }
 }

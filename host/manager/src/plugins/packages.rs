@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_plugin::{Component, Engine};
 use flyball_policy::{MAX_KEY, Policy};
 use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
-use crate::plugins::load_turns::{LoadTurns, OnStep};
+use crate::plugins::load_turns::{Content, LoadTurns, OnStep};
 
 /// The first and the longest time between two attempts to pull a package. The fault may be fixed at any time, and an
 /// attempt that fails again costs a few small requests.
@@ -28,11 +27,12 @@ pub(crate) struct Package {
     signed_by: Option<PathBuf>,
 }
 
-/// A plugin from a package, with its compiled code and its bytes.
+/// A plugin from a package, with its compiled code.
 pub(crate) struct Pulled {
     pub(crate) plugin: LoadedPlugin,
     pub(crate) component: Component,
-    pub(crate) wasm: Bytes,
+    /// The file of its component in the cache of packages, if there is one.
+    pub(crate) path: Option<PathBuf>,
 }
 
 /// The packages that a policy names, by the names of their plugins.
@@ -103,11 +103,21 @@ impl Package {
             }
             None => None,
         };
-        let pulled = flyball_registry::pull(&source, key.as_ref(), options)
-            .await
-            .map_err(failed)?;
-        let wasm = pulled.wasm;
-        let loaded = turns.load(engine, origin.clone(), wasm.clone(), true, on_step);
+        let pulled = {
+            let _turn = turns.pulling(source.registry()).await;
+            let pulled = flyball_registry::pull(&source, key.as_ref(), options);
+            pulled.await.map_err(failed)?
+        };
+        let path = pulled.path;
+        // A package in the cache is read again in its turn, so that others that wait take no memory.
+        let content = match &path {
+            Some(path) => Content::File {
+                path: path.clone(),
+                digest: Some(pulled.component_digest),
+            },
+            None => Content::Bytes(pulled.wasm),
+        };
+        let loaded = turns.load(engine, origin.clone(), content, true, on_step);
         let (plugin, component) = loaded.await?;
         if plugin.name() != self.plugin {
             let (found, expected) = (plugin.name().to_owned(), self.plugin.clone());
@@ -120,7 +130,7 @@ impl Package {
         Ok(Pulled {
             plugin,
             component,
-            wasm,
+            path,
         })
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -298,22 +298,20 @@ impl VersionFolder {
         Ok((folder, record))
     }
 
-    /// Stores the bytes of a file, for a later rollback to it.
-    fn keep(&self, digest: &str, wasm: &[u8]) -> io::Result<()> {
+    /// Stores a copy of a file, for a later rollback to it.
+    fn keep(&self, digest: &str, path: &Path) -> io::Result<()> {
         if self.folder.file(&name(digest)).is_ok() {
             return Ok(());
         }
-        self.write_whole(&name(digest), wasm)
+        let wasm = flyball_files::read(path, self.max_version)?;
+        check(digest, &wasm)?;
+        self.write_whole(&name(digest), &wasm)
     }
 
     /// Reads the bytes of a version.
     pub(crate) fn read(&self, digest: &str) -> io::Result<Bytes> {
         let wasm = self.folder.read(&name(digest), self.max_version)?;
-        if flyball_plugin::digest(&wasm) != digest {
-            return Err(io::Error::other(
-                "the file has changed since it was written",
-            ));
-        }
+        check(digest, &wasm)?;
         Ok(wasm.into())
     }
 
@@ -342,6 +340,16 @@ impl VersionFolder {
     }
 }
 
+/// Fails if these are not the bytes of a version with this digest.
+fn check(digest: &str, wasm: &[u8]) -> io::Result<()> {
+    if flyball_plugin::digest(wasm) == digest {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "the file has changed since it was written",
+    ))
+}
+
 /// The name of a version's file.
 fn name(digest: &str) -> String {
     format!("{digest}.wasm")
@@ -357,7 +365,7 @@ pub(crate) struct VersionStore {
 }
 
 enum Job {
-    Keep(String, Bytes),
+    Keep(String, PathBuf),
     Write(Record, BTreeSet<String>, Option<oneshot::Sender<()>>),
 }
 
@@ -377,8 +385,10 @@ impl VersionStore {
         Self { folder, jobs, task }
     }
 
-    pub(crate) fn keep(&self, digest: &str, wasm: Bytes) {
-        let _ = self.jobs.send(Job::Keep(digest.to_owned(), wasm));
+    /// Stores a version that was loaded from this file. The file is read when it is its turn, so that versions that wait
+    /// take no memory.
+    pub(crate) fn keep(&self, digest: &str, path: PathBuf) {
+        let _ = self.jobs.send(Job::Keep(digest.to_owned(), path));
     }
 
     /// `done` is notified or dropped when the record was written.
@@ -415,8 +425,8 @@ impl VersionStore {
 impl Job {
     fn run(self, folder: &VersionFolder) {
         match self {
-            Self::Keep(digest, wasm) => {
-                if let Err(error) = folder.keep(&digest, &wasm) {
+            Self::Keep(digest, path) => {
+                if let Err(error) = folder.keep(&digest, &path) {
                     tracing::warn!(%error, digest, folder = %folder.folder.path().display(), "can't keep this version of a plugin: there will be no rollback to it");
                 }
             }

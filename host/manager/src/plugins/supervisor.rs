@@ -423,13 +423,13 @@ impl Supervisor {
                 let Loaded {
                     plugin,
                     component,
-                    wasm,
+                    path,
                 } = *loaded;
                 let (name, digest) = (plugin.name(), plugin.digest.as_str());
                 let (version, origin) = (&plugin.description.version, plugin.origin.text());
                 tracing::info!(plugin = name, version, digest, path = %origin, "loaded");
-                if let Some(wasm) = wasm {
-                    self.versions.keep(digest, wasm);
+                if let Some(path) = path {
+                    self.versions.keep(digest, path);
                 }
                 self.components.insert(digest.to_owned(), component);
                 source.loaded(Ok(plugin));

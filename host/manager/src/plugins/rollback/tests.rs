@@ -168,12 +168,28 @@ fn the_record_is_read_back_as_it_was_written() {
     assert_eq!(open(&home).1, record);
 }
 
+/// A file of this content.
+fn file(home: &tempfile::TempDir, wasm: &[u8]) -> PathBuf {
+    let path = home.path().join(digest(wasm));
+    fs::write(&path, wasm).unwrap();
+    path
+}
+
+#[test]
+fn a_file_that_was_changed_since_it_was_loaded_is_not_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let (folder, _) = open(&home);
+    let loaded = digest(b"1");
+    assert!(folder.keep(&loaded, &file(&home, b"2")).is_err());
+    assert!(folder.read(&loaded).is_err());
+}
+
 #[test]
 fn a_version_that_was_changed_on_disk_is_not_read() {
     let home = tempfile::tempdir().unwrap();
     let (folder, _) = open(&home);
     let own = digest(b"1");
-    folder.keep(&own, b"1").unwrap();
+    folder.keep(&own, &file(&home, b"1")).unwrap();
     assert_eq!(folder.read(&own).unwrap(), &b"1"[..]);
     fs::write(path(&folder, &own), b"changed").unwrap();
     assert!(folder.read(&own).is_err());
@@ -186,7 +202,7 @@ fn a_version_that_is_a_link_or_too_large_is_not_read() {
     let large = vec![0; MAX_VERSION + 1];
     for (wasm, is_link) in [(b"1".as_slice(), true), (&large, false)] {
         let digest = digest(wasm);
-        folder.keep(&digest, wasm).unwrap();
+        fs::write(path(&folder, &digest), wasm).unwrap();
         if is_link {
             let elsewhere = home.path().join("elsewhere");
             fs::rename(path(&folder, &digest), &elsewhere).unwrap();
@@ -224,7 +240,7 @@ async fn versions_that_nobody_can_roll_back_to_are_removed() {
     let wasm: [&[u8]; 7] = [b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
     let digests = wasm.map(digest);
     for (digest, wasm) in digests.iter().zip(wasm) {
-        store.keep(digest, wasm.into());
+        store.keep(digest, file(&home, wasm));
         run(&mut record, digest, digest);
     }
     store.write(&record, BTreeSet::from([digests[0].clone()]), None);
@@ -238,7 +254,7 @@ async fn versions_that_nobody_can_roll_back_to_are_removed() {
 async fn without_a_folder_nothing_is_kept() {
     let store = VersionStore::start(None);
     assert!(!store.is_kept());
-    store.keep("1", Bytes::from_static(b"1"));
+    store.keep("1", "no-such-file".into());
     assert!(store.read("1").await.is_err());
     store.close().await;
 }

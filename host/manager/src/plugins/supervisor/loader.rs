@@ -13,7 +13,7 @@ use super::{Event, Events};
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
-use crate::plugins::load_turns::{LoadTurns, SLOW, Step};
+use crate::plugins::load_turns::{Content, LoadTurns, SLOW, Step};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::SourceKey;
 
@@ -31,8 +31,8 @@ pub(super) struct Loader {
 pub(super) struct Loaded {
     pub(super) plugin: LoadedPlugin,
     pub(super) component: Component,
-    /// The content of its file, if this load read it.
-    pub(super) wasm: Option<Bytes>,
+    /// The file that this load has read it from, if any.
+    pub(super) path: Option<PathBuf>,
 }
 
 /// The sender of a task's results.
@@ -65,7 +65,9 @@ impl Loader {
             // Until then, the file may be incomplete.
             tokio::time::sleep(stamp.wait()).await;
             let on_step = |step| results.report(step);
-            let loads = turns.load_file(&options.engine, path, is_expected, &on_step);
+            let (origin, kept) = (Origin::File(path.clone()), path.clone());
+            let content = Content::File { path, digest: None };
+            let loads = turns.load(&options.engine, origin, content, is_expected, &on_step);
             let mut loads = std::pin::pin!(loads);
             let loaded = match tokio::time::timeout(SLOW, loads.as_mut()).await {
                 Ok(loaded) => loaded,
@@ -74,10 +76,10 @@ impl Loader {
                     loads.await
                 }
             };
-            results.finish(loaded.map(|(plugin, component, wasm)| Loaded {
+            results.finish(loaded.map(|(plugin, component)| Loaded {
                 plugin,
                 component,
-                wasm: Some(wasm),
+                path: Some(kept),
             }));
         });
     }
@@ -102,12 +104,12 @@ impl Loader {
                 let Pulled {
                     plugin,
                     component,
-                    wasm,
+                    path,
                 } = pulled;
                 results.finish(Ok(Loaded {
                     plugin,
                     component,
-                    wasm: Some(wasm),
+                    path,
                 }));
             }
         });
@@ -125,7 +127,8 @@ impl Loader {
             let on_step = |step| results.report(step);
             let loaded = match read.await {
                 Ok(wasm) => {
-                    let loads = turns.load(&options.engine, origin, wasm, true, &on_step);
+                    let content = Content::Bytes(wasm);
+                    let loads = turns.load(&options.engine, origin, content, true, &on_step);
                     loads.await
                 }
                 Err(source) => Err(PluginError::Read {
@@ -136,7 +139,7 @@ impl Loader {
             results.finish(loaded.map(|(plugin, component)| Loaded {
                 plugin,
                 component,
-                wasm: None,
+                path: None,
             }));
         });
     }
@@ -155,7 +158,7 @@ impl Loader {
             results.finish(described.await.map(|plugin| Loaded {
                 plugin,
                 component,
-                wasm: None,
+                path: None,
             }));
         });
     }
