@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_types::Kind;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::runtime::Handle;
@@ -15,8 +17,6 @@ use crate::source::fetch;
 use crate::{ApiResource, Get, Source, SourceError, Subresource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// The minimum interval between two requests for an unknown kind.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Everything that the API server serves, as of one time.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +51,13 @@ pub struct Discovery {
     runtime: Option<Handle>,
 }
 
+/// What a request for the kinds has found.
+pub type Discovered = Result<Catalogue, DiscoveryError>;
+
 impl Discovery {
+    /// The minimum interval between two requests for an unknown kind.
+    pub const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self {
             source,
@@ -69,11 +75,7 @@ impl Discovery {
         if let Some(resource) = self.cached(kind) {
             return Ok(resource);
         }
-        let catalogue = self.catalogue(REFRESH_INTERVAL).await?;
-        catalogue
-            .get(kind)
-            .cloned()
-            .ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
+        self.catalogue(Self::REFRESH_INTERVAL).await?.resolve(kind)
     }
 
     /// Resolves a kind without a request; `None` if the kind is not known.
@@ -87,11 +89,27 @@ impl Discovery {
     /// # Errors
     /// The request failed.
     pub async fn catalogue(&self, max_age: Duration) -> Result<Arc<Catalogue>, DiscoveryError> {
+        self.catalogue_within(max_age, |request| request).await
+    }
+
+    /// Like [`Discovery::catalogue`]. The request runs within the future that `within` makes of it, which may measure it.
+    /// It is not called if no request is needed.
+    ///
+    /// # Errors
+    /// The request failed.
+    pub async fn catalogue_within<F>(
+        &self,
+        max_age: Duration,
+        within: impl FnOnce(BoxFuture<'static, Discovered>) -> F,
+    ) -> Result<Arc<Catalogue>, DiscoveryError>
+    where
+        F: Future<Output = Discovered> + Send + 'static,
+    {
         let _turn = self.fetching.lock().await;
         if let Some(known) = self.known(max_age) {
             return Ok(known);
         }
-        let fetched = fetch_catalogue(self.source.clone());
+        let fetched = within(fetch_catalogue(self.source.clone()).boxed());
         let fetched = match &self.runtime {
             Some(runtime) => runtime.spawn(fetched).await.unwrap_or_else(|error| {
                 let reason = format!("the request for the served kinds failed: {error}");
@@ -105,7 +123,8 @@ impl Discovery {
         Ok(catalogue)
     }
 
-    fn known(&self, max_age: Duration) -> Option<Arc<Catalogue>> {
+    /// Everything that is served, if it was requested at most `max_age` ago.
+    pub fn known(&self, max_age: Duration) -> Option<Arc<Catalogue>> {
         self.known
             .lock()
             .as_ref()
@@ -138,6 +157,15 @@ async fn fetch_groups(source: &dyn Source, path: &str) -> Result<GroupList, Disc
 impl Catalogue {
     pub fn get(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.by_kind.get(kind).map(|at| &self.resources[*at])
+    }
+
+    /// Returns a kind's resource.
+    ///
+    /// # Errors
+    /// `UnknownKind` if the kind is not served.
+    pub fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, DiscoveryError> {
+        let resource = self.get(kind).cloned();
+        resource.ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
     }
 
     fn from_groups(groups: impl Iterator<Item = Group>) -> Self {

@@ -2,12 +2,11 @@
 //! limiter.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::client::{ApiClient, ApiRequest};
+use flyball_cache::ApiResource;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
-use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_limits::rate::RateLimiter;
 use flyball_plugin::{Allowance, Budget, Held, Quota, Read as GuestRead};
 use flyball_policy::PluginPolicy;
@@ -18,11 +17,8 @@ use flyball_types::{
     ServedKind, Subresource, error_chain,
 };
 
+use crate::discovery::{DISCOVERY_AGE, PluginDiscovery};
 use crate::raw_path::{RawPath, ResourcePath};
-
-/// The age up to which the list of kinds is reused. Calls at the same time share a request, and a kind is not missed
-/// once a guest has seen its objects.
-pub const DISCOVERY_AGE: Duration = Duration::from_secs(1);
 
 /// The parameters that a live list may have.
 const LIST_PARAMETERS: [&str; 6] = [
@@ -49,7 +45,7 @@ const RAW_PARAMETERS: [&str; 8] = [
 /// The live reads of one plugin.
 pub struct LiveReads {
     client: ApiClient,
-    discovery: Arc<Discovery>,
+    discovery: Arc<PluginDiscovery>,
     policy: Arc<PluginPolicy>,
     rate: RateLimiter,
     /// The longest answer in bytes.
@@ -112,7 +108,7 @@ impl Fetched {
 impl LiveReads {
     pub fn new(
         client: ApiClient,
-        discovery: Arc<Discovery>,
+        discovery: Arc<PluginDiscovery>,
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
         answer_bytes: usize,
@@ -132,6 +128,11 @@ impl LiveReads {
     /// Charges the plugin's CPU quota, if it has one, for requests and answers.
     pub fn charged_to(self, quota: Option<Quota>) -> Self {
         Self { quota, ..self }
+    }
+
+    /// The plugin's discovery.
+    pub fn discovery(&self) -> &PluginDiscovery {
+        &self.discovery
     }
 
     /// The limiter of the requests.
@@ -231,7 +232,7 @@ impl LiveReads {
                 parameters,
                 access,
             } => {
-                let resource = resolve(&self.discovery, &kind).await?;
+                let resource = self.discovery.resolve(&kind).await?;
                 let path = match &name {
                     // A reference inside an object can hold any text. No object has such a name.
                     Some(name) => resource
@@ -376,14 +377,6 @@ pub fn catalogue(found: &flyball_cache::Catalogue) -> Catalogue {
         kinds: found.resources.iter().map(kind).collect(),
         failures: found.failed.iter().map(failure).collect(),
     }
-}
-
-/// Returns a kind's path in the API.
-pub async fn resolve(discovery: &Discovery, kind: &Kind) -> Result<Arc<ApiResource>, ApiError> {
-    discovery.resolve(kind).await.map_err(|error| match error {
-        DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
-        DiscoveryError::Source(_) => ApiError::unreachable(error.to_string()),
-    })
 }
 
 /// Returns the fields that the selectors among the parameters of a list compare.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
 use flyball_policy::PluginPolicy;
+use flyball_reads::discovery::DISCOVERY_AGE;
 use flyball_reads::interest::interest;
 use flyball_types::description::{Description, Discovered, Watch};
 use flyball_types::{Kind, Mask, MaskError, duration, error_chain};
@@ -27,7 +28,6 @@ pub struct DiscoveredInformers {
     /// The number of the watch in the description.
     watch: usize,
     factory: Arc<InformerFactory>,
-    discovery: Arc<Discovery>,
     informers: BTreeMap<Kind, Informer>,
     ready: Arc<AtomicBool>,
 }
@@ -45,15 +45,13 @@ impl DiscoveredInformers {
             return Ok(None);
         };
         let (informers, ready) = (BTreeMap::new(), Arc::default());
-        let (factory, discovery) = (factory.clone(), discovery.clone());
         let mut opened = Self {
             watch,
-            factory,
-            discovery,
+            factory: factory.clone(),
             informers,
             ready,
         };
-        let catalogue = opened.discovery.catalogue(SYNC_TIMEOUT).await?;
+        let catalogue = discovery.catalogue(SYNC_TIMEOUT).await?;
         opened.update(&catalogue, description, policy);
         Ok(Some(opened))
     }
@@ -113,13 +111,15 @@ impl DiscoveredInformers {
         self.ready.store(true, Ordering::Release);
         ready();
         let period = self.period(&context);
-        let mut reachable = true;
+        let (mut reachable, discovery) = (true, context.reads.live.discovery());
         loop {
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
                 () = finish.cancelled() => break,
             }
-            let catalogue = match self.discovery.catalogue(Duration::ZERO).await {
+            // Plugins that ask at about the same time share a request.
+            let max_age = period.min(DISCOVERY_AGE) / 2;
+            let catalogue = match discovery.catalogue(max_age).await {
                 Ok(catalogue) => catalogue,
                 Err(error) => {
                     if std::mem::replace(&mut reachable, false) {
@@ -135,11 +135,9 @@ impl DiscoveredInformers {
                 }
             };
             reachable = true;
-            if !self.update(
-                &catalogue,
-                &context.settings.description,
-                &context.settings.policy,
-            ) {
+            let (description, policy) = (&context.settings.description, &context.settings.policy);
+            let update = || self.update(&catalogue, description, policy);
+            if !discovery.work(update).await {
                 continue;
             }
             context

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use flyball_api::client::{ApiClient, ApiRequest};
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
-use flyball_cache::{ApiResource, ApiResponse, Discovery};
+use flyball_cache::{ApiResource, ApiResponse};
 use flyball_limits::rate::RateLimiter;
 use flyball_limits::stop::{StopSignal, Stoppable};
 use flyball_plugin::{Allowance, Batch, Budget, Held, Operation, Quota, Write};
 use flyball_policy::PluginPolicy;
 use flyball_policy::access::MayWrite;
 use flyball_reads::cached::CachedReads;
-use flyball_reads::live::{DISCOVERY_AGE, resolve};
+use flyball_reads::discovery::{DISCOVERY_AGE, PluginDiscovery};
 use flyball_types::{ApiError, Kind, Mask, printable};
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -42,7 +42,7 @@ const PREPARING: Duration = Duration::from_millis(1);
 /// The writes of one plugin.
 pub struct Writer {
     client: ApiClient,
-    discovery: Arc<Discovery>,
+    discovery: Arc<PluginDiscovery>,
     policy: Arc<PluginPolicy>,
     rate: RateLimiter,
     cached: Arc<CachedReads>,
@@ -81,7 +81,7 @@ struct Checked {
 impl Writer {
     pub fn new(
         client: ApiClient,
-        discovery: Arc<Discovery>,
+        discovery: Arc<PluginDiscovery>,
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
         cached: Arc<CachedReads>,
@@ -240,7 +240,7 @@ impl Writer {
             returns,
         } = checked;
         let waited = self.wait_for_token(&mut begun).await?;
-        let resource = resolve(&self.discovery, kind).await?;
+        let resource = self.discovery.resolve(kind).await?;
         self.check_served(write, &resource).await?;
         let call = self
             .call(write, &resource, checked, &mut begun, allowance)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::fence::{self, Fence, Term};
-use flyball_cache::Source;
+use flyball_cache::{Discovery, Source};
 use flyball_fakes::server::{Log, Reply, serve};
 use flyball_fakes::source::informer;
 use flyball_plugin::{Budget, Limits, Target};
@@ -68,7 +68,11 @@ impl Fixture {
         Self {
             writer: Writer::new(
                 client,
-                discovery,
+                Arc::new(PluginDiscovery::new(
+                    discovery,
+                    RateLimiter::new(0.0, 1),
+                    None,
+                )),
                 policy,
                 rate,
                 cached.clone(),

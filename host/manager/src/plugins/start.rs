@@ -17,6 +17,7 @@ use flyball_limits::quarantine::QuarantineState;
 use flyball_limits::rate::RateLimiter;
 use flyball_policy::PluginPolicy;
 use flyball_reads::cached::{CachedReads, SharedReads};
+use flyball_reads::discovery::PluginDiscovery;
 use flyball_reads::live::LiveReads;
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::discovered_informers::DiscoveredInformers;
@@ -191,9 +192,14 @@ impl Starter {
         let cached = Arc::new(cached);
         let stop = same.map_or_else(Arc::default, |same| same.limits.stop.clone());
         let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin, stop);
+        let discovery = Arc::new(PluginDiscovery::new(
+            self.cluster.discovery.clone(),
+            self.rate_limiter(&policy),
+            opened.plugin.quota(),
+        ));
         let writer = Writer::new(
             client.clone(),
-            self.cluster.discovery.clone(),
+            discovery.clone(),
             policy.clone(),
             self.rate_limiter(&policy),
             cached.clone(),
@@ -214,7 +220,7 @@ impl Starter {
         };
         let live = LiveReads::new(
             client.clone(),
-            self.cluster.discovery.clone(),
+            discovery,
             policy.clone(),
             self.rate_limiter(&policy),
             opened.plugin.limits().answer_bytes,

@@ -1,9 +1,10 @@
 //! Live reads: the requests, and the part of the response that a plugin gets.
 
 use std::path::Path;
+use std::time::Duration;
 
 use flyball_api::fence::Fence;
-use flyball_cache::{KubeSource, Source};
+use flyball_cache::{Discovery, KubeSource, Source};
 use flyball_fakes::server::{Log, Reply, serve};
 use flyball_policy::Policy;
 use serde_json::{Value, json};
@@ -38,7 +39,11 @@ fn reads_by(policy: &str) -> (LiveReads, Log, Log) {
     let policy = Policy::parse(Path::new("policy.toml"), policy).expect("a policy");
     let reads = LiveReads::new(
         ApiClient::new(connection, None, "test", Arc::new(Fence::closed())),
-        Arc::new(Discovery::new(source)),
+        Arc::new(PluginDiscovery::new(
+            Arc::new(Discovery::new(source)),
+            RateLimiter::new(0.0, 1),
+            None,
+        )),
         Arc::new(policy.plugins["a"].clone()),
         RateLimiter::new(10.0, 1),
         1 << 20,

@@ -17,6 +17,7 @@ use flyball_plugin::{Allowance, Batch, Budget, Held, Read, Write};
 use flyball_policy::grant::{Grant, Grants, PluginFile};
 use flyball_policy::{PluginPolicy, Policy};
 use flyball_reads::cached::{CachedReads, RouteView, SharedReads, WatchView};
+use flyball_reads::discovery::PluginDiscovery;
 use flyball_reads::interest::interest;
 use flyball_reads::live::LiveReads;
 use flyball_runtime::discovered_informers::DiscoveredInformers;
@@ -116,6 +117,7 @@ impl PluginView {
         let cached = Arc::new(cached);
         let client = ApiClient::new(server, None, "fuzz", Arc::new(Fence::open()));
         let unlimited = || RateLimiter::new(0.0, 1);
+        let discovery = Arc::new(PluginDiscovery::new(discovery, unlimited(), None));
         let live = LiveReads::new(
             client.clone(),
             discovery.clone(),
