@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowError};
@@ -44,7 +44,8 @@ pub struct Object {
 
 /// The values of an object at some columns.
 pub(crate) struct Row {
-    columns: Arc<Columns>,
+    /// Weak, because columns may take many times as much as the row: they live as long as a plugin reads them.
+    columns: Weak<Columns>,
     json: Box<[u8]>,
     /// The number of reads of other columns since the last read of this row.
     passed_over: AtomicU8,
@@ -183,7 +184,7 @@ impl Object {
         at_most: usize,
     ) -> Result<(), RowError> {
         let kept = self.row.lock().clone();
-        if let Some(row) = kept.as_ref().filter(|row| row.columns == *columns) {
+        if let Some(row) = kept.as_ref().filter(|row| row.is_of(columns)) {
             row.passed_over.store(0, Ordering::Relaxed);
             out.extend_from_slice(&row.json);
             return Ok(());
@@ -192,12 +193,13 @@ impl Object {
         columns.row(&self.json, out, at_most)?;
         if out.len() - start <= MAX_KEPT_ROW
             && kept.is_none_or(|row| {
-                row.passed_over.fetch_add(1, Ordering::Relaxed) >= MAX_PASSED_OVER
+                row.columns.strong_count() == 0
+                    || row.passed_over.fetch_add(1, Ordering::Relaxed) >= MAX_PASSED_OVER
             })
         {
             let json = out[start..].into();
             let row = Arc::new(Row {
-                columns: columns.clone(),
+                columns: Arc::downgrade(columns),
                 json,
                 passed_over: AtomicU8::new(0),
             });
@@ -265,6 +267,13 @@ impl Object {
         row.as_ref().map_or(0, |row| {
             size_of::<Row>() + 2 * size_of::<usize>() + row.json.len()
         })
+    }
+}
+
+impl Row {
+    fn is_of(&self, columns: &Arc<Columns>) -> bool {
+        self.columns.as_ptr() == Arc::as_ptr(columns)
+            || self.columns.upgrade().is_some_and(|own| own == *columns)
     }
 }
 
@@ -496,7 +505,7 @@ mod tests {
     fn keeps(object: &Object, column: &Arc<Columns>) -> bool {
         let row = object.row.lock();
         row.as_ref()
-            .is_some_and(|row| Arc::ptr_eq(&row.columns, column))
+            .is_some_and(|row| row.columns.as_ptr() == Arc::as_ptr(column))
     }
 
     #[test]
@@ -526,6 +535,17 @@ mod tests {
         first.passed_over.store(1, Ordering::Relaxed);
         row(&object, &other);
         assert_eq!(first.passed_over.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_row_keeps_no_columns_alive_and_is_replaced_when_they_are_gone() {
+        let object = with_spec(r#"{"node": "n1", "zone": "z1"}"#);
+        let (node, zone) = (column("spec.node"), column("spec.zone"));
+        row(&object, &node);
+        assert_eq!(Arc::strong_count(&node), 1);
+        drop(node);
+        assert!(row(&object, &zone).contains("z1"));
+        assert!(keeps(&object, &zone));
     }
 
     #[test]

@@ -46,20 +46,29 @@ pub struct HostLimits {
 pub struct RouteLoad {
     waiting: AtomicUsize,
     failing: AtomicUsize,
+    /// The bytes that the waiting deltas take.
+    bytes: AtomicUsize,
     refused: AtomicU64,
 }
 
 impl RouteLoad {
-    /// Sets how many objects wait and how many of them fail, and counts changes that were refused.
-    pub fn set(&self, waiting: usize, failing: usize, refused: u64) {
+    /// Sets how many objects wait, how many of them fail and the bytes that they take, and counts changes that were
+    /// refused.
+    pub fn set(&self, waiting: usize, failing: usize, bytes: usize, refused: u64) {
         self.waiting.store(waiting, Relaxed);
         self.failing.store(failing, Relaxed);
+        self.bytes.store(bytes, Relaxed);
         self.refused.fetch_add(refused, Relaxed);
     }
 
     /// Objects whose changes wait for `route`.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
+    }
+
+    /// The bytes that the waiting deltas take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
     }
 
     /// Objects on which `route` fails.

@@ -172,10 +172,9 @@ impl GuestRoute {
     fn report(&self, context: &PluginContext) {
         let mut backlog = self.backlog.lock();
         let refused = backlog.take_refused();
-        context
-            .limits
-            .route
-            .set(backlog.waiting(), backlog.failing(), refused);
+        let (waiting, failing) = (backlog.waiting(), backlog.failing());
+        let route = &context.limits.route;
+        route.set(waiting, failing, backlog.bytes(), refused);
         if refused > 0 && context.limits.log_lines.pass() {
             tracing::warn!(refused, "dropped deltas: too many objects wait for `route`");
         }

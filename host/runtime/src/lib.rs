@@ -11,7 +11,7 @@ pub mod memo;
 pub(crate) mod object_name;
 pub mod plugin_tasks;
 pub mod queue;
-mod route_backlog;
+pub mod route_backlog;
 pub mod route_turns;
 pub mod router;
 pub mod telemetry;

@@ -20,6 +20,13 @@ const BATCH_BYTES: usize = 4 << 20;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// The most objects that wait. A plugin that falls so far behind loses changes.
 const OBJECTS: usize = 1_000_000;
+/// The most bytes of whole old versions that wait. No cache holds them any more. Beyond that, each keeps only its
+/// identity, labels and owners.
+const WHOLE_BYTES: usize = 32 << 20;
+/// The most bytes of old versions that wait, reduced ones included. Beyond that, the plugin loses changes.
+const OLD_BYTES: usize = 128 << 20;
+/// The bytes of an object that waits, without its versions: its entries in the backlog's maps.
+const ENTRY: usize = 256;
 
 /// The number of a watched informer of the plugin.
 pub(super) type WatchNumber = usize;
@@ -35,6 +42,8 @@ pub(super) struct Waiting {
     /// The version before the first change that the guest has not been told of. For an object that was created and
     /// deleted meanwhile, its last version.
     pub(super) old: Option<Arc<Object>>,
+    /// Whether `old` has no fields any more.
+    is_reduced: bool,
     pub(super) new: Option<Arc<Object>>,
     pub(super) initial: bool,
     /// How often it failed alone.
@@ -43,8 +52,13 @@ pub(super) struct Waiting {
 
 /// Deltas that wait.
 #[derive(Debug, Default)]
-pub(super) struct RouteBacklog {
+pub struct RouteBacklog {
+    /// Changed by `insert` and `take` alone.
     objects: HashMap<Key, Waiting>,
+    /// The bytes of the old versions in `objects`.
+    old_bytes: usize,
+    /// The part of `old_bytes` that was not reduced yet.
+    whole_bytes: usize,
     /// The objects that were not tried since their last change, and marks between them.
     order: VecDeque<Item>,
     /// Objects that failed alone, with the time at which they are tried again.
@@ -76,7 +90,7 @@ pub(super) enum Step {
 
 impl RouteBacklog {
     /// Adds a delta of an informer. It is merged with a delta of the same object that already waits.
-    pub(super) fn push(&mut self, watch: WatchNumber, delta: &Delta) {
+    pub fn push(&mut self, watch: WatchNumber, delta: &Delta) {
         // An object that was created and deleted since the last delta has neither version: its last one stands for
         // `old`.
         let last = || delta.between.last().filter(|_| delta.new.is_none());
@@ -84,21 +98,65 @@ impl RouteBacklog {
             watch,
             delta_type: delta.delta_type(),
             old: delta.old.as_ref().or_else(last).cloned(),
+            is_reduced: false,
             new: delta.new.clone(),
             initial: delta.initial,
             failures: 0,
         };
         let key = next.key();
-        match self.objects.remove(&key) {
+        match self.take(&key) {
             Some(waiting) => {
-                self.objects.insert(key, waiting.merge(next));
+                let merged = waiting.merge(next);
+                if merged.new.is_some() || self.has_room(&merged) {
+                    self.insert(key, merged);
+                } else {
+                    self.refused += 1;
+                }
             }
-            None if self.objects.len() >= OBJECTS => self.refused += 1,
+            None if self.objects.len() >= OBJECTS || !self.has_room(&next) => self.refused += 1,
             None => {
                 self.order.push_back(Item::Together(key.clone()));
-                self.objects.insert(key, next);
+                self.insert(key, next);
             }
         }
+    }
+
+    fn insert(&mut self, key: Key, waiting: Waiting) {
+        let (old, whole) = waiting.old_bytes();
+        self.old_bytes += old;
+        self.whole_bytes += whole;
+        self.objects.insert(key, waiting);
+        if self.whole_bytes > WHOLE_BYTES {
+            self.reduce();
+        }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Waiting> {
+        let waiting = self.objects.remove(key)?;
+        let (old, whole) = waiting.old_bytes();
+        self.old_bytes -= old;
+        self.whole_bytes -= whole;
+        Some(waiting)
+    }
+
+    /// Whether the old version of another object may wait.
+    fn has_room(&self, waiting: &Waiting) -> bool {
+        let (more, _) = waiting.old_bytes();
+        more == 0 || self.old_bytes + more <= OLD_BYTES
+    }
+
+    /// Drops the fields of the old versions.
+    fn reduce(&mut self) {
+        (self.old_bytes, self.whole_bytes) = (0, 0);
+        for waiting in self.objects.values_mut() {
+            waiting.reduce();
+            self.old_bytes += waiting.old_bytes().0;
+        }
+    }
+
+    /// The bytes that the backlog takes, without versions that the cache holds.
+    pub fn bytes(&self) -> usize {
+        self.old_bytes + self.objects.len() * ENTRY
     }
 
     /// Notes that all initial deltas of a watch were pushed.
@@ -116,7 +174,7 @@ impl RouteBacklog {
             }
             Some(Item::Alone(_)) => {
                 if let Some(Item::Alone(key)) = self.order.pop_front() {
-                    return Step::Route(self.objects.remove(&key).into_iter().collect());
+                    return Step::Route(self.take(&key).into_iter().collect());
                 }
             }
             Some(Item::Together(_)) => return Step::Route(self.batch()),
@@ -126,7 +184,7 @@ impl RouteBacklog {
             Some((key, at)) if *at <= now => {
                 let key = key.clone();
                 self.failing.remove(&key);
-                Step::Route(self.objects.remove(&key).into_iter().collect())
+                Step::Route(self.take(&key).into_iter().collect())
             }
             soonest => Step::Wait(soonest.map(|(_, at)| *at)),
         }
@@ -141,7 +199,7 @@ impl RouteBacklog {
             }
             bytes += size;
             if let Some(Item::Together(key)) = self.order.pop_front() {
-                batch.extend(self.objects.remove(&key));
+                batch.extend(self.take(&key));
             }
         }
         batch
@@ -162,11 +220,11 @@ impl RouteBacklog {
                 self.order.push_front(Item::Alone(key.clone()));
             }
             // The object may have changed during the call. Then it waits in two places, and the first one takes it.
-            let waiting = match self.objects.remove(&key) {
+            let waiting = match self.take(&key) {
                 Some(newer) => waiting.merge(newer),
                 None => waiting,
             };
-            self.objects.insert(key, waiting);
+            self.insert(key, waiting);
         }
         failed
     }
@@ -198,6 +256,25 @@ impl Waiting {
         newest.expect("a delta holds at least one version")
     }
 
+    /// The bytes of the old version, and the part of them that [`Waiting::reduce`] can free.
+    fn old_bytes(&self) -> (usize, usize) {
+        match &self.old {
+            Some(old) if self.is_reduced => (old.size_alone(), 0),
+            Some(old) => (old.size_alone(), old.size_alone()),
+            None => (0, 0),
+        }
+    }
+
+    /// Drops the fields of the old version.
+    fn reduce(&mut self) {
+        if let Some(old) = &self.old
+            && !self.is_reduced
+        {
+            self.old = Some(old.without_fields());
+            self.is_reduced = true;
+        }
+    }
+
     fn size(&self) -> usize {
         let objects = self.old.iter().chain(&self.new);
         objects.map(|object| object.json().len()).sum()
@@ -211,15 +288,17 @@ impl Waiting {
             (Some(_), true) => DeltaType::Added,
             (Some(_), false) => DeltaType::Modified,
         };
+        let (old, is_reduced) = match (is_new, &next.new) {
+            (false, _) => (self.old, self.is_reduced),
+            // The guest was never told of the object: its last version stands for `old`.
+            (true, None) => (next.old.or(self.new), false),
+            (true, Some(_)) => (None, false),
+        };
         Self {
             watch: self.watch,
             delta_type,
-            old: match (is_new, &next.new) {
-                (false, _) => self.old,
-                // The guest was never told of the object: its last version stands for `old`.
-                (true, None) => next.old.or(self.new),
-                (true, Some(_)) => None,
-            },
+            old,
+            is_reduced,
             new: next.new,
             initial: self.initial && next.initial,
             failures: self.failures,
@@ -469,6 +548,47 @@ mod tests {
             let (_, batch) = batch(&mut backlog, Instant::now());
             assert_eq!(batch[0].initial, expected);
         }
+    }
+
+    #[test]
+    fn old_versions_lose_their_fields_beyond_their_bytes() {
+        let mut backlog = RouteBacklog::default();
+        let count = 2 * WHOLE_BYTES / (1 << 20);
+        for number in 0..count {
+            let name = format!("o{number}");
+            let (old, new) = (sized(&name, 1 << 20).new, sized(&name, 1000).new);
+            backlog.push(0, &delta(old, new));
+            assert!(backlog.bytes() <= WHOLE_BYTES + (1 << 21));
+        }
+        assert_eq!((backlog.waiting(), backlog.take_refused()), (count, 0));
+        let (_, first) = batch(&mut backlog, Instant::now());
+        let old = first[0].old.as_ref().expect("its identity is kept");
+        assert!(old.name() == "o0" && old.json().len() < 200);
+        while let Step::Route(_) = backlog.next(Instant::now()) {}
+        assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[test]
+    fn deletions_are_lost_once_their_identities_take_too_much() {
+        let mut backlog = RouteBacklog::default();
+        // The name alone has almost a kilobyte.
+        let deleted = |number: usize| {
+            let name = format!("{}{number}", "n".repeat(900));
+            delta(sized(&name, 4000).new, None)
+        };
+        let number = (0..).find(|number| {
+            backlog.push(0, &deleted(*number));
+            backlog.take_refused() > 0
+        });
+        let number = number.expect("the backlog is bounded");
+        assert_eq!(backlog.waiting(), number);
+        assert!(backlog.bytes() <= OLD_BYTES + number * ENTRY);
+        // An object that the cache holds takes nothing.
+        backlog.push(0, &added("a"));
+        assert_eq!((backlog.waiting(), backlog.take_refused()), (number + 1, 0));
+        // The guest was not told of it.
+        backlog.push(0, &delta(sized("a", 5000).new, None));
+        assert_eq!((backlog.waiting(), backlog.take_refused()), (number, 1));
     }
 
     #[test]

@@ -19,6 +19,10 @@ const MAX_LINES: usize = 256;
 const MAX_PLUGINS: usize = 4096;
 /// Maximum length of a line in bytes; longer lines are truncated.
 const MAX_LINE_BYTES: usize = 4096;
+/// Maximum bytes of all lines together. Beyond that, the plugin with the most bytes loses its oldest line.
+const MAX_BYTES: usize = 64 << 20;
+/// The bytes that a line takes beside its text: its place in the list, and the allocator's own.
+const LINE: usize = 64;
 /// Lines that a follower may lag behind before it misses some.
 const MAX_LAG: usize = 1024;
 
@@ -29,11 +33,18 @@ pub(crate) struct Recent {
 }
 
 #[derive(Default)]
-struct Plugins(BTreeMap<String, Lines>);
+struct Plugins {
+    by_name: BTreeMap<String, Lines>,
+    /// The bytes of all lines.
+    bytes: usize,
+}
 
 #[derive(Default)]
 struct Lines {
-    last: VecDeque<String>,
+    /// Without spare capacity, which a line that was truncated has.
+    last: VecDeque<Box<str>>,
+    /// The bytes of these lines.
+    bytes: usize,
     followers: Vec<mpsc::Sender<String>>,
 }
 
@@ -54,9 +65,9 @@ impl Recent {
     /// Returns the last lines about a plugin, the oldest first.
     pub(crate) fn lines(&self, plugin: &str) -> Vec<String> {
         self.all()
-            .0
+            .by_name
             .get(plugin)
-            .map(|lines| lines.last.iter().cloned().collect())
+            .map(Lines::texts)
             .unwrap_or_default()
     }
 
@@ -70,10 +81,10 @@ impl Recent {
         let (sender, further) = mpsc::channel(MAX_LAG);
         lines.followers.retain(|follower| !follower.is_closed());
         lines.followers.push(sender);
-        Ok((lines.last.iter().cloned().collect(), further))
+        Ok((lines.texts(), further))
     }
 
-    fn add(&self, plugin: &str, line: String) {
+    fn add(&self, plugin: &str, line: &str) {
         let mut all = self.all();
         let Some(lines) = all.of(plugin) else {
             return;
@@ -82,11 +93,18 @@ impl Recent {
         lines
             .followers
             .iter()
-            .for_each(|follower| drop(follower.try_send(line.clone())));
+            .for_each(|follower| drop(follower.try_send(line.to_owned())));
+        let mut freed = 0;
         if lines.last.len() == MAX_LINES {
-            lines.last.pop_front();
+            freed = lines.drop_oldest();
         }
-        lines.last.push_back(line);
+        let bytes = line.len() + LINE;
+        lines.last.push_back(line.into());
+        lines.bytes += bytes;
+        all.bytes = all.bytes + bytes - freed;
+        while all.bytes > MAX_BYTES {
+            all.shrink();
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, Plugins> {
@@ -97,20 +115,38 @@ impl Recent {
 impl Plugins {
     /// Returns the lines of a plugin; none if there are too many plugins and this is a new one.
     fn of(&mut self, plugin: &str) -> Option<&mut Lines> {
-        if !self.0.contains_key(plugin) {
-            if self.0.len() >= MAX_PLUGINS {
+        let known = &mut self.by_name;
+        if !known.contains_key(plugin) {
+            if known.len() >= MAX_PLUGINS {
                 // Drops plugins that were only followed and have no lines.
-                self.0.retain(|_, lines| !lines.is_unused());
+                known.retain(|_, lines| !lines.is_unused());
             }
-            if self.0.len() >= MAX_PLUGINS {
+            if known.len() >= MAX_PLUGINS {
                 return None;
             }
         }
-        Some(self.0.entry(plugin.to_owned()).or_default())
+        Some(known.entry(plugin.to_owned()).or_default())
+    }
+
+    /// Drops the oldest line of the plugin with the most bytes.
+    fn shrink(&mut self) {
+        let largest = self.by_name.values_mut().max_by_key(|lines| lines.bytes);
+        self.bytes -= largest.map_or(self.bytes, Lines::drop_oldest);
     }
 }
 
 impl Lines {
+    fn texts(&self) -> Vec<String> {
+        self.last.iter().map(|line| String::from(&**line)).collect()
+    }
+
+    /// Drops the oldest line, and returns its bytes.
+    fn drop_oldest(&mut self) -> usize {
+        let bytes = self.last.pop_front().map_or(0, |line| line.len() + LINE);
+        self.bytes -= bytes;
+        bytes
+    }
+
     fn is_unused(&self) -> bool {
         self.last.is_empty() && self.followers.iter().all(mpsc::Sender::is_closed)
     }
@@ -139,7 +175,7 @@ where
             text.truncate(end);
             text.push('…');
         }
-        self.0.add(&plugin, text);
+        self.0.add(&plugin, &text);
     }
 }
 
@@ -182,7 +218,7 @@ mod tests {
     #[test]
     fn the_oldest_lines_are_dropped() {
         let recent = Recent::default();
-        (0..MAX_LINES + 1).for_each(|number| recent.add("hello", number.to_string()));
+        (0..MAX_LINES + 1).for_each(|number| recent.add("hello", &number.to_string()));
         assert_eq!(
             (
                 recent.lines("hello").len(),
@@ -193,26 +229,78 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_that_logs_much_loses_its_own_lines_first() {
+        let recent = Recent::default();
+        recent.add("quiet", "its only line");
+        let long = "x".repeat(MAX_LINE_BYTES);
+        for plugin in 0..MAX_BYTES / MAX_LINES / MAX_LINE_BYTES + 8 {
+            (0..MAX_LINES).for_each(|_| recent.add(&plugin.to_string(), &long));
+        }
+        assert_eq!(recent.lines("quiet"), ["its only line"]);
+        let all = recent.all();
+        let counted: usize = all.by_name.values().map(|lines| lines.bytes).sum();
+        assert_eq!(counted, all.bytes);
+        assert!((MAX_BYTES - 2 * MAX_LINE_BYTES..=MAX_BYTES).contains(&all.bytes));
+    }
+
+    /// The values of a line may be many times as long as what is kept of it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_lines_that_are_kept_take_the_memory_that_is_counted() {
+        const PLUGINS: usize = 4;
+        /// What other tests of this process may take meanwhile, in bytes.
+        const NOISE: usize = 32 << 20;
+        let (recent, long) = (Recent::default(), "x".repeat(16 << 10));
+        let value = &*long;
+        let before = crate::memory::resident().expect("the system tells");
+        let layers = tracing_subscriber::registry()
+            .with(SpanLayer)
+            .with(recent.layer());
+        tracing::subscriber::with_default(layers, || {
+            for number in 0..PLUGINS * MAX_LINES {
+                let plugin = (number % PLUGINS).to_string();
+                tracing::info!(
+                    plugin = &*plugin,
+                    a = value,
+                    b = value,
+                    c = value,
+                    "{value}"
+                );
+            }
+        });
+        let after = crate::memory::resident().expect("the system tells");
+        let (taken, counted) = (after.saturating_sub(before) as usize, recent.all().bytes);
+        assert!(
+            counted >= PLUGINS * MAX_LINES * MAX_LINE_BYTES,
+            "{counted} bytes"
+        );
+        assert!(
+            taken <= counted + counted / 2 + NOISE,
+            "{taken} bytes are resident, and {counted} are counted"
+        );
+    }
+
+    #[test]
     fn following_adds_no_plugin_beyond_the_maximum() {
         let recent = Recent::default();
-        (1..MAX_PLUGINS).for_each(|number| recent.add(&number.to_string(), "a line".to_owned()));
+        (1..MAX_PLUGINS).for_each(|number| recent.add(&number.to_string(), "a line"));
         let (_, idle) = recent.follow("idle").expect("it is followed");
         assert_eq!(recent.follow("another").map(drop), Err(TooManyPlugins));
-        recent.add("another", "a line".to_owned());
+        recent.add("another", "a line");
         assert_eq!(recent.lines("another"), [""; 0]);
         let (lines, _further) = recent.follow("1").expect("it is known");
         assert_eq!(lines, ["a line"]);
         // The entry of a plugin that was only followed is removed to make room.
         drop(idle);
         assert_eq!(recent.follow("another").map(drop), Ok(()));
-        assert_eq!(recent.all().0.len(), MAX_PLUGINS);
+        assert_eq!(recent.all().by_name.len(), MAX_PLUGINS);
     }
 
     #[test]
     fn those_who_no_longer_follow_a_silent_plugin_are_forgotten() {
         let recent = Recent::default();
         (0..10).for_each(|_| drop(recent.follow("silent")));
-        let count = recent.all().0["silent"].followers.len();
+        let count = recent.all().by_name["silent"].followers.len();
         assert_eq!(count, 1);
     }
 }
