@@ -1,6 +1,7 @@
-//! Counts repeated warnings and errors instead of writing each. A fault that many keys or all plugins share has one
-//! line, and later lines that say how often it was repeated, at growing intervals. A plugin that joins later has a line
-//! of its own first, so that no plugin hides the first failure of another one.
+//! Counts repeated warnings and errors instead of writing each. A fault that many keys or all built-in controllers share
+//! has one line, and later lines that say how often it was repeated, at growing intervals. A built-in controller that
+//! joins later has a line of its own first. Lines of a dropped-in plugin are counted only with its own: it could log the
+//! same line as another plugin, and hide that plugin's failure.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -86,7 +87,9 @@ impl Repeats {
         let is_own = |name: &&'static str| *name != PLUGIN && !ATTEMPT_FIELDS.contains(name);
         let fields = line.fields().iter();
         let own: Vec<_> = fields.filter(|(name, _)| is_own(name)).collect();
-        self.hasher.hash_one((line.target(), line.message(), own))
+        let dropped_in = plugin(line).filter(|name| !is_builtin(name));
+        let parts = (line.target(), line.message(), own, dropped_in);
+        self.hasher.hash_one(parts)
     }
 }
 
@@ -161,6 +164,12 @@ impl Repeated {
     }
 }
 
+/// Whether a plugin of this name is a built-in controller. No other plugin has such a name, unless the policy puts it in
+/// the controller's place.
+fn is_builtin(name: &str) -> bool {
+    flyball_controllers::built_in().any(|(controller, _)| controller.name == name)
+}
+
 /// The plugin that a line names.
 fn plugin(line: &Line) -> Option<&str> {
     let mut fields = line.fields().iter();
@@ -177,6 +186,11 @@ mod tests {
         fields.iter().for_each(|(name, text)| line.push(name, text));
         line
     }
+
+    /// Built-in controllers.
+    const A: &str = "job-controller";
+    const B: &str = "node-ipam-controller";
+    const C: &str = "taint-eviction-controller";
 
     /// Collects the lines that are written for a line at a time in seconds: the message and the fields of each.
     struct Log(Repeats, Instant);
@@ -205,32 +219,57 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_all_plugins_share_has_one_line_and_a_count() {
+    fn a_fault_that_built_in_controllers_share_has_one_line_and_a_count() {
         let log = Log::start();
-        let first = r#""failed" plugin="a" attempt="0""#;
-        assert_eq!(log.failed(0, "a", "0"), [first]);
+        let first = r#""failed" plugin="job-controller" attempt="0""#;
+        assert_eq!(log.failed(0, A, "0"), [first]);
         for attempt in 0..56 {
-            assert_eq!(log.failed(attempt / 10, "b", &attempt.to_string()), [""; 0]);
+            assert_eq!(log.failed(attempt / 10, B, &attempt.to_string()), [""; 0]);
         }
-        assert_eq!(log.failed(9, "c", "7"), [""; 0]);
+        assert_eq!(log.failed(9, C, "7"), [""; 0]);
         assert_eq!(
             log.later(10),
-            [r#""failed" plugin="c" attempt="7" repeated="57 times in 10 s" plugins="a, b, c""#]
+            [
+                r#""failed" plugin="taint-eviction-controller" attempt="7" repeated="57 times in 10 s" plugins="job-controller, node-ipam-controller, taint-eviction-controller""#
+            ]
         );
     }
 
     #[test]
-    fn a_plugin_that_joins_later_has_a_line_of_its_own_first() {
+    fn a_built_in_controller_that_joins_later_has_a_line_of_its_own_first() {
         let log = Log::start();
         let failed = |second, name| log.failed(second, name, "0").pop();
         for second in 0..100 {
-            failed(second, "a");
+            failed(second, A);
         }
-        let first = r#""failed" plugin="b" attempt="0""#;
-        assert_eq!(failed(100, "b").as_deref(), Some(first));
-        assert_eq!(failed(101, "b"), None, "it is counted from now on");
+        let first = r#""failed" plugin="node-ipam-controller" attempt="0""#;
+        assert_eq!(failed(100, B).as_deref(), Some(first));
+        assert_eq!(failed(101, B), None, "it is counted from now on");
         let counted = log.later(200);
-        assert!(counted[0].contains(r#"plugins="a, b""#), "{counted:?}");
+        let both = r#"plugins="job-controller, node-ipam-controller""#;
+        assert!(counted[0].contains(both), "{counted:?}");
+    }
+
+    #[test]
+    fn a_dropped_in_plugin_hides_no_line_of_another_one() {
+        let log = Log::start();
+        // It fails beforehand, and again and again.
+        for second in 0..100 {
+            log.failed(second, "hostile", "0");
+        }
+        for name in ["victim", A, "another"] {
+            let own = format!(r#""failed" plugin="{name}" attempt="0""#);
+            assert_eq!(log.failed(100, name, "0").pop(), Some(own));
+            assert_eq!(
+                log.failed(100, name, "0"),
+                [""; 0],
+                "it is counted from now on"
+            );
+        }
+        let counted = log.later(200);
+        assert_eq!(counted.len(), 4);
+        let is_shared = |line: &String| line.contains("plugins=");
+        assert!(!counted.iter().any(is_shared), "{counted:?}");
     }
 
     #[test]
