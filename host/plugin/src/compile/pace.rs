@@ -1,6 +1,7 @@
-//! Keeps the average CPU time of a child process below a share of a core, by stopping it for a while.
+//! Keeps the average CPU time of all child processes together below a share of a core, by stopping them for a while.
 
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -13,15 +14,36 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The CPU time that a child may use at once. Most components need less.
 const BURST: Duration = Duration::from_millis(200);
 
-/// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its share, in thousandths of a core.
-/// Returns false if that takes longer than the work may, or if nobody waits for the work any more.
+/// The children that run or are stopped for a while. They have equal parts of the share.
+static CHILDREN: AtomicU32 = AtomicU32::new(0);
+
+/// A child counts while this lives.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        CHILDREN.fetch_add(1, Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        CHILDREN.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Waits until the child has ended, and meanwhile stops it whenever it is ahead of its part of the share, which is in
+/// thousandths of a core. Returns false if that takes longer than the work may, or if nobody waits for the work any more.
 pub(super) fn wait(
     child: Pid,
     share: Option<u32>,
     ended: &Receiver<()>,
     work: &ChildWork<'_>,
 ) -> bool {
+    let _counted = Counted::new();
     let (started, mut is_stopped) = (Instant::now(), false);
+    let (mut earned, mut since) = (BURST, started);
     loop {
         let left = work.wall.saturating_sub(started.elapsed());
         match ended.recv_timeout(left.min(INTERVAL)) {
@@ -31,7 +53,9 @@ pub(super) fn wait(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let Some(share) = share else { continue };
-        let earned = started.elapsed() * share / 1000 + BURST;
+        let now = Instant::now();
+        earned += (now - since) * share / (1000 * CHILDREN.load(Relaxed).max(1));
+        since = now;
         let is_ahead = cpu_time(child).is_some_and(|used| used > earned);
         if is_ahead != is_stopped {
             let signal = if is_ahead { Signal::STOP } else { Signal::CONT };
@@ -62,8 +86,8 @@ mod tests {
     use super::*;
     use crate::compile::work::Stop;
 
-    #[test]
-    fn a_child_that_computes_stays_within_its_share() {
+    /// Runs a child that computes for two seconds, with this share. Returns the CPU time that it got.
+    fn computed(share: u32) -> Duration {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "while :; do :; done"]);
         #[expect(
@@ -82,13 +106,30 @@ mod tests {
             output: 0,
             stop: &stop,
         };
-        let is_in_time = wait(process, Some(100), &ended, &work);
+        let is_in_time = wait(process, Some(share), &ended, &work);
         let used = cpu_time(process).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_in_time);
+        used
+    }
+
+    #[test]
+    fn a_child_that_computes_stays_within_its_share() {
+        let used = computed(100);
         // It has earned the burst and a tenth of two seconds, and may run for an interval until it is stopped.
         assert!(used < Duration::from_millis(600), "{used:?}");
         assert!(used > Duration::from_millis(100), "{used:?}");
+    }
+
+    #[test]
+    fn children_that_run_at_the_same_time_divide_the_share() {
+        let children: Vec<_> = (0..4)
+            .map(|_| std::thread::spawn(|| computed(400)))
+            .collect();
+        let used = children.into_iter().map(|child| child.join().unwrap());
+        let used: Duration = used.sum();
+        // Together they have earned four bursts and 800 ms. Each may run for an interval until it is stopped.
+        assert!(used < Duration::from_millis(2200), "{used:?}");
     }
 }

@@ -57,9 +57,9 @@ pub struct CompileLimits {
     pub wall: Duration,
     /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 1 GiB.
     pub memory: usize,
-    /// Average CPU time, in thousandths of a core; none for no limit. A low priority alone does not keep the child from
-    /// using up the CPU quota of the host's control group, which then stops the host as well. Default: a quarter of
-    /// that quota, because two children may run at once; none without a quota.
+    /// Average CPU time of all children together, in thousandths of a core; none for no limit. A low priority alone does
+    /// not keep them from using up the CPU quota of the host's control group, which then stops the host as well. Default:
+    /// half of that quota; none without a quota.
     pub cpu_share: Option<u32>,
     /// Size of the compiled code, in bytes. The host holds all of it for a moment. Default: 128 MiB.
     pub code: usize,
@@ -71,7 +71,7 @@ impl Default for CompileLimits {
             cpu: Duration::from_secs(300),
             wall: Duration::from_secs(900),
             memory: 1 << 30,
-            cpu_share: machine::cpu_quota().map(|quota| (quota / 4).max(1)),
+            cpu_share: machine::cpu_quota().map(|quota| (quota / 2).max(1)),
             code: 128 << 20,
         }
     }
