@@ -6,7 +6,9 @@
 //! | `resource` | usage by pod and container: `{"*": {"app": {"cpu": "100m"}}, "web-1": null}`; `*` for other pods, null for none |
 //! | `pods.METRIC` | a quantity by pod, as above |
 //! | `object.RESOURCE.NAME.METRIC` | a list of quantities |
+//! | `namespace.METRIC` | a list of quantities, of the namespace itself |
 //! | `external.METRIC` | a list of quantities |
+//! | `answer.KEY` | a status code and plain text, as of a proxy: `503 service unavailable`. Requests for KEY get this answer |
 //! | `error` | a message: each request fails with 500 |
 //!
 //! In keys, `_` stands for characters that a ConfigMap does not allow. A metric that the ConfigMap does not name is not
@@ -35,11 +37,12 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::{Cluster, until};
 
-/// The groups and versions, those that the API server prefers first.
-const VERSIONS: [(&str, &str); 4] = [
+/// The groups and versions, those that the API server prefers first. No controller knows the version `v1beta3`.
+const VERSIONS: [(&str, &str); 5] = [
     ("metrics.k8s.io", "v1beta1"),
     ("custom.metrics.k8s.io", "v1beta2"),
     ("custom.metrics.k8s.io", "v1beta1"),
+    ("custom.metrics.k8s.io", "v1beta3"),
     ("external.metrics.k8s.io", "v1beta1"),
 ];
 /// The ConfigMap with the values.
@@ -132,15 +135,13 @@ async fn serve(stream: TcpStream, acceptor: &TlsAcceptor, client: Client) -> Res
         async move {
             let uri = request.uri();
             let query = uri.query().unwrap_or_default();
-            let (code, body) = match respond(&client, uri.path(), query).await {
-                Ok(Some(body)) => (200, body),
-                Ok(None) => (404, refusal(404, "NotFound", "the metric does not exist")),
-                Err(error) => (500, refusal(500, "InternalError", &error.to_string())),
-            };
+            let answer = respond(&client, uri.path(), query).await;
+            let answer = answer
+                .unwrap_or_else(|error| Answer::refusal(500, "InternalError", &error.to_string()));
             let response = Response::builder()
-                .status(code)
-                .header("Content-Type", "application/json")
-                .body(Full::new(Bytes::from(body.to_string())));
+                .status(answer.code)
+                .header("Content-Type", answer.content_type)
+                .body(Full::new(Bytes::from(answer.body)));
             Ok::<_, std::convert::Infallible>(response.expect("a valid response"))
         }
     });
@@ -150,19 +151,59 @@ async fn serve(stream: TcpStream, acceptor: &TlsAcceptor, client: Client) -> Res
     served.map_err(anyhow::Error::from_boxed)
 }
 
-fn refusal(code: u16, reason: &str, message: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure",
-        "code": code, "reason": reason, "message": message,
-    })
+/// A response.
+struct Answer {
+    code: u16,
+    content_type: &'static str,
+    body: String,
 }
 
-/// Returns the response to a GET; `None` if the path doesn't exist.
-async fn respond(client: &Client, path: &str, query: &str) -> Result<Option<Value>> {
+impl Answer {
+    fn json(code: u16, body: &Value) -> Self {
+        Self {
+            code,
+            content_type: "application/json",
+            body: body.to_string(),
+        }
+    }
+
+    fn refusal(code: u16, reason: &str, message: &str) -> Self {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure",
+            "code": code, "reason": reason, "message": message,
+        });
+        Self::json(code, &status)
+    }
+
+    fn not_found() -> Self {
+        Self::refusal(404, "NotFound", "the metric does not exist")
+    }
+
+    /// Parses a status code and a text.
+    fn plain(text: &str) -> Result<Self> {
+        let (code, body) = text
+            .split_once(' ')
+            .with_context(|| format!("`{text}` is not a status code and a text"))?;
+        let code = code
+            .parse()
+            .with_context(|| format!("`{text}` does not begin with a status code"))?;
+        Ok(Self {
+            code,
+            content_type: "text/plain; charset=utf-8",
+            body: body.to_owned(),
+        })
+    }
+}
+
+/// Returns the response to a GET.
+async fn respond(client: &Client, path: &str, query: &str) -> Result<Answer> {
     let decoded = decode(path);
     let segments: Vec<&str> = decoded.split('/').skip(1).collect();
-    match segments[..] {
-        ["apis", group, version] => Ok(resources(group, version)),
+    let (group, version, namespace, rest) = match segments[..] {
+        ["apis", group, version] => {
+            let found = resources(group, version);
+            return Ok(found.map_or_else(Answer::not_found, |found| Answer::json(200, &found)));
+        }
         [
             "apis",
             group,
@@ -170,64 +211,69 @@ async fn respond(client: &Client, path: &str, query: &str) -> Result<Option<Valu
             "namespaces",
             namespace,
             ref rest @ ..,
-        ] => {
-            let values: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-            let Some(values) = values.get_opt(VALUES).await? else {
-                return Ok(None);
-            };
-            let values = values.data.unwrap_or_default();
-            if let Some(message) = values.get("error") {
-                bail!("{message}");
-            }
-            let value = |key: String| -> Result<Option<Value>> {
-                let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-                let key = key.replace(|c: char| !is_allowed(c), "_");
-                let text = values.get(&key);
-                Ok(text.map(|text| serde_json::from_str(text)).transpose()?)
-            };
-            let items = match (group, rest) {
-                ("metrics.k8s.io", ["pods"]) => {
-                    let Some(usage) = value("resource".into())? else {
-                        return Ok(Some(list(group, version, Vec::new())));
-                    };
-                    let pods = pods(client, namespace, query).await?;
-                    pods.iter()
-                        .filter_map(|pod| pod_usage(pod, &usage))
-                        .collect()
-                }
-                ("custom.metrics.k8s.io", ["pods", "*", metric]) => {
-                    let Some(by_pod) = value(format!("pods.{metric}"))? else {
-                        return Ok(None);
-                    };
-                    let pods = pods(client, namespace, query).await?;
-                    let item = |pod: &String| {
-                        let value = of_pod(&by_pod, pod)?;
-                        Some(custom(version, "Pod", pod, metric, value))
-                    };
-                    pods.iter().filter_map(item).collect()
-                }
-                ("custom.metrics.k8s.io", [resource, name, metric]) => {
-                    let Some(found) = value(format!("object.{resource}.{name}.{metric}"))? else {
-                        return Ok(None);
-                    };
-                    let found = found.as_array().cloned().unwrap_or_default();
-                    let item = |value: &Value| custom(version, resource, name, metric, value);
-                    found.iter().map(item).collect()
-                }
-                ("external.metrics.k8s.io", [metric]) => {
-                    let Some(found) = value(format!("external.{metric}"))? else {
-                        return Ok(None);
-                    };
-                    let found = found.as_array().cloned().unwrap_or_default();
-                    let item = |value: &Value| json!({"metricName": metric, "metricLabels": {}, "timestamp": now(), "value": value});
-                    found.iter().map(item).collect()
-                }
-                _ => return Ok(None),
-            };
-            Ok(Some(list(group, version, items)))
+        ] => (group, version, namespace, rest),
+        _ => return Ok(Answer::not_found()),
+    };
+    let key = match (group, rest) {
+        ("metrics.k8s.io", ["pods"]) => "resource".to_owned(),
+        ("custom.metrics.k8s.io", ["pods", "*", metric]) => format!("pods.{metric}"),
+        ("custom.metrics.k8s.io", ["metrics", metric]) => format!("namespace.{metric}"),
+        ("custom.metrics.k8s.io", [resource, name, metric]) => {
+            format!("object.{resource}.{name}.{metric}")
         }
-        _ => Ok(None),
+        ("external.metrics.k8s.io", [metric]) => format!("external.{metric}"),
+        _ => return Ok(Answer::not_found()),
+    };
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let key = key.replace(|c: char| !is_allowed(c), "_");
+    let values: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let Some(values) = values.get_opt(VALUES).await? else {
+        return Ok(Answer::not_found());
+    };
+    let values = values.data.unwrap_or_default();
+    if let Some(message) = values.get("error") {
+        bail!("{message}");
     }
+    if let Some(answer) = values.get(&format!("answer.{key}")) {
+        return Answer::plain(answer);
+    }
+    let value = match values.get(&key) {
+        Some(text) => serde_json::from_str(text)?,
+        None if key == "resource" => json!({}),
+        None => return Ok(Answer::not_found()),
+    };
+    let items = match rest {
+        ["pods"] => {
+            let pods = pods(client, namespace, query).await?;
+            pods.iter()
+                .filter_map(|pod| pod_usage(pod, &value))
+                .collect()
+        }
+        ["pods", "*", metric] => {
+            let pods = pods(client, namespace, query).await?;
+            let item = |pod: &String| {
+                let value = of_pod(&value, pod)?;
+                Some(custom(version, "Pod", pod, metric, value))
+            };
+            pods.iter().filter_map(item).collect()
+        }
+        ["metrics", metric] => values_of(&value)
+            .map(|value| custom(version, "Namespace", namespace, metric, value))
+            .collect(),
+        [resource, name, metric] => values_of(&value)
+            .map(|value| custom(version, resource, name, metric, value))
+            .collect(),
+        [metric] => values_of(&value)
+            .map(|value| json!({"metricName": metric, "metricLabels": {}, "timestamp": now(), "value": value}))
+            .collect(),
+        _ => Vec::new(),
+    };
+    Ok(Answer::json(200, &list(group, version, items)))
+}
+
+/// The values of a metric that is not of pods.
+fn values_of(values: &Value) -> impl Iterator<Item = &Value> {
+    values.as_array().into_iter().flatten()
 }
 
 fn resources(group: &str, version: &str) -> Option<Value> {

@@ -157,7 +157,7 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<Played
         let plane = scenario.plane()?;
         let set = sets
             .iter_mut()
-            .find(|(other, set)| *other == plane && !scenario.alone && !set[0].alone);
+            .find(|(other, set)| *other == plane && !scenario.is_alone() && !set[0].is_alone());
         match set {
             Some((_, set)) => set.push(scenario.clone()),
             None => sets.push((plane, vec![scenario.clone()])),
@@ -185,22 +185,26 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<Played
 
 async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Result<Played> {
     let begun = Instant::now();
-    let mut cluster = Cluster::start(Options {
+    // Only a scenario that is alone has feature gates.
+    let gates = scenarios[0].gates_flag();
+    let mut options = Options {
         audit: true,
         audit_bodies: true,
         ..plane.options()
-    })
-    .await?;
+    };
+    options.apiserver_args.extend(gates.clone());
+    let mut cluster = Cluster::start(options).await?;
     prepare(&cluster, scenarios).await?;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
     let flags = plane.flags.iter().copied();
-    let flags: Vec<&str> = flags.chain(serving.iter().map(String::as_str)).collect();
+    let more = serving.iter().chain(&gates).map(String::as_str);
+    let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
-    if !scenarios.iter().any(|scenario| scenario.alone) && plane.is_played_whole(scenarios)? {
+    if !scenarios.iter().any(Scenario::is_alone) && plane.is_played_whole(scenarios)? {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;

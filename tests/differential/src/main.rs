@@ -27,9 +27,9 @@ const RUNS: usize = 3;
     max_term_width = 100
 )]
 struct Arguments {
-    /// A scenario (`job/indexed`), or a controller for all of its scenarios (`job`)
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
+    /// A scenario (`job/indexed`), or a controller for all of its scenarios (`job`); several with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
     /// Play three times
     #[arg(long)]
     full: bool,
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// Builds the host, which also runs the nodes under stock, and the control plane. Then compares, or writes the goldens.
 fn run(arguments: &Arguments) -> Result<()> {
-    let scenarios = choose(arguments.only.as_deref())?;
+    let scenarios = choose(&arguments.only)?;
     let (built, control_plane) = build::all_for_tests(Profile::Dev)?;
     flyball_cluster_tests::use_build(built.host, built.components);
     if arguments.bless {
@@ -138,17 +138,20 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
     Ok(())
 }
 
-/// The scenarios to play: all, one, or those of one controller.
-fn choose(only: Option<&str>) -> Result<Vec<Scenario>> {
+/// The scenarios to play: all, or those of these names.
+fn choose(only: &[String]) -> Result<Vec<Scenario>> {
     let mut scenarios = Scenario::all()?;
-    if let Some(only) = only {
-        let of_controller = format!("{only}/");
-        scenarios
-            .retain(|scenario| scenario.name == only || scenario.name.starts_with(&of_controller));
+    let is_of = |scenario: &Scenario, name: &str| {
+        scenario.name == name || scenario.name.starts_with(&format!("{name}/"))
+    };
+    for name in only {
         ensure!(
-            !scenarios.is_empty(),
-            "{only} is neither a scenario nor a controller with scenarios"
+            scenarios.iter().any(|scenario| is_of(scenario, name)),
+            "{name} is neither a scenario nor a controller with scenarios"
         );
+    }
+    if !only.is_empty() {
+        scenarios.retain(|scenario| only.iter().any(|name| is_of(scenario, name)));
     }
     Ok(scenarios)
 }

@@ -314,7 +314,7 @@ impl Plane {
         let all = Scenario::all()?;
         let own = all
             .iter()
-            .filter(|one| !one.alone && one.plane().is_ok_and(|plane| plane == self));
+            .filter(|one| !one.is_alone() && one.plane().is_ok_and(|plane| plane == self));
         Ok(own
             .map(|one| &one.name)
             .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))

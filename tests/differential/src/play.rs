@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use flyball_cluster_tests::{Cluster, until};
+use flyball_cluster_tests::{Cluster, merge, until};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
@@ -94,7 +94,14 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
         Step::PatchSubresource(which, subresource, patch) => {
             patch_on(client, namespace, which, subresource, patch).await
         }
-        Step::Backdate(which, time) => backdate(cluster, namespace, which, time).await,
+        Step::Overwrite(which, patch) => overwrite(cluster, namespace, which, patch).await,
+        Step::Backdate(which, time) => {
+            let patch = json!({"metadata": {"creationTimestamp": time}});
+            overwrite(cluster, namespace, which, &patch).await?;
+            let expected =
+                BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.clone().into())]);
+            wait(client, namespace, which, &expected).await
+        }
         Step::Delete(which) => {
             let found = find(client, namespace, which).await?;
             api::delete(client, &which.kind, &found.namespace, &found.name).await?;
@@ -173,7 +180,8 @@ async fn patch_on(
     api::patch_on(client, &which.kind, &namespace, &name, subresource, &patch).await
 }
 
-async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str) -> Result<()> {
+/// Changes an object in etcd: the fields of the patch replace its own.
+async fn overwrite(cluster: &Cluster, namespace: &str, which: &Which, patch: &Value) -> Result<()> {
     let (objects, found) = (
         list(&cluster.client, namespace, which).await?,
         find(&cluster.client, namespace, which).await?,
@@ -184,16 +192,18 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
     // The items of a list have no kind.
     object["apiVersion"] = api::api_version(&which.kind)?.into();
     object["kind"] = which.kind.clone().into();
-    object["metadata"]["creationTimestamp"] = time.into();
+    merge(&mut object, patch.clone());
     let plural = api::plural(&which.kind)?;
+    let folder = match &*plural {
+        "endpoints" => "services/endpoints",
+        other => other,
+    };
     let slash = if found.namespace.is_empty() { "" } else { "/" };
     let key = format!(
-        "/registry/{plural}/{}{slash}{}",
+        "/registry/{folder}/{}{slash}{}",
         found.namespace, found.name
     );
-    cluster.plane.put_into_etcd(&key, &object).await?;
-    let expected = BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.into())]);
-    wait(&cluster.client, namespace, which, &expected).await
+    cluster.plane.put_into_etcd(&key, &object).await
 }
 
 async fn wait(
@@ -278,6 +288,7 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
             let others = [
                 &object["spec"]["nodeName"],
                 &object["involvedObject"]["name"],
+                &object["reason"],
             ];
             others.contains(&&json!(other))
         }),
@@ -387,11 +398,12 @@ mod tests {
         for which in ["Pod/c", "Pod/#2", "Pod/@node-2"] {
             assert_eq!(chosen(which), None, "{which}");
         }
-        let about =
-            |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"name": name}});
-        let events = [about("x"), about("y")];
-        let which = Which::try_from("Event/@y".to_owned()).unwrap();
-        assert_eq!(choose(&events, &which), Some(&events[1]));
+        let about = |name: &str, reason: &str| json!({"metadata": {"name": name}, "involvedObject": {"name": name}, "reason": reason});
+        let events = [about("x", "Started"), about("y", "Failed")];
+        for which in ["Event/@y", "Event/@Failed"] {
+            let which = Which::try_from(which.to_owned()).unwrap();
+            assert_eq!(choose(&events, &which), Some(&events[1]));
+        }
     }
 
     #[test]

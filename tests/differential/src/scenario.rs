@@ -29,7 +29,10 @@ pub struct Scenario {
     pub about: String,
     /// Whether the scenario disturbs others, so that it needs a control plane of its own.
     #[serde(default)]
-    pub(crate) alone: bool,
+    alone: bool,
+    /// Feature gates that are on, besides the default ones. The scenario then needs a control plane of its own, too.
+    #[serde(default)]
+    gates: Vec<String>,
     /// Additional namespaces.
     #[serde(default)]
     pub(crate) namespaces: Vec<String>,
@@ -67,6 +70,8 @@ pub(crate) enum Step {
     PatchStatus(Which, Value),
     /// The same for another subresource.
     PatchSubresource(Which, String, Value),
+    /// Changes an object in etcd: fields replace its own. The result may be invalid, as objects of older releases are.
+    Overwrite(Which, Value),
     /// Sets an object's creation time. This writes to etcd, since the API server refuses it.
     Backdate(Which, String),
     /// Deletes an object and waits until it is deleted. A new object of the same name may exist.
@@ -89,7 +94,7 @@ pub(crate) enum Step {
 
 /// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the
 /// scenario's, or, for generated names, `Pod/#0` by its index in the order of names, `Pod/@node-0` by its node, and
-/// `Event/@web` by the object that it is about.
+/// `Event/@web` or `Event/@FailedDelete` by the object that it is about or by its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -103,7 +108,7 @@ pub(crate) enum Name {
     Is(String),
     /// An index in the order of names.
     Index(usize),
-    /// The name of the pod's node, or of the object that the event is about.
+    /// The name of the pod's node, or the name of the object that the event is about or its reason.
     Of(String),
 }
 
@@ -243,7 +248,7 @@ impl Scenario {
         for compared in &scenario.compare {
             if let Compared::Kind(kind) = compared {
                 ensure!(
-                    scenario.alone || api::is_namespaced(kind),
+                    scenario.is_alone() || api::is_namespaced(kind),
                     "{kind} is cluster-scoped: another scenario may have such objects, so compare them by name, as in \
                      {kind}/NAME, or set `alone`"
                 );
@@ -286,6 +291,21 @@ impl Scenario {
     /// The scenario's folder is not assigned to a plane.
     pub fn plane(&self) -> Result<&'static Plane> {
         Plane::of(self.folder())
+    }
+
+    /// Whether it is played on a control plane of its own.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone || !self.gates.is_empty()
+    }
+
+    /// The flag with its feature gates, for the API server and the controllers.
+    pub(crate) fn gates_flag(&self) -> Option<String> {
+        let gates: Vec<String> = self
+            .gates
+            .iter()
+            .map(|gate| format!("{gate}=true"))
+            .collect();
+        (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
     }
 
     fn folder(&self) -> &str {
@@ -333,6 +353,16 @@ mod tests {
         let file = json!({"about": "", "alone": true, "compare": ["ClusterRole"], "steps": []});
         let compared = parse(file).unwrap().compare;
         assert_eq!(compared, [Compared::Kind("ClusterRole".to_owned())]);
+    }
+
+    #[test]
+    fn a_scenario_with_feature_gates_is_alone() {
+        let scenario = parse(json!({"about": "", "gates": ["A", "B"], "steps": []})).unwrap();
+        assert!(scenario.is_alone());
+        let flag = scenario.gates_flag();
+        assert_eq!(flag.as_deref(), Some("--feature-gates=A=true,B=true"));
+        let plain = parse(json!({"about": "", "steps": []})).unwrap();
+        assert_eq!((plain.is_alone(), plain.gates_flag()), (false, None));
     }
 
     #[test]
