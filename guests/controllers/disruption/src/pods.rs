@@ -43,6 +43,9 @@ fn list(host: &Host, budget: &Budget) -> Result<Vec<Pod>, Error> {
 /// # Errors
 /// As [`selected`].
 pub fn selector(budget: &Budget) -> Result<LabelSelector, Error> {
+    if let Some(error) = flyball_go_format::label_selector_error(&budget.selector) {
+        return Err(Error::failed(error));
+    }
     LabelSelector::of_json(budget.selector.text().as_bytes())
         .map_err(|error| Error::failed(error.to_string()))
 }

@@ -39,6 +39,7 @@ pub fn read(
             return Ok(None);
         };
         let scale: flyball_scale::Scale = found?.parse()?;
+        scale.check().map_err(Error::failed)?;
         Ok(Some(scale.into()).filter(|scale: &Scale| scale.uid == owner.uid))
     };
     owners.iter().zip(is_read).map(scale).collect()

@@ -110,12 +110,15 @@ fn warn(host: &Host, service: &Service, current: Option<&Endpoints>, error: &Api
     let (reason, message, uid) = match current {
         None => (
             "FailedToCreateEndpoint",
-            format!("Failed to create endpoint for service {key}: {error}"),
+            format!(
+                "Failed to create endpoint for service {key}: {}",
+                error.message
+            ),
             "",
         ),
         Some(current) => (
             "FailedToUpdateEndpoint",
-            format!("Failed to update endpoint {key}: {error}"),
+            format!("Failed to update endpoint {key}: {}", error.message),
             current.meta.uid.as_str(),
         ),
     };

@@ -82,8 +82,9 @@ impl Controller for EndpointSliceController {
         host.metrics().add(describe::SYNCS, &[label], 1.0);
         if let Err(error) = &result {
             let message = format!(
-                "Error updating Endpoint Slices for Service {}: {error}",
-                request.key
+                "Error updating Endpoint Slices for Service {}: {}",
+                request.key,
+                text(error)
             );
             let about = service.meta.reference(Service::KIND);
             host.emit(Event::warning(
@@ -93,6 +94,19 @@ impl Controller for EndpointSliceController {
             ));
         }
         result.map(|()| Outcome::Done)
+    }
+}
+
+/// The text of an error as in kube-controller-manager: API errors have only the server's message.
+fn text(error: &Error) -> String {
+    match error {
+        Error::Api(error) => error.message.clone(),
+        Error::Doing(what, cause) => format!("{what}: {}", text(cause)),
+        Error::Several(errors) => {
+            let texts: Vec<String> = errors.iter().map(text).collect();
+            format!("[{}]", texts.join(", "))
+        }
+        other => other.to_string(),
     }
 }
 

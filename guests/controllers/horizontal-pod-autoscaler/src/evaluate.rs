@@ -104,7 +104,8 @@ impl Inputs<'_> {
                 let name = &object.metric.name;
                 let is_average = object.target.target_type == "AverageValue"
                     && object.target.average_value.is_some();
-                let context = if is_average {
+                let is_read = series(&object.metric).is_ok();
+                let context = if is_average && is_read {
                     format!("failed to get object metric value: failed to get {name} object metric")
                 } else {
                     "failed to get object metric value".to_owned()
@@ -381,6 +382,9 @@ fn series(metric: &Identifier) -> Result<String, String> {
     let Some(selector) = &metric.selector else {
         return Ok(String::new());
     };
+    if let Some(error) = flyball_go_format::label_selector_error(&Raw::of(selector)) {
+        return Err(error);
+    }
     LabelSelector::of_json(selector.to_string().as_bytes())
         .map(|selector| selector.to_string())
         .map_err(|error| error.to_string())

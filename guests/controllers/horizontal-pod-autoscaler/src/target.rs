@@ -69,8 +69,10 @@ fn read_one(
     name: &str,
 ) -> Result<Scale, String> {
     let path = scale::path(&resource.kind, &resource.plural, namespace, name);
-    let found = host.live().raw(&path);
-    found.map_err(|error| failure::of_read(&error, &resource.plural, name))
+    let found: Result<Scale, _> = host.live().raw(&path);
+    let scale = found.map_err(|error| failure::of_read(&error, &resource.plural, name))?;
+    scale.check()?;
+    Ok(scale)
 }
 
 /// Sets the replicas of a target. If another client has changed the Scale since it was read, it is read again.

@@ -1,6 +1,8 @@
-//! The text of values in events and conditions where kube-controller-manager prints an API type as Go does.
+//! The text of values and errors in events and conditions where kube-controller-manager prints them as Go does.
 //!
 //! Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/generated.pb.go: String.
+
+mod selector_error;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,6 +10,8 @@ use std::fmt::Write;
 use flyball_sdk::Raw;
 use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
+
+pub use selector_error::{label_selector_error, selector_error};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

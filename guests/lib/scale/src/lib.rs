@@ -3,7 +3,9 @@
 //! A Scale is updated by [`Write::update`](flyball_sdk::Write::update) of the kind with the metadata of the Scale, on
 //! the subresource `scale`.
 //!
-//! Upstream: staging/src/k8s.io/client-go/scale/client.go: Get, apiPathFor, pathAndVersionFor.
+//! Upstream: staging/src/k8s.io/client-go/scale/client.go: Get, convertToScale, apiPathFor, pathAndVersionFor.
+//! Upstream: staging/src/k8s.io/client-go/scale/scheme/autoscalingv1/conversion.go:
+//! Convert_v1_ScaleStatus_To_scheme_ScaleStatus.
 
 use flyball_sdk::live::push_segment;
 use flyball_sdk::meta::null_is_default;
@@ -36,6 +38,21 @@ pub struct ScaleStatus {
     pub replicas: i32,
     /// The label selector of the pods, as text; empty if the object has none.
     pub selector: String,
+}
+
+impl Scale {
+    /// Checks the selector, which a custom resource may have in any form.
+    ///
+    /// # Errors
+    /// The selector is malformed. The error is the one with which Kubernetes' client refuses such a Scale.
+    pub fn check(&self) -> Result<(), String> {
+        flyball_go_format::selector_error(&self.status.selector).map_or(Ok(()), |error| {
+            Err(format!(
+                "received an object from a /scale endpoint which was not convertible to autoscaling Scale: failed to \
+                 parse target selector: {error}"
+            ))
+        })
+    }
 }
 
 /// Returns the path of the Scale of an object: `/apis/apps/v1/namespaces/a/deployments/web/scale`.
@@ -73,6 +90,22 @@ mod tests {
         assert_eq!(
             (scale.spec.replicas, scale.status.selector.as_str()),
             (0, "")
+        );
+    }
+
+    #[test]
+    fn a_malformed_selector_is_an_error() {
+        let check = |selector: &str| {
+            let mut scale = Scale::default();
+            scale.status.selector = selector.into();
+            scale.check()
+        };
+        assert_eq!(check(""), Ok(()));
+        assert_eq!(check("app=web"), Ok(()));
+        assert_eq!(
+            check("app!=web").unwrap_err(),
+            "received an object from a /scale endpoint which was not convertible to autoscaling Scale: failed to parse \
+             target selector: \"!=\" is not a valid label selector operator"
         );
     }
 }

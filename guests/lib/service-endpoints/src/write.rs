@@ -165,22 +165,29 @@ pub fn run(host: &Host, owner: &str, writes: Writes) -> Result<Written, Error> {
             Err(error) => return Err(failed("create", owner, error)),
         }
     }
-    for result in host.batch().extend(update).stop_on_error().run() {
-        result.map_err(|error| failed("update", owner, error))?;
+    let batch = host.tagged_batch().extend(update.into_iter().map(named));
+    for (name, result) in batch.stop_on_error().run() {
+        result.map_err(|error| failed(&format!("update {name}"), owner, error))?;
         written.updated += 1;
     }
-    for result in host.batch().extend(delete).stop_on_error().run() {
+    let batch = host.tagged_batch().extend(delete.into_iter().map(named));
+    for (name, result) in batch.stop_on_error().run() {
         result
             .found()
-            .map_err(|error| failed("delete", owner, error))?;
+            .map_err(|error| failed(&format!("delete {name}"), owner, error))?;
         written.deleted += 1;
     }
     Ok(written)
 }
 
-fn failed(verb: &str, owner: &str, error: ApiError) -> Error {
+/// A write with the name of its slice.
+fn named(write: Write) -> (String, Write) {
+    (write.target.name.clone(), write)
+}
+
+fn failed(what: &str, owner: &str, error: ApiError) -> Error {
     Error::Doing(
-        format!("failed to {verb} EndpointSlice for {owner}"),
+        format!("failed to {what} EndpointSlice for {owner}"),
         Box::new(error.into()),
     )
 }
