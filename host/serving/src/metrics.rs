@@ -194,7 +194,7 @@ impl Metrics {
         *self.inner.restrictions.lock() = Arc::new(restrictions);
     }
 
-    /// Makes the histograms that are declared from now on native ones, too.
+    /// Makes the histograms that groups declare from now on native ones, too. Those of the host are not.
     pub fn add_native_histograms(&self) {
         self.inner.has_native_histograms.store(true, Relaxed);
     }
@@ -301,7 +301,10 @@ impl Metrics {
                 return Err(MetricsError::Differs(name.to_owned()));
             }
         }
-        let family = Family::new(name, help, labels, kind, self.has_native_histograms())
+        // kube-controller-manager registers the metrics that are the host's here before it reads its flags, so that the gate
+        // has no effect on them.
+        let is_native = owner != HOST && self.has_native_histograms();
+        let family = Family::new(name, help, labels, kind, is_native)
             .map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
         let family = Arc::new(family);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();

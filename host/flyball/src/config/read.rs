@@ -390,6 +390,24 @@ mod tests {
     }
 
     #[test]
+    fn flagz_has_the_files_of_the_certificate() {
+        let shown = |args: &[&str]| {
+            let flagz = read(args).serving.expect("it serves").flagz;
+            ["tls-cert-file", "tls-private-key-file"].map(|flag| flagz[flag].clone())
+        };
+        assert_eq!(shown(&[]), ["", ""]);
+        assert_eq!(
+            shown(&["--cert-dir=/pki"]),
+            [
+                "/pki/kube-controller-manager.crt",
+                "/pki/kube-controller-manager.key"
+            ]
+        );
+        let files = ["--tls-cert-file=a", "--tls-private-key-file=b"];
+        assert_eq!(shown(&files), ["a", "b"]);
+    }
+
+    #[test]
     fn gates_follow_the_emulated_version() {
         let config = read(&["--emulated-version=kube=1.34"]);
         assert_eq!(config.versions.emulated.to_string(), "1.34");

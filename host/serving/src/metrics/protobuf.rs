@@ -175,7 +175,7 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Metrics, MetricsError};
+    use super::super::{Kind, Metrics, MetricsError};
     use super::is_preferred;
 
     #[test]
@@ -214,27 +214,34 @@ mod tests {
     }
 
     #[test]
-    fn a_native_histogram_is_beside_the_declared_buckets() -> Result<(), MetricsError> {
-        let observed = |metrics: &Metrics| {
-            let histogram = metrics.histogram("b", "Time.", &["name"], &[2.0])?;
-            for value in [0.0, 1.0, 1.0, 4.0] {
+    fn a_native_histogram_of_a_plugin_is_beside_the_declared_buckets() -> Result<(), MetricsError> {
+        const VALUES: [f64; 4] = [0.0, 1.0, 1.0, 4.0];
+        let of_host = |metrics: &Metrics| {
+            let histogram = metrics.histogram("a", "Time.", &["name"], &[2.0])?;
+            for value in VALUES {
                 histogram.with_label_values(&["x"]).observe(value);
             }
             Ok::<_, MetricsError>(metrics.render_protobuf())
+        };
+        let of_plugin = |metrics: &Metrics| {
+            let mut group = metrics.group("plugin");
+            group.declare("b", "Time.", &["name"], Kind::Histogram(vec![2.0]))?;
+            for value in VALUES {
+                group.observe("b", &["x"], value)?;
+            }
+            Ok::<_, MetricsError>((metrics.render_protobuf(), metrics.render()))
         };
         // The schema 3, the threshold, one zero, and the spans and deltas of the buckets 0 and 16.
         let native = b"\x28\x06\x31\0\0\0\0\0\0\xf0\x37\x38\x01\x62\x04\x08\x00\x10\x01\x62\x04\x08\x1e\x10\x01\x68\x04\x68\x01";
         let contains = |page: &[u8]| page.windows(native.len()).any(|part| part == native);
         let metrics = Metrics::default();
-        assert!(!contains(&observed(&metrics)?));
+        assert!(!contains(&of_plugin(&metrics)?.0));
         let metrics = Metrics::default();
         metrics.add_native_histograms();
-        assert!(contains(&observed(&metrics)?));
-        assert!(
-            metrics
-                .render()
-                .contains("b_bucket{name=\"x\",le=\"2\"} 3\n")
-        );
+        assert!(!contains(&of_host(&metrics)?));
+        let (page, text) = of_plugin(&metrics)?;
+        assert!(contains(&page));
+        assert!(text.contains("b_bucket{name=\"x\",le=\"2\"} 3\n"));
         Ok(())
     }
 }

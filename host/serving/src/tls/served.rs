@@ -38,6 +38,17 @@ pub enum Certificate {
     Folder(PathBuf),
 }
 
+impl Certificate {
+    /// The files of the certificate chain and of the private key; none if both are kept in memory.
+    pub fn files(&self) -> Option<[PathBuf; 2]> {
+        match self {
+            Self::SelfSigned => None,
+            Self::Files { certificate, key } => Some([certificate.clone(), key.clone()]),
+            Self::Folder(folder) => Some(files_in(folder)),
+        }
+    }
+}
+
 /// The reason why no usable certificate exists.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
@@ -148,7 +159,7 @@ fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
 
 /// Returns the files of a folder, which are generated if neither exists.
 fn in_folder(folder: &Path, address: IpAddr) -> Result<Certificate, CertificateError> {
-    let [certificate, key] = ["crt", "key"].map(|end| folder.join(format!("{PAIR}.{end}")));
+    let [certificate, key] = files_in(folder);
     match (certificate.exists(), key.exists()) {
         (true, true) => {}
         (true, false) => return Err(CertificateError::Half(certificate, key)),
@@ -163,6 +174,10 @@ fn in_folder(folder: &Path, address: IpAddr) -> Result<Certificate, CertificateE
         }
     }
     Ok(Certificate::Files { certificate, key })
+}
+
+fn files_in(folder: &Path) -> [PathBuf; 2] {
+    ["crt", "key"].map(|end| folder.join(format!("{PAIR}.{end}")))
 }
 
 /// Writes a file that doesn't exist yet.

@@ -26,6 +26,7 @@ impl Flags<'_> {
             .and_then(|text| text.parse().ok())
             .unwrap_or([0, 0, 0, 0].into());
         let certificate = self.certificate()?;
+        let flagz = self.flagz(&certificate);
         let tls13_only = self.is_tls13_only()?;
         let http2 = !self.bool("disable-http2-serving");
         let (algorithms, warnings) = self.algorithms(http2, tls13_only)?;
@@ -64,7 +65,7 @@ impl Flags<'_> {
             authorization_kubeconfig: self.path("authorization-kubeconfig"),
             tolerate_lookup_failure: self.bool("authentication-tolerate-lookup-failure"),
             profiling: self.bool("profiling"),
-            flagz: self.flagz(),
+            flagz,
             configz: kcm::shown::configz(|flag| self.uses(flag), self.leader_migration()?.as_ref()),
         };
         Ok(Some((config, warnings)))
@@ -170,16 +171,25 @@ impl Flags<'_> {
             .map_err(|reason| self.error("tls-sni-cert-key", reason))
     }
 
-    /// The values of all flags by name. Configuration values of plugins may be secrets.
-    fn flagz(&self) -> BTreeMap<String, String> {
+    /// The values of all flags by name. Configuration values of plugins may be secrets. As in kube-controller-manager, the
+    /// flags of the certificate have the files that are used.
+    fn flagz(&self, certificate: &Certificate) -> BTreeMap<String, String> {
         let shown = |flag: &'static Flag| match flag.name {
             "help" => "false".to_owned(),
             "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),
             _ => kcm::shown::text(flag.kind, &self.uses(flag)),
         };
-        flags::all()
+        let mut all: BTreeMap<_, _> = flags::all()
             .map(|flag| (flag.name.to_owned(), shown(flag)))
-            .collect()
+            .collect();
+        let flags = ["tls-cert-file", "tls-private-key-file"];
+        for (flag, file) in flags
+            .into_iter()
+            .zip(certificate.files().into_iter().flatten())
+        {
+            all.insert(flag.to_owned(), file.display().to_string());
+        }
+        all
     }
 
     /// All uses of a flag, or its default.
