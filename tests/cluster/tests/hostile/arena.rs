@@ -2,7 +2,7 @@
 //! watches all Secrets, and one that attacks.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use flyball_cluster_tests::{
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
-use crate::victim::{During, Victim};
+use crate::victim::{During, Observed, Victim};
 
 /// One attack.
 #[derive(Debug)]
@@ -80,11 +80,21 @@ impl Class {
 }
 
 /// Cases that reach no limit, although their classes are about limits.
-const FAULTS: [&str; 7] = [
+const FAULTS: [&str; 17] = [
     "deep",
     "failing-route",
     "forged-lines",
     "large-argument",
+    "loop-of-cached-lists",
+    "loop-of-counts",
+    "loop-of-discoveries",
+    "loop-of-events",
+    "loop-of-live-gets",
+    "loop-of-live-lists",
+    "loop-of-memos-and-metrics",
+    "loop-of-merges",
+    "loop-of-patches",
+    "loop-of-raw-reads",
     "panic",
     "quick-ticker",
     "unknown-queues",
@@ -98,6 +108,9 @@ const LIMITS: [&str; 5] = [
     "in the policy",
 ];
 
+/// A kubelet's default timeout of a probe, and the number of failures in a row after which it restarts a container.
+const PROBE: Duration = Duration::from_secs(1);
+const PROBES: usize = 3;
 /// How long the host may take to answer an attack.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to load a file: `describe` has 10 s of CPU time, of which it gets a quarter of a core.
@@ -124,6 +137,8 @@ pub(crate) struct Arena {
     /// Resident memory before the attacks, in bytes.
     before: u64,
     victim: Victim,
+    /// The port that the host serves on.
+    port: u16,
     done: Vec<Done>,
     /// Whether the policy of an attack is in force.
     is_under_attack: bool,
@@ -144,7 +159,9 @@ impl Arena {
         let policy = cluster.plane.dir().join("policy.toml");
         let greeter = guest("greeter")?.display().to_string();
         let others = host_output(&["policy", &greeter])?
-            + "\n[[plugins.watcher.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\"]\n";
+            + "\n[[plugins.watcher.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\"]\n"
+            // The victim never waits for its own rate limiter.
+            + "[plugins.greeter.limits]\nwrites-per-second = 1000\nwrites-burst = 1000\n";
         std::fs::write(&policy, &others)?;
         cluster.apply_roles(&policy, &guest("greeter")?).await?;
         cluster.apply(&accounts().to_string()).await?;
@@ -163,7 +180,7 @@ impl Arena {
         )
         .await?;
         let victim = Victim::create(&cluster).await?;
-        let (_, serving) = cluster.serving();
+        let (port, serving) = cluster.serving();
         let mut args = serving.to_vec();
         args.extend([
             "--controllers=deployment-controller,replicaset-controller".to_owned(),
@@ -179,6 +196,7 @@ impl Arena {
             others,
             before: 0,
             victim,
+            port,
             done: Vec::new(),
             is_under_attack: false,
         };
@@ -209,10 +227,7 @@ impl Arena {
         if self.is_under_attack {
             // A lasting problem is logged once. Without a change in between, the same message would not be logged
             // again.
-            let before = self.log()?.len();
-            self.write_policy("")?;
-            self.answers(case.name, before, "no policy grants it anything")
-                .await?;
+            self.rest(case.name).await?;
             self.victim.greet(During::Calm, self.done.len()).await?;
         }
         self.is_under_attack = true;
@@ -291,7 +306,7 @@ impl Arena {
     }
 
     /// Checks that the host lives within its memory, printed no secret, and serves the others.
-    async fn is_unharmed(&mut self, name: &str, from: usize) -> Result<()> {
+    pub(crate) async fn is_unharmed(&mut self, name: &str, from: usize) -> Result<()> {
         let log = self.log()?;
         if let Some(status) = self.host.exited() {
             bail!("{name}: the host ended with {status}\n{}", last_lines(&log));
@@ -304,7 +319,56 @@ impl Arena {
             .greet(During::Attack, self.done.len())
             .await
             .with_context(|| format!("during {name}"))?;
+        self.is_healthy(name).await?;
         self.scales(name).await
+    }
+
+    /// Measures how long the victim and probes take.
+    pub(crate) async fn observe(&mut self, times: usize) -> Result<Observed> {
+        let mut observed = Observed::default();
+        for _ in 0..times {
+            observed.greetings.push(self.victim.greet_once().await?);
+            let start = Instant::now();
+            let answer = self.cluster.https(self.port, "/healthz").await?;
+            ensure!(answer == "ok", "/healthz answers {answer}");
+            observed.probes.push(start.elapsed());
+        }
+        Ok(observed)
+    }
+
+    /// Attacks again, and waits for the first answers.
+    pub(crate) async fn repeat(&mut self, case: &Case) -> Result<()> {
+        let from = self.log()?.len();
+        self.is_under_attack = true;
+        self.write_policy(&policy_of(case))?;
+        for expected in case.expects {
+            self.answers(case.name, from, expected).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the attack, and waits until it has ended.
+    pub(crate) async fn rest(&mut self, name: &str) -> Result<()> {
+        let before = self.log()?.len();
+        self.write_policy("")?;
+        self.is_under_attack = false;
+        self.answers(name, before, "no policy grants it anything")
+            .await?;
+        Ok(())
+    }
+
+    /// Checks that a kubelet would not restart the host: that one of as many probes in a row as may fail is answered in
+    /// time.
+    async fn is_healthy(&self, name: &str) -> Result<()> {
+        let mut failures = Vec::new();
+        for _ in 0..PROBES {
+            let probe = self.cluster.https(self.port, "/healthz");
+            match tokio::time::timeout(PROBE, probe).await {
+                Ok(answer) if answer.as_ref().is_ok_and(|answer| answer == "ok") => return Ok(()),
+                answer => failures.push(format!("{answer:?}")),
+            }
+        }
+        bail!("{name}: no probe of /healthz is answered within {PROBE:?}: {failures:?}")
     }
 
     /// Checks that the built-in controllers work, by a Deployment whose ReplicaSet they create.
@@ -397,12 +461,22 @@ impl Arena {
 
     /// A line of the host's status in the system, in bytes.
     fn memory(&self, name: &str) -> Result<u64> {
+        Ok(self.in_status(name, " kB")? << 10)
+    }
+
+    /// The number of the host's threads.
+    pub(crate) fn threads(&self) -> Result<u64> {
+        self.in_status("Threads", "")
+    }
+
+    /// A number in a line of the host's status in the system, before its unit.
+    fn in_status(&self, name: &str, unit: &str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.pid()))?;
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(kibibytes.with_context(|| format!("the system tells no {name}"))? << 10)
+        let number = line.and_then(|line| line.trim().strip_suffix(unit)?.parse().ok());
+        number.with_context(|| format!("the system tells no {name}"))
     }
 
     /// Has the system refuse the host more memory: the host ends if it needs more.

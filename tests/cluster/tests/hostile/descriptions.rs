@@ -67,6 +67,13 @@ pub(crate) const CASES: &[Case] = &[
         ..MEMORY
     },
     Case {
+        name: "lookalike-of-metadata",
+        class: Class::Escalation,
+        description: r#""watches": [{"discovered": {"periodMs": 1000}, "fields": ["metadataX.labels"]}]"#,
+        expects: &["only the metadata of discovered kinds is cached"],
+        ..MEMORY
+    },
+    Case {
         name: "newline-in-a-verb",
         class: Class::Escalation,
         description: r#""permissions": [{"kind": "v1/Pod", "verbs": ["get\n---\nkind: ClusterRoleBinding"]}]"#,

@@ -14,7 +14,7 @@ use crate::arena::{Arena, Case, Class, faulty_as, names_limit, policy_of, space}
 const FILES: [(&str, Class, &str); 8] = [
     ("many-watches", Class::Memory, "more than 1048576"),
     ("few-watches", Class::Memory, "more than 20000 values"),
-    ("long-name", Class::Name, "is not a DNS label"),
+    ("long-name", Class::Name, "more than 8192"),
     ("deep", Class::Memory, "did not return a valid description"),
     ("forged-name", Class::Name, r"is not a DNS label"),
     (

@@ -6,10 +6,12 @@ mod arena;
 mod descriptions;
 mod lifecycle;
 mod limits;
+mod loops;
 mod reads;
 mod registry;
 mod requests;
 mod table;
+mod ungranted;
 mod victim;
 mod writes;
 
@@ -56,10 +58,12 @@ async fn all(arena: &mut Arena) -> Result<()> {
     arena.attack(&limits::WAITING_CALLS).await?;
     arena.measure().await?;
     attack(arena, TABLES.into_iter().flatten()).await?;
+    loops::all(arena).await?;
     writes::certificates(arena).await?;
     requests::all(arena).await?;
     registry::all(arena).await?;
     lifecycle::all(arena).await?;
+    ungranted::all(arena).await?;
     arena.recovers().await?;
     table::is_current(arena.done())?;
     arena.is_prompt()
@@ -71,10 +75,12 @@ async fn some(arena: &mut Arena) -> Result<()> {
     let quick: Vec<&Case> = cases.filter(|case| QUICK.contains(&case.name)).collect();
     ensure!(quick.len() == QUICK.len(), "a name has no case");
     attack(arena, quick.into_iter()).await?;
+    loops::some(arena).await?;
     writes::certificates(arena).await?;
     requests::all(arena).await?;
     registry::some(arena).await?;
     lifecycle::removed(arena).await?;
+    ungranted::all(arena).await?;
     table::has(arena.done())
 }
 

@@ -61,7 +61,7 @@ impl Victim {
     }
 
     /// Has the victim write a greeting, and returns how long it took.
-    async fn greet_once(&mut self) -> Result<Duration> {
+    pub(crate) async fn greet_once(&mut self) -> Result<Duration> {
         self.greetings += 1;
         let text = format!("greeting {}", self.greetings);
         let start = Instant::now();
@@ -101,6 +101,24 @@ impl Victim {
             "the victim's p99 was {median:.2} times as long during attacks: more than {SLOWER} (rounds: {ratios:.2?})"
         );
         Ok(())
+    }
+}
+
+/// How long the victim's work, and probes of the host's health, took each time.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub(crate) greetings: Vec<Duration>,
+    pub(crate) probes: Vec<Duration>,
+}
+
+impl Observed {
+    /// How many times as long the median greeting and the median probe took as these.
+    pub(crate) fn slower_than(&self, calm: &Self) -> [f64; 2] {
+        let median = |times: &[Duration]| quantile(times, 0.5).as_secs_f64();
+        [
+            median(&self.greetings) / median(&calm.greetings),
+            median(&self.probes) / median(&calm.probes),
+        ]
     }
 }
 

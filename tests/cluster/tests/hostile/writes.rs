@@ -44,7 +44,7 @@ const CERTIFICATES: Case = Case {
 };
 
 /// Certificates that would make their holder an administrator of the cluster.
-const OF_ADMINISTRATORS: [Case; 2] = [
+const OF_ADMINISTRATORS: [Case; 4] = [
     Case {
         name: "certificate-of-a-reserved-group",
         script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["system:masters"]}}]"#,
@@ -54,6 +54,23 @@ const OF_ADMINISTRATORS: [Case; 2] = [
         name: "certificate-of-a-group-spelt-differently",
         script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["system:masters"],
             "attribute": "2.5.4.010"}}]"#,
+        ..CERTIFICATES
+    },
+    // The API server takes the user's UID from this attribute.
+    Case {
+        name: "certificate-with-a-uid",
+        script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": ["somebody"],
+            "attribute": "1.3.6.1.4.1.57683.2"}}]"#,
+        expects: &["Denied: the policy does not let this plugin sign certificates of `somebody`"],
+        ..CERTIFICATES
+    },
+    Case {
+        name: "certificate-for-another-name",
+        script: r#"[{"certificate": {"signer": "kubernetes.io/legacy-unknown", "user": "a", "groups": [],
+            "names": ["kubernetes.default.svc"]}}]"#,
+        expects: &[
+            "Denied: the policy does not let this plugin sign certificates for `kubernetes.default.svc`",
+        ],
         ..CERTIFICATES
     },
 ];
@@ -83,7 +100,15 @@ pub(crate) const CASES: &[Case] = &[
         policy: SECRETS,
         script: r#"[{"write": {"verb": "delete", "kind": "v1/Secret", "namespace": "demo", "name": "token",
             "options": "{\"dryRun\": [\"All\"]}", "returns": ["."]}}]"#,
-        expects: &["Denied: the policy does not let this plugin see ."],
+        expects: &["a dry run tells whether a hidden field"],
+        ..ESCALATION
+    },
+    Case {
+        name: "oracle-by-dry-run",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "merge", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "{\"type\": \"Opaque\"}", "options": "{\"dryRun\": [\"All\"]}"}}]"#,
+        expects: &["a dry run tells whether a hidden field"],
         ..ESCALATION
     },
     Case {
