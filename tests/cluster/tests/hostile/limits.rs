@@ -37,6 +37,8 @@ pub(crate) const WAITING_CALLS: Case = Case {
         [plugins.faulty.limits]
         instances = 1000
         total-memory = "4Gi"
+        # The time in which calls wait for the quota would not count.
+        cpu-share = 0
         wall = "5s"
         writes-per-second = 1
         writes-burst = 1
