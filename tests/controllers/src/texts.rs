@@ -137,12 +137,7 @@ impl<'a> Visit<'a> for Literals {
     }
 
     fn visit_macro(&mut self, called: &'a syn::Macro) {
-        let name = called
-            .path
-            .segments
-            .last()
-            .map(|name| name.ident.to_string());
-        if !name.is_some_and(|name| LOGGED.contains(&&*name)) {
+        if !LOGGED.contains(&&*last_name(&called.path)) {
             self.note_tokens(called.tokens.clone());
         }
     }
@@ -151,12 +146,7 @@ impl<'a> Visit<'a> for Literals {
         let syn::Expr::Path(function) = &*call.func else {
             return visit::visit_expr_call(self, call);
         };
-        let name = function
-            .path
-            .segments
-            .last()
-            .map(|name| name.ident.to_string());
-        if !name.is_some_and(|name| ERRORS.contains(&&*name)) {
+        if !ERRORS.contains(&&*last_name(&function.path)) {
             visit::visit_expr_call(self, call);
         }
     }
@@ -172,6 +162,13 @@ impl<'a> Visit<'a> for Literals {
     fn visit_lit_str(&mut self, literal: &'a syn::LitStr) {
         self.note(&literal.value());
     }
+}
+
+/// The last name in a path: `info` of `flyball_sdk::info`.
+fn last_name(path: &syn::Path) -> String {
+    let last = path.segments.last();
+    last.map(|segment| segment.ident.to_string())
+        .unwrap_or_default()
 }
 
 /// Whether a literal reads like a message: it has several words.
