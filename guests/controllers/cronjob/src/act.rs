@@ -36,7 +36,7 @@ pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Re
             job.ok_or_else(|| Error::failed(format!("jobs.batch {name:?} not found")))
         });
         let job = found.inspect_err(|error| {
-            let message = format!("Get job: {}", message(error));
+            let message = format!("Get job: {}", error.message());
             Note::warning("FailedGet", message).emit(host, &cron_job.meta);
         })?;
         let result = host.write(deletion(&job)).map(drop);
@@ -125,11 +125,4 @@ pub fn create(
 #[derive(Deserialize)]
 struct Created {
     metadata: Meta,
-}
-
-/// The server's message, if the error is the server's.
-fn message(error: &Error) -> String {
-    error
-        .api()
-        .map_or_else(|| error.to_string(), |error| error.message.clone())
 }

@@ -80,7 +80,7 @@ fn reconcile_budget(host: &Host, key: &Key, settings: &Settings) -> Result<Outco
         Err(error) if error.api().is_some_and(ApiError::is_conflict) => return Err(error),
         Err(error) => {
             error!(host, "failed to compute the status of {key}: {error}");
-            let status = status::failed(&budget, &text(&error), host.now());
+            let status = status::failed(&budget, &error.message(), host.now());
             if status != budget.status {
                 host.update_status(Budget::KIND, &budget.meta, &status)?;
             }
@@ -129,10 +129,10 @@ fn expected(
         let desired = status::desired_healthy(budget, total.replicas)?;
         Ok((total, desired))
     };
-    compute().inspect_err(|error| {
+    compute().inspect_err(|error: &Error| {
         let message = format!(
             "Failed to calculate the number of expected pods: {}",
-            text(error)
+            error.message()
         );
         let about = budget.meta.reference(Budget::KIND);
         host.emit(Event::warning(
@@ -157,11 +157,4 @@ fn warn_about_unmanaged(host: &Host, budget: &Budget, unmanaged: &[String]) {
     );
     let about = budget.meta.reference(Budget::KIND);
     host.emit(Event::warning(&about, "UnmanagedPods", &message));
-}
-
-/// The text of an error in events and conditions. For an API error, it is the server's message.
-fn text(error: &Error) -> String {
-    error
-        .api()
-        .map_or_else(|| error.to_string(), |error| error.message.clone())
 }

@@ -4,7 +4,6 @@
 
 use flyball_sdk::prelude::*;
 
-use crate::text;
 use crate::views::{Budget, Pod};
 
 /// Lists the pods of a budget. Emits an event if there are none.
@@ -20,7 +19,7 @@ pub fn selected(host: &Host, budget: &Budget) -> Result<Vec<Pod>, Error> {
         }
         Ok(_) => {}
         Err(error) => {
-            let message = format!("Failed to get pods: {}", text(error));
+            let message = format!("Failed to get pods: {}", error.message());
             host.emit(Event::warning(&about, "NoPods", &message));
         }
     }

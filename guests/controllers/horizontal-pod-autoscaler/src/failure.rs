@@ -61,13 +61,6 @@ fn plain_body(message: &str) -> Option<&str> {
     })
 }
 
-/// The text of an error. For an API error, it is the server's message.
-pub fn of(error: &Error) -> String {
-    error
-        .api()
-        .map_or_else(|| error.to_string(), |error| error.message.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

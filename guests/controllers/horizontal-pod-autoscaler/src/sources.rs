@@ -230,7 +230,7 @@ fn custom_resource(host: &Host, group: &str, kind: &str) -> Result<String, Strin
     let found = resources::of_kind(host, group, kind);
     let found = found.map_err(|error| {
         let dot = if group.is_empty() { "" } else { "." };
-        let error = failure::of(&error);
+        let error = error.message();
         format!("unable to map kind {kind}{dot}{group} to resource: {error}")
     })?;
     Ok(found.first().map(Resource::qualified).unwrap_or_default())
@@ -269,7 +269,7 @@ fn discover_custom_version(host: &Host) -> Result<String, String> {
         Err(error) if error.api().is_some_and(ApiError::is_not_found) => {
             return Err(format!("no custom metrics API ({CUSTOM}) registered"));
         }
-        found => found.map_err(|error| failure::of(&error))?,
+        found => found.map_err(|error| error.message())?,
     };
     let mut versions = std::iter::once(group.preferred_version).chain(group.versions);
     let known = versions.find(|own| CUSTOM_VERSIONS.contains(&own.version.as_str()));

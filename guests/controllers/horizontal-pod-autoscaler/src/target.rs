@@ -49,7 +49,7 @@ pub fn read(host: &Host, autoscaler: &Autoscaler) -> Result<Scaled, Unscalable> 
     };
     let candidates = resources::of_kind(host, group, kind).map_err(|error| {
         let what = "unable to determine resource for scale target reference";
-        failed(what, failure::of(&error))
+        failed(what, error.message())
     })?;
     let mut first = None;
     for resource in candidates {

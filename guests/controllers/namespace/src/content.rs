@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-use crate::failure::{failure_message, is_not_supported};
 use crate::kinds::Deletable;
 use crate::views::{ITEM_FIELDS, Item, Namespace, Pod};
 
@@ -40,7 +39,7 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
     if !pods.is_empty() {
         match seconds_to_end(host, namespace) {
             Ok(seconds) => delete_all(host, &namespace.meta.name, &pods, seconds, &mut content),
-            Err(error) => content.failures.push(failure_message(&error)),
+            Err(error) => content.failures.push(error.message()),
         }
     }
     if content.remaining.is_empty() {
@@ -88,7 +87,7 @@ fn delete_all(
         });
         let counted = deleted.and_then(|()| count(host, namespace, kind, seconds, content));
         if let Err(error) = counted {
-            content.failures.push(failure_message(&error));
+            content.failures.push(error.message());
         }
     }
 }
@@ -196,4 +195,11 @@ fn list(host: &Host, namespace: &str, kind: &Deletable) -> Result<Option<Vec<Ite
         Err(error) if error.api().is_some_and(is_not_supported) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the server does not serve this kind or verb, even if discovery reports it. This happens
+/// when a kind is being removed, and with some aggregated servers. A server that does not know the verb may say
+/// `NotFound` instead of `MethodNotAllowed` (kubernetes/kubernetes#22413).
+fn is_not_supported(error: &ApiError) -> bool {
+    error.is_method_not_supported() || error.is_not_found()
 }

@@ -8,8 +8,6 @@ use flyball_sdk::Kind;
 use flyball_sdk::discovery::{Catalogue, DiscoveryFailure, ServedKind};
 use flyball_sdk::prelude::*;
 
-use crate::failure::failure_message;
-
 /// The result of discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
@@ -57,7 +55,7 @@ pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
         Ok(found) => found,
         Err(error) => {
             return Kinds {
-                undiscovered: Some(failure_message(&error)),
+                undiscovered: Some(error.message()),
                 ..Kinds::default()
             };
         }

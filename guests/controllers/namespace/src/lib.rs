@@ -14,7 +14,6 @@
 
 pub mod conditions;
 pub mod content;
-pub mod failure;
 pub mod kinds;
 pub mod update;
 pub mod views;

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{condition, warning};
 
-use crate::failure::failure_message;
 use crate::views::Namespace;
 
 /// The finalizer of this controller.
@@ -90,11 +89,7 @@ pub fn set_conditions(host: &Host, namespace: Namespace, conditions: &[Condition
         .map_err(Error::from)
         .and_then(|answer| answer.parse());
     written.unwrap_or_else(|error| {
-        warning!(
-            host,
-            "the conditions were not written: {}",
-            failure_message(&error)
-        );
+        warning!(host, "the conditions were not written: {}", error.message());
         namespace
     })
 }

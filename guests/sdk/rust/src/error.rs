@@ -69,6 +69,14 @@ impl Error {
         }
     }
 
+    /// Returns the API server's message, if the server's refusal is the cause, or else the text of the error. This is
+    /// the text in events and conditions of kube-controller-manager, because client-go prints the message of a refusal
+    /// alone.
+    pub fn message(&self) -> String {
+        self.api()
+            .map_or_else(|| self.to_string(), |error| error.message.clone())
+    }
+
     /// Whether no retry can help.
     pub fn is_terminal(&self) -> bool {
         match self {
