@@ -109,13 +109,7 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
     }
     let mut containers = Vec::new();
     for container in &pod.containers {
-        let old = status
-            .container_statuses
-            .iter()
-            .find(|status| status.name == container.name);
-        let mut new = old
-            .cloned()
-            .unwrap_or_else(|| ContainerStatus::created(container));
+        let mut new = current_status(status, container);
         let due = advance(&mut new, pod, script, settings, now);
         plan.wake = [plan.wake, due].into_iter().flatten().min();
         containers.push(new);
@@ -131,10 +125,17 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
     }
 }
 
+/// Returns the last status of a container, or its first one.
+fn current_status(status: &PodStatus, container: &Container) -> ContainerStatus {
+    let mut all = status.container_statuses.iter();
+    let old = all.find(|old| old.name == container.name);
+    old.cloned().unwrap_or_else(|| container.initial_status())
+}
+
 /// Returns the status of an init container when the containers start: a sidecar is running, any
 /// other one has completed.
 fn init_status(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
-    let mut status = ContainerStatus::created(container);
+    let mut status = container.initial_status();
     status.start(&pod.meta.uid, now);
     if !container.is_sidecar() {
         status.end(0, "Completed", now);
@@ -235,13 +236,7 @@ fn evict(status: &mut PodStatus, pod: &Pod, script: &Script, now: Time) {
 fn end_all(status: &mut PodStatus, pod: &Pod, code: i32, now: Time) {
     let mut containers = Vec::new();
     for container in &pod.containers {
-        let old = status
-            .container_statuses
-            .iter()
-            .find(|status| status.name == container.name);
-        let mut new = old
-            .cloned()
-            .unwrap_or_else(|| ContainerStatus::created(container));
+        let mut new = current_status(status, container);
         if new.is_running() {
             new.end(code, if code == 0 { "Completed" } else { "Error" }, now);
         } else if new.exit_code().is_none() {

@@ -3,7 +3,7 @@
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
-use crate::status::{PodStatus, SCHEDULED};
+use crate::status::{ContainerStatus, PodStatus, SCHEDULED};
 
 /// A pod that is bound to a node.
 #[derive(View, Clone, Debug, Default)]
@@ -92,6 +92,17 @@ impl Pod {
 }
 
 impl Container {
+    /// The status before the container starts.
+    pub fn initial_status(&self) -> ContainerStatus {
+        ContainerStatus {
+            name: self.name.clone(),
+            image: self.image.clone(),
+            image_id: format!("fake://{}", self.image),
+            started: Some(false),
+            ..ContainerStatus::default()
+        }
+    }
+
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }

@@ -5,8 +5,6 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::{self, Map};
 use serde::{Deserialize, Serialize};
 
-use crate::pod::Container;
-
 /// The condition that the scheduler sets.
 pub const SCHEDULED: &str = "PodScheduled";
 
@@ -226,17 +224,6 @@ impl ContainerState {
 }
 
 impl ContainerStatus {
-    /// The status of a container that has not started.
-    pub fn created(container: &Container) -> Self {
-        Self {
-            name: container.name.clone(),
-            image: container.image.clone(),
-            image_id: format!("fake://{}", container.image),
-            started: Some(false),
-            ..Self::default()
-        }
-    }
-
     pub fn is_running(&self) -> bool {
         self.state.running.is_some()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_sdk::prelude::*;
 
-use crate::scale;
+use crate::scale::{self, Scale};
 use crate::settings::Settings;
 use crate::views::{Deployment, Pod, ReplicaSet, ReplicationController, StatefulSet};
 
@@ -19,29 +19,12 @@ pub struct Total {
     pub unmanaged: Vec<String>,
 }
 
-/// A controller with its replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scale {
-    pub uid: String,
-    pub replicas: i32,
-}
-
 impl Total {
     /// Expects the present number of pods, without regard to their controllers.
     pub fn of_pods(pods: &[Pod]) -> Self {
         Self {
             replicas: i32::try_from(pods.len()).unwrap_or(i32::MAX),
             unmanaged: Vec::new(),
-        }
-    }
-}
-
-impl Scale {
-    /// Without a number, the API's default applies.
-    fn of(meta: &Meta, replicas: Option<i32>) -> Self {
-        Self {
-            uid: meta.uid.clone(),
-            replicas: replicas.unwrap_or(1),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Live reads of the subresource `scale`, for controllers of any kind.
+//! The replicas of a controller, and live reads of its subresource `scale`, for controllers of any kind.
 //!
 //! Upstream: pkg/controller/disruption/disruption.go: getScaleController, implementsScale.
 
@@ -9,7 +9,22 @@ use flyball_sdk::discovery::{Catalogue, ServedKind};
 use flyball_sdk::imports::Read;
 use flyball_sdk::prelude::*;
 
-use crate::controllers::Scale;
+/// A controller with its replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    pub uid: String,
+    pub replicas: i32,
+}
+
+impl Scale {
+    /// Without a number, the API's default applies.
+    pub fn of(meta: &Meta, replicas: Option<i32>) -> Self {
+        Self {
+            uid: meta.uid.clone(),
+            replicas: replicas.unwrap_or(1),
+        }
+    }
+}
 
 /// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or exists only under
 /// another UID, has no scale. The result of discovering a kind is reused for `discovery_period`.
