@@ -1,7 +1,7 @@
 //! The commands for authors and installers of plugins. Only `flyball dev` needs a cluster. Each
 //! other one is a module that turns its arguments into a text. Commands that take the name of a
 //! plugin instead of a file read it from a running host. `dev` and `test` run a host as a child process
-//! (`children`).
+//! (`children`) and read its log (`host_log`).
 
 mod build;
 mod children;
@@ -9,6 +9,7 @@ mod completion;
 mod crd;
 mod dev;
 mod grant;
+mod host_log;
 mod inspect;
 mod load;
 mod manifests;
@@ -22,11 +23,13 @@ mod test_server;
 mod validate;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use flyball_author::{Language, New};
 
+use self::completion::Shell;
+pub(crate) use self::output::Done;
+use self::output::Manifests;
 use crate::admin;
 use crate::output::Format;
 
@@ -169,40 +172,6 @@ pub(crate) enum Tool {
         #[arg(value_enum)]
         shell: Shell,
     },
-}
-
-/// Output format of Kubernetes objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Manifests {
-    /// YAML, with comments
-    #[default]
-    Yaml,
-    /// A list, in JSON
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-/// Output and exit code of a command.
-pub(crate) struct Done {
-    pub(crate) out: String,
-    pub(crate) err: String,
-    pub(crate) code: ExitCode,
-}
-
-impl From<String> for Done {
-    fn from(out: String) -> Self {
-        Self {
-            out,
-            err: String::new(),
-            code: ExitCode::SUCCESS,
-        }
-    }
 }
 
 /// Runs a command. `command` is the whole command line, for its completion script.

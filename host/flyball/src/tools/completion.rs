@@ -1,8 +1,14 @@
 //! `flyball completion`: generates completion scripts with clap.
 
+use clap::ValueEnum;
 use clap_complete::{Shell as ClapShell, generate};
 
-use super::Shell;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
 
 /// Returns the completion script for a shell.
 pub(super) fn script(shell: Shell, mut command: clap::Command) -> String {

@@ -6,7 +6,7 @@
 //! shown.
 
 mod cluster;
-pub(super) mod console;
+mod console;
 mod objects;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ use self::cluster::Cluster;
 use self::console::{Console, brief, say};
 use self::objects::Objects;
 use super::children::{Build, Host, HostFiles, plugins, this_binary};
+use super::host_log;
 
 /// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
 const QUIET: Duration = Duration::from_millis(50);
@@ -136,8 +137,16 @@ impl Session {
             // If a save is already waiting, its time is kept: the time of the first save.
             let _ = sender.try_send(at);
         })?;
-        let cluster = self.cluster.insert(Cluster::open(&self.arguments).await?);
-        let mut objects = Objects::new(cluster.client().await?, &self.project, &self.arguments)?;
+        let cluster = match self.arguments.kubeconfig.clone() {
+            Some(kubeconfig) => Cluster::given(kubeconfig, self.arguments.context.clone()),
+            None => Cluster::start(self.arguments.control_plane.as_deref()).await?,
+        };
+        let cluster = self.cluster.insert(cluster);
+        let mut objects = Objects::new(
+            cluster.client().await?,
+            &self.project,
+            &self.arguments.apply,
+        );
         std::fs::create_dir(plugins(self.folder.path()))
             .context("can't create a folder for the plugin")?;
         let host = self.host_command()?;
@@ -211,7 +220,7 @@ impl Session {
     fn host_command(&self) -> anyhow::Result<Command> {
         let cluster = self.cluster.as_ref().expect("it was opened");
         let mut command = self.files(cluster).command()?;
-        command.env("RUST_LOG", console::FILTER);
+        command.env("RUST_LOG", host_log::FILTER);
         if let Some(context) = &self.arguments.context {
             command.arg(format!("--context={context}"));
         }

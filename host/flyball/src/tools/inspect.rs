@@ -10,7 +10,8 @@ use flyball_types::printable;
 use serde_json::json;
 
 use super::producers::{self, Interface};
-use super::{Format, load, output};
+use super::{load, output};
+use crate::output::Format;
 
 /// The name of the export of every guest, up to the version of the world that it was compiled against.
 const GUEST: &str = "flyball:controller/guest@";

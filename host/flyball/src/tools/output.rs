@@ -1,7 +1,49 @@
-//! Output formats of the commands: indented JSON, and documents of YAML.
+//! The output of the commands, and its formats: indented JSON, and documents of YAML.
 
+use std::process::ExitCode;
+
+use clap::ValueEnum;
 use flyball_types::printable_json;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// Output and exit code of a command.
+pub(crate) struct Done {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) code: ExitCode,
+}
+
+impl From<String> for Done {
+    fn from(out: String) -> Self {
+        Self {
+            out,
+            err: String::new(),
+            code: ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Output format of Kubernetes objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Manifests {
+    /// YAML, with comments
+    #[default]
+    Yaml,
+    /// A list, in JSON
+    Json,
+}
+
+impl Manifests {
+    /// Returns objects in this format. JSON has no comment.
+    pub(super) fn print(self, comment: &str, objects: &[Value]) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Json => {
+                pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+            }
+            Self::Yaml => comment.to_owned() + &yaml(objects)?,
+        })
+    }
+}
 
 /// A value as indented JSON with a newline at its end.
 pub(super) fn pretty_json(value: &Value) -> String {
@@ -15,8 +57,6 @@ pub(super) fn yaml(documents: &[Value]) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -24,9 +24,9 @@ use k8s_openapi::api::rbac::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Manifests, output};
+use super::output::Manifests;
 use needs::{Needs, Rules, SIGNER_VERBS};
 
 pub(super) use host::run as of_host;
@@ -82,16 +82,7 @@ pub(super) fn run(
     }
     let objects = needs.objects(&format!("flyball:{name}"), account);
     let comment = needs.comment(&of_plugin(name, account));
-    manifests(format, &comment, &objects)
-}
-
-fn manifests(format: Manifests, comment: &str, objects: &[Value]) -> anyhow::Result<String> {
-    Ok(match format {
-        Manifests::Json => {
-            output::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
-        }
-        Manifests::Yaml => comment.to_owned() + &output::yaml(objects)?,
-    })
+    format.print(&comment, &objects)
 }
 
 /// Describes the roles of a plugin.
@@ -209,7 +200,10 @@ fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::tools::output;
 
     const DOCUMENT: &str = r#"{
         "format": 1, "name": "a", "queues": [{"name": "q"}],

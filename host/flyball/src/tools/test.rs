@@ -28,7 +28,8 @@ use self::observed::Observed;
 use self::report::Report;
 use self::watch::Watch;
 use super::children::{self, Host, HostFiles};
-use super::{Done, load, manifests};
+use super::output::Done;
+use super::{host_log, load, manifests};
 use crate::admin::RunningHost;
 
 /// Run a built plugin against an API server in memory, and check what it leaves there
@@ -150,7 +151,8 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         folder: folder.path(),
     };
     let mut command = files.command()?;
-    command.env("RUST_LOG", observed::FILTER);
+    let filter = format!("{},{}=debug", host_log::FILTER, observed::DENIALS);
+    command.env("RUST_LOG", filter);
     let observed = Arc::new(Mutex::new(Observed::default()));
     let log = Arc::clone(&observed);
     let mut host = Host::start(command, move |line| log.lock().add(line))?;

@@ -10,7 +10,9 @@ use flyball_policy::Policy;
 use flyball_types::{error_chain, listed, printable};
 use serde_json::{Value, json};
 
-use super::{Done, Format, load, output};
+use super::load;
+use super::output::{self, Done};
+use crate::output::Format;
 
 /// Checks each file on its own, plugins with the configuration of the policy at `policy`.
 pub(super) async fn run(

@@ -6,7 +6,6 @@ use anyhow::Context;
 use flyball_devcluster::{Assets, ControlPlane, Options};
 use kube::Client;
 
-use super::Arguments;
 use super::console::say;
 use crate::cluster;
 use crate::config::ClusterConfig;
@@ -20,15 +19,17 @@ pub(super) enum Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane if the arguments name no cluster.
-    pub(super) async fn open(arguments: &Arguments) -> anyhow::Result<Self> {
-        if let Some(kubeconfig) = &arguments.kubeconfig {
-            return Ok(Self::Given {
-                kubeconfig: kubeconfig.clone(),
-                context: arguments.context.clone(),
-            });
+    /// The cluster of a kubeconfig.
+    pub(super) fn given(kubeconfig: PathBuf, context: Option<String>) -> Self {
+        Self::Given {
+            kubeconfig,
+            context,
         }
-        let assets = Assets::installed(arguments.control_plane.as_deref()).context(
+    }
+
+    /// Starts a control plane with the binaries of this folder; by default, it looks for them.
+    pub(super) async fn start(binaries: Option<&Path>) -> anyhow::Result<Self> {
+        let assets = Assets::installed(binaries).context(
             "no cluster to run on: name one with --kubeconfig, or the folder of etcd and kube-apiserver with --control-plane \
              (`setup-envtest use` downloads them)",
         )?;

@@ -1,24 +1,16 @@
 //! The output of `flyball dev`: the plugin's log, its reconciles, and how long a new version took from saving to its
-//! first reconcile. It reads the log that the host writes as JSON.
+//! first reconcile.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use flyball_types::printable;
-use jiff::Timestamp;
-use serde_json::{Map, Value};
 
-/// The lines that the host logs, as a value of `RUST_LOG`: all lines of the plugin, each reconcile, and lines that an
-/// operator needs.
-pub(in crate::tools) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
+use crate::tools::host_log::{GUEST, Line, RECONCILE};
 
 /// The targets of lines that are shown at every level.
-const SHOWN: [&str; 2] = ["flyball::guest", "flyball::reconcile"];
-/// Fields that have a place of their own in a line, or are useless to the author of the only plugin.
-const HIDDEN: [&str; 11] = [
-    "attempt", "caller", "key", "level", "msg", "plugin", "queue", "spans", "target", "ts", "v",
-];
+const SHOWN: [&str; 2] = [GUEST, RECONCILE];
 
 /// Follows the host's log.
 #[derive(Debug, Default)]
@@ -65,26 +57,24 @@ impl Console {
 
     /// Returns what is shown for a line that the host logged at `now`.
     fn lines(&mut self, line: &str, now: Instant) -> Vec<String> {
-        let Ok(fields) = serde_json::from_str::<Map<String, Value>>(line) else {
-            // The host's error before its log begins.
+        let Some(line) = Line::parse(line) else {
             return vec![line.to_owned()];
         };
-        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut lines = Vec::new();
-        let is_start = ["starting", "takes over"].contains(&text("msg"));
+        let is_start = ["starting", "takes over"].contains(&line.text("msg"));
         if let Some(version) = &mut self.awaited
             && is_start
-            && text("digest") == version.digest
+            && line.text("digest") == version.digest
         {
             version.loaded = Some(now);
-            lines.push(format!("loaded {} {}", text("plugin"), text("version")));
+            let (plugin, version) = (line.text("plugin"), line.text("version"));
+            lines.push(format!("loaded {plugin} {version}"));
         }
-        if SHOWN.contains(&text("target")) || ["WARN", "ERROR"].contains(&text("level")) {
-            lines.push(shown(&fields));
+        if SHOWN.contains(&line.text("target")) || line.is_problem() {
+            lines.push(line.shown());
         }
-        let took = fields.get("took_ms").and_then(Value::as_f64);
-        if let (Some(took), "flyball::reconcile") = (took, text("target")) {
-            lines.extend(self.reconciled(now, took / 1e3, text("key")));
+        if let (Some(took), RECONCILE) = (line.number("took_ms"), line.text("target")) {
+            lines.extend(self.reconciled(now, took / 1e3, line.text("key")));
         }
         lines
     }
@@ -106,31 +96,6 @@ impl Console {
             brief(ran)
         ))
     }
-}
-
-/// A line for people: the time, the level, the key, the message and the fields, long ones below.
-pub(in crate::tools) fn shown(fields: &Map<String, Value>) -> String {
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-    let milliseconds = fields.get("ts").and_then(Value::as_f64).unwrap_or_default();
-    let time = Timestamp::from_millisecond(milliseconds as i64).unwrap_or_default();
-    let time = time.strftime("%H:%M:%S%.3f");
-    let mut line = format!("{time} {:>5} ", text("level"));
-    if !text("key").is_empty() {
-        line += &format!("{}: ", text("key"));
-    }
-    line += text("msg");
-    let mut below = String::new();
-    for (name, value) in fields {
-        if HIDDEN.contains(&&**name) {
-            continue;
-        }
-        match value.as_str() {
-            Some(long) if long.contains('\n') => below += &format!("\n{name}:\n{long}"),
-            Some(short) => line += &format!(" {name}={short:?}"),
-            None => line += &format!(" {name}={value}"),
-        }
-    }
-    (line + &below).replace('\n', "\n    ")
 }
 
 /// A duration, as in `1.2 s`, `50 ms` or `0.4 ms`.

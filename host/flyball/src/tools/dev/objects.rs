@@ -15,10 +15,10 @@ use kube::{Client, ResourceExt, discovery};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::Arguments;
 use super::console::say;
 use crate::tools::load::load;
-use crate::tools::{Manifests, manifests, rbac};
+use crate::tools::output::Manifests;
+use crate::tools::{manifests, rbac};
 
 /// The field manager of applied objects.
 const MANAGER: &str = "flyball-dev";
@@ -37,18 +37,14 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn new(
-        client: Client,
-        project: &Project,
-        arguments: &Arguments,
-    ) -> anyhow::Result<Self> {
+    /// The custom resources of a project, and the objects of further files.
+    pub(super) fn new(client: Client, project: &Project, further: &[PathBuf]) -> Self {
         let of_project = Some(project.dir.join(CRDS)).filter(|path| path.is_file());
-        let files = of_project.into_iter().chain(arguments.apply.clone());
-        Ok(Self {
+        Self {
             client,
-            files: files.collect(),
+            files: of_project.into_iter().chain(further.to_owned()).collect(),
             applied: BTreeMap::new(),
-        })
+        }
     }
 
     /// Applies the objects that have changed since the last call.

@@ -13,8 +13,8 @@ use flyball_serving::review;
 use flyball_types::KindPattern;
 
 use super::needs::{Needs, Resources};
-use super::{Manifests, manifests};
 use crate::controllers::OWN_LEASE;
+use crate::tools::output::Manifests;
 use crate::tools::{load, plural};
 
 /// The name of the roles. No plugin's roles have it: theirs begin with `flyball:`.
@@ -40,11 +40,7 @@ pub(in crate::tools) fn run(path: Option<&Path>, format: Manifests) -> anyhow::R
         ),
         "In place of kube-controller-manager, bind the ClusterRole system:kube-controller-manager instead.".into(),
     ];
-    manifests(
-        format,
-        &needs.comment(&first),
-        &needs.objects(ROLE, ACCOUNT),
-    )
+    format.print(&needs.comment(&first), &needs.objects(ROLE, ACCOUNT))
 }
 
 impl Needs {

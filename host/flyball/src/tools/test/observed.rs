@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::tools::host_log::{GUEST, Line, RECONCILE};
 
-use crate::tools::dev::console;
-
-/// The lines that the host logs, as a value of `RUST_LOG`.
-pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,\
-                                 flyball_api::incidents=debug,kube_client::client::tls::rustls_tls=error";
+/// The target of the lines about denied requests.
+pub(super) const DENIALS: &str = "flyball_api::incidents";
 
 /// The lines of the host that explain its end.
 const HOST_LINES: usize = 3;
@@ -37,25 +34,21 @@ pub(super) struct Failure {
 impl Observed {
     /// Adds a line of the log.
     pub(super) fn add(&mut self, line: &str) {
-        let Ok(fields) = serde_json::from_str::<Map<String, Value>>(line) else {
-            // The host's error before its log begins.
+        let Some(line) = Line::parse(line) else {
             self.host.push(line.to_owned());
             return;
         };
-        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-        let is_problem = ["WARN", "ERROR"].contains(&text("level"));
-        match text("target") {
-            "flyball::guest" => self.log.push(console::shown(&fields)),
-            "flyball::reconcile" if is_problem || text("msg").starts_with("failed") => {
-                let failure = self.failing.entry(text("key").to_owned()).or_default();
+        let (key, message) = (line.text("key"), line.text("msg"));
+        match line.text("target") {
+            GUEST => self.log.push(line.shown()),
+            RECONCILE if line.is_problem() || message.starts_with("failed") => {
+                let failure = self.failing.entry(key.to_owned()).or_default();
                 failure.times += 1;
-                failure.last = format!("{}\n{}", text("msg"), text("backtrace"));
+                failure.last = format!("{message}\n{}", line.text("backtrace"));
             }
-            "flyball::reconcile" => drop(self.failing.remove(text("key"))),
-            "flyball_api::incidents" => {
-                *self.denials.entry(text("msg").to_owned()).or_default() += 1;
-            }
-            _ if is_problem => self.host.push(console::shown(&fields)),
+            RECONCILE => drop(self.failing.remove(key)),
+            DENIALS => *self.denials.entry(message.to_owned()).or_default() += 1,
+            _ if line.is_problem() => self.host.push(line.shown()),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ use super::expect::Expectation;
 use super::kinds::{self, Objects};
 use super::observed::Observed;
 use super::watch::Ended;
-use crate::tools::{Done, output};
+use crate::tools::output::{self, Done};
 
 /// The last writes of a plugin that does not settle.
 const SHOWN_WRITES: usize = 10;
