@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::X509Certificate;
 
-use crate::normalise::CERTIFICATE;
-
+/// The first line of a certificate in PEM.
+pub(crate) const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 /// The extension that identifies the authority's key, which differs between control planes.
 const AUTHORITY_KEY: &str = "2.5.29.35";
 

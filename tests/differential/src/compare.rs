@@ -1,15 +1,13 @@
-//! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a table
-//! with a row for each scenario.
+//! Plays scenarios under Flyball and compares their outcomes with the goldens.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow};
 
 use crate::golden::Differences;
 use crate::metrics::{self, Series};
 use crate::plane::Plane;
-use crate::{Golden, Outcome, Played, Scenario, Subject, fidelity, play_all, texts};
+use crate::{Golden, Outcome, Played, Scenario, Subject, play_all, texts};
 
 /// The result of a comparison.
 #[derive(Debug)]
@@ -171,69 +169,6 @@ impl Row {
         };
         self.repeat_writes.is_some() && self.result.as_ref().is_ok_and(only_wrote_more_often)
     }
-
-    /// The cells of the table, without the name.
-    fn cells(&self) -> [String; 5] {
-        let Ok(Compared { limit, differences }) = &self.result else {
-            return ["-", "-", "-", "-", ""].map(str::to_owned);
-        };
-        let verdict = |differs: bool| if differs { "DIFFER" } else { "equal" };
-        let objects = if differences.objects.is_empty() && !differences.known.is_empty() {
-            "known"
-        } else {
-            verdict(!differences.objects.is_empty())
-        };
-        let writes: Vec<String> = self.writes.iter().map(usize::to_string).collect();
-        let repeated = if writes.len() > 1 { "repeated" } else { "" };
-        [
-            objects.to_owned(),
-            verdict(!differences.events.is_empty()).to_owned(),
-            verdict(!differences.managers.is_empty()).to_owned(),
-            format!("{} / {limit}", writes.join(", then ")),
-            repeated.to_owned(),
-        ]
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, [objects, events, managers, writes, repeated]: [&str; 5]| {
-            let cells = format!(
-                "{name:<60} {objects:>8} {events:>8} {managers:>8} {writes:>22}  {repeated}"
-            );
-            writeln!(f, "{}", cells.trim_end())
-        };
-        line(
-            "scenario",
-            [
-                "objects",
-                "events",
-                "managers",
-                "writes: ours / stock's",
-                "",
-            ],
-        )?;
-        for row in &self.rows {
-            let cells = row.cells();
-            line(&row.scenario, cells.each_ref().map(String::as_str))?;
-        }
-        for row in self.rows.iter().filter(|row| row.writes.len() > 1) {
-            let reason = row.repeat_writes.as_deref().unwrap_or_default();
-            writeln!(f, "repeated: {}: {reason}", row.scenario)?;
-        }
-        write!(f, "\n{}", fidelity::Table::of(self))?;
-        // They are reported and do not fail: which series exist depends on what happened.
-        for (plane, differences) in &self.metrics {
-            let families: BTreeSet<String> = differences
-                .iter()
-                .map(|text| metrics::family(text))
-                .collect();
-            for text in families {
-                writeln!(f, "metrics of the plane of {plane}: {text}")?;
-            }
-        }
-        Ok(())
-    }
 }
 
 fn compare(scenario: &Scenario, outcome: &Outcome, golden: &Golden) -> Result<Compared> {
@@ -308,19 +243,6 @@ mod tests {
             ..too_many_writes()
         };
         assert!(!row(Some("a reason"), objects_too).is_to_be_repeated());
-    }
-
-    #[test]
-    fn the_table_shows_each_play_of_a_repeated_scenario_and_the_reason() {
-        let mut row = row(Some("retries depend on timing"), Differences::default());
-        row.writes.push(5);
-        let table = report(vec![row]).to_string();
-        let lines: Vec<&str> = table.lines().skip(1).collect();
-        assert!(
-            lines[0].ends_with("equal    equal    equal          7, then 5 / 5  repeated"),
-            "{table}"
-        );
-        assert_eq!(lines[1], "repeated: job/one: retries depend on timing");
     }
 
     #[test]

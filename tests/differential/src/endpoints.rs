@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::normalise;
+use crate::generated_names::is_generated;
 
 /// The time of the change that the object publishes. Whether there is one depends on whether a pod became ready in the
 /// second in which it started, and on which changes are joined.
@@ -73,7 +73,7 @@ pub(crate) fn prefix(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
     let prefix = format!("{}-", metadata["labels"][SERVICE].as_str()?);
     let suffix = metadata["name"].as_str()?.strip_prefix(&prefix)?;
-    normalise::is_generated(suffix).then_some(prefix)
+    is_generated(suffix).then_some(prefix)
 }
 
 fn is_of_endpoints(object: &Value) -> bool {

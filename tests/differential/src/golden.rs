@@ -8,8 +8,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Outcome;
+use crate::folders::controllers;
 use crate::writes::Writes;
-use crate::{Outcome, controllers};
 
 /// The outcomes of several runs of a scenario under the stock controllers.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,7 +10,8 @@
 mod certificates;
 mod compare;
 mod endpoints;
-mod fidelity;
+mod folders;
+mod generated_names;
 pub mod golden;
 pub mod managers;
 pub mod metrics;
@@ -20,11 +21,11 @@ mod play;
 mod rest;
 mod scenario;
 mod secrets;
+mod tables;
 pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -36,6 +37,7 @@ use serde_json::Value;
 pub use flyball_controlplane::api;
 
 pub use self::compare::{Report, compare_all};
+pub use self::folders::controllers;
 pub use self::golden::Golden;
 use self::metrics::Series;
 pub use self::plane::Plane;
@@ -204,7 +206,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
-    if !scenarios.iter().any(Scenario::is_alone) && plane.is_played_whole(scenarios)? {
+    if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
@@ -281,13 +283,4 @@ pub async fn play_on(
         (scenario.name.clone(), outcome)
     });
     Ok(outcomes.collect())
-}
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// The folder of the built-in controllers. Each has its scenarios and goldens in its own folder.
-pub fn controllers() -> PathBuf {
-    folder("../../guests/controllers")
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::Cluster;
 
-use crate::folder;
+use crate::folders;
 
 /// A series by its family, its labels' names, and the values of the labels in [`VALUES`]:
 /// `workqueue_adds_total{name="job"}`.
@@ -151,9 +151,7 @@ pub fn write(plane: &str, series: &Series) -> Result<()> {
 }
 
 fn path(plane: &str) -> PathBuf {
-    folder("goldens")
-        .join("metrics")
-        .join(format!("{plane}.json"))
+    folders::metrics().join(format!("{plane}.json"))
 }
 
 #[cfg(test)]
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_goldens_have_no_series_of_the_process() {
-        let goldens = fs::read_dir(folder("goldens").join("metrics")).unwrap();
+        let goldens = fs::read_dir(folders::metrics()).unwrap();
         for golden in goldens {
             let path = golden.unwrap().path();
             let plane = path.file_stem().unwrap().to_str().unwrap().to_owned();

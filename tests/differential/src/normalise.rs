@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use jiff::{Timestamp, ToSpan, tz};
 use serde_json::{Map, Value};
 
-use crate::{certificates, endpoints, secrets};
+use crate::certificates::{self, CERTIFICATE};
+use crate::generated_names::is_generated;
+use crate::{endpoints, secrets};
 
 /// Fields that are random, depend on other requests in the cluster, or depend on the node.
 const RANDOM_FIELDS: &[&str] = &[
@@ -27,8 +29,6 @@ pub(crate) const MANAGED_FIELDS: &str = "managedFields";
 const TIMES: &[&str] = &["Time", "Timestamp", "At", "timeAdded"];
 /// The prefix of the volume that the API server adds to pods. It has a random suffix.
 const TOKEN_VOLUME: &str = "kube-api-access-";
-/// The prefix of certificates, which differ between control planes.
-pub(crate) const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 /// The prefix of the names of the API server's bundles.
 const PUBLISHED: &str = "kubernetes.io:kube-apiserver-serving:";
 /// The length of the bundle's hash after this prefix.
@@ -37,11 +37,6 @@ const PUBLISHED_HASH: usize = 24;
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-
-/// The characters at the end of generated names.
-const GENERATED_CHARACTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
-/// Their number.
-const GENERATED_LENGTH: usize = 5;
 
 /// The random values that occur in the texts of objects, and their replacements.
 pub(crate) struct Random(Vec<(String, String)>);
@@ -172,16 +167,6 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
         None => endpoints::prefix(object)?,
     };
     Some((name.to_owned(), format!("{prefix}*")))
-}
-
-/// Whether this can be the end of a generated name.
-pub(crate) fn is_generated(suffix: &str) -> bool {
-    suffix.len() == GENERATED_LENGTH && is_safe_for_names(suffix)
-}
-
-/// Whether a text has only the characters of generated names and of hashes in names.
-pub(crate) fn is_safe_for_names(text: &str) -> bool {
-    (text.chars()).all(|character| GENERATED_CHARACTERS.contains(character))
 }
 
 /// The names of the claims that were generated for a pod, as its status has them, and their replacements. The claims

@@ -7,8 +7,6 @@ use flyball_cluster_tests::{Cluster, MetricsApi};
 use flyball_controllers::built_in;
 use flyball_controlplane::Options;
 
-use crate::Scenario;
-
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
@@ -307,17 +305,6 @@ impl Plane {
     /// The name of the plane, and of its golden of metrics.
     pub fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// Whether these are all scenarios that are played together on it.
-    pub(crate) fn is_played_whole(&self, scenarios: &[Scenario]) -> Result<bool> {
-        let all = Scenario::all()?;
-        let own = all
-            .iter()
-            .filter(|one| !one.is_alone() && one.plane().is_ok_and(|plane| plane == self));
-        Ok(own
-            .map(|one| &one.name)
-            .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))
     }
 
     /// The options of its control plane.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use anyhow::{Context, Result, ensure};
+use flyball_controllers::built_in;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api;
+use crate::folders::controllers;
 use crate::plane::Plane;
-use flyball_controllers::built_in;
-
-use crate::{api, controllers};
 
 /// The placeholder in a file for the name of the scenario's namespace, so that names can be unique.
 const NAMESPACE: &str = "{ns}";
@@ -225,6 +225,17 @@ impl Scenario {
             }
         }
         Ok(scenarios)
+    }
+
+    /// Whether these are all scenarios that are played together on a plane.
+    pub(crate) fn are_all_of(plane: &Plane, scenarios: &[Self]) -> Result<bool> {
+        let all = Self::all()?;
+        let own = all
+            .iter()
+            .filter(|one| !one.is_alone() && one.plane().is_ok_and(|its| its == plane));
+        Ok(own
+            .map(|one| &one.name)
+            .all(|name| scenarios.iter().any(|scenario| scenario.name == *name)))
     }
 
     fn parse(name: &str, text: &str) -> Result<Self> {

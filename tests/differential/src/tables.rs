@@ -1,12 +1,79 @@
-//! The table of fidelity: for each controller, in how many of its scenarios Flyball is equal to stock.
+//! The tables of a report: the result of each scenario, and for each controller, in how many of its scenarios Flyball is
+//! equal to stock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::compare::{Compared, Report};
+use crate::compare::{Compared, Report, Row};
+use crate::metrics;
 
-/// A row for each controller.
-pub(crate) struct Table(BTreeMap<String, Line>);
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, [objects, events, managers, writes, repeated]: [&str; 5]| {
+            let cells = format!(
+                "{name:<60} {objects:>8} {events:>8} {managers:>8} {writes:>22}  {repeated}"
+            );
+            writeln!(f, "{}", cells.trim_end())
+        };
+        line(
+            "scenario",
+            [
+                "objects",
+                "events",
+                "managers",
+                "writes: ours / stock's",
+                "",
+            ],
+        )?;
+        for row in &self.rows {
+            let cells = row.cells();
+            line(&row.scenario, cells.each_ref().map(String::as_str))?;
+        }
+        for row in self.rows.iter().filter(|row| row.writes.len() > 1) {
+            let reason = row.repeat_writes.as_deref().unwrap_or_default();
+            writeln!(f, "repeated: {}: {reason}", row.scenario)?;
+        }
+        write!(f, "\n{}", Fidelity::of(self))?;
+        // They are reported and do not fail: which series exist depends on what happened.
+        for (plane, differences) in &self.metrics {
+            let families: BTreeSet<String> = differences
+                .iter()
+                .map(|text| metrics::family(text))
+                .collect();
+            for text in families {
+                writeln!(f, "metrics of the plane of {plane}: {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    /// The cells of the table, without the name.
+    fn cells(&self) -> [String; 5] {
+        let Ok(Compared { limit, differences }) = &self.result else {
+            return ["-", "-", "-", "-", ""].map(str::to_owned);
+        };
+        let verdict = |differs: bool| if differs { "DIFFER" } else { "equal" };
+        let objects = if differences.objects.is_empty() && !differences.known.is_empty() {
+            "known"
+        } else {
+            verdict(!differences.objects.is_empty())
+        };
+        let writes: Vec<String> = self.writes.iter().map(usize::to_string).collect();
+        let repeated = if writes.len() > 1 { "repeated" } else { "" };
+        [
+            objects.to_owned(),
+            verdict(!differences.events.is_empty()).to_owned(),
+            verdict(!differences.managers.is_empty()).to_owned(),
+            format!("{} / {limit}", writes.join(", then ")),
+            repeated.to_owned(),
+        ]
+    }
+}
+
+/// The table of fidelity, with a row for each controller.
+struct Fidelity(BTreeMap<String, Line>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Line {
@@ -20,8 +87,8 @@ struct Line {
     writes: (usize, usize),
 }
 
-impl Table {
-    pub(crate) fn of(report: &Report) -> Self {
+impl Fidelity {
+    fn of(report: &Report) -> Self {
         let mut lines: BTreeMap<String, Line> = BTreeMap::new();
         for row in &report.rows {
             let controller = row.scenario.split('/').next().unwrap_or_default();
@@ -41,7 +108,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for Fidelity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = ["scenarios", "objects", "events", "managers", "metrics"];
         let mut line = |name: &str, cells: [&str; 5], writes: &str| {
@@ -74,12 +141,10 @@ mod tests {
     use anyhow::anyhow;
 
     use super::*;
-    use crate::compare::Row;
     use crate::golden::Differences;
 
-    #[test]
-    fn a_controller_has_the_number_of_its_equal_scenarios() {
-        let row = |scenario: &str, differences: Differences| Row {
+    fn row(scenario: &str, differences: Differences) -> Row {
+        Row {
             scenario: scenario.into(),
             plane: "job",
             repeat_writes: None,
@@ -89,7 +154,31 @@ mod tests {
                 limit: 5,
                 differences,
             }),
+        }
+    }
+
+    #[test]
+    fn the_table_shows_each_play_of_a_repeated_scenario_and_the_reason() {
+        let repeated = Row {
+            repeat_writes: Some("retries depend on timing".into()),
+            ..row("job/one", Differences::default())
         };
+        let report = Report {
+            rows: vec![repeated],
+            metrics: BTreeMap::new(),
+            texts: Vec::new(),
+        };
+        let table = report.to_string();
+        let lines: Vec<&str> = table.lines().skip(1).collect();
+        assert!(
+            lines[0].ends_with("equal    equal    equal          9, then 4 / 5  repeated"),
+            "{table}"
+        );
+        assert_eq!(lines[1], "repeated: job/one: retries depend on timing");
+    }
+
+    #[test]
+    fn a_controller_has_the_number_of_its_equal_scenarios() {
         let other = Differences {
             managers: vec!["missing: a".into()],
             ..Differences::default()
@@ -107,7 +196,7 @@ mod tests {
             metrics: [("job", vec!["too many: b".to_owned()])].into(),
             texts: Vec::new(),
         };
-        let table = Table::of(&report);
+        let table = Fidelity::of(&report);
         let expected = Line {
             scenarios: 2,
             objects: 2,

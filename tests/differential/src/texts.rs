@@ -13,9 +13,10 @@ use flyball_cluster_tests::Cluster;
 use flyball_controllers::{Guest, built_in};
 use serde_json::Value;
 
-use crate::normalise::is_safe_for_names;
+use crate::folders::controllers;
+use crate::generated_names::is_safe_for_names;
+use crate::scenario::Scenario;
 use crate::writes::ACCOUNTS;
-use crate::{Scenario, controllers};
 
 /// The texts of each controller, by its folder. Controllers that share a service account share their texts.
 pub type Texts = BTreeMap<&'static str, BTreeSet<String>>;
