@@ -13,7 +13,7 @@ use flyball_service_endpoints::size::Gauges;
 use flyball_service_endpoints::slice::{self, Slice};
 use flyball_service_endpoints::subsets::Endpoints;
 
-use crate::MANAGER;
+use crate::plan::MANAGER;
 use crate::source::{Service, Source};
 
 /// The queue, of Endpoints.

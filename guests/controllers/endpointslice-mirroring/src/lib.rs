@@ -29,9 +29,7 @@ use flyball_service_endpoints::subsets::Endpoints;
 use flyball_service_endpoints::write::{self, Writes, Written};
 
 use desired::Desired;
-
-/// The value of the label with which a slice names its controller.
-pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+use plan::MANAGER;
 
 /// The controller. Keys are Endpoints, and the Services of the same names.
 pub struct EndpointSliceMirroringController;

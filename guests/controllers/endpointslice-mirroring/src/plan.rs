@@ -16,9 +16,10 @@ use flyball_service_endpoints::subsets::Endpoints;
 use flyball_service_endpoints::trigger;
 use flyball_service_endpoints::write::{self, Content, Writes};
 
-use crate::MANAGER;
 use crate::desired::{Desired, Group, GroupKey};
 
+/// The value of the label with which a slice names its controller.
+pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 /// The annotation with the last configuration of `kubectl apply`. It is not mirrored.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -11,8 +11,10 @@ use flyball_service_endpoints::slice::{Slice, generate_name};
 use flyball_service_endpoints::trigger;
 use flyball_service_endpoints::write::{self, Content, Writes};
 
+use crate::changes::{ChangedSlice, NewSlice, Plan};
 use crate::describe::{ADDED, CHANGED, CHANGES, REMOVED};
-use crate::plan::{ChangedSlice, NewSlice, Plan, is_owned, labels};
+use crate::labels;
+use crate::plan::is_owned;
 
 /// Writes the slices of one address type. `changed_at` is the time of the change that they publish.
 ///
@@ -71,7 +73,7 @@ pub fn writes(service: &Service, plan: Plan, family: Family, changed_at: Option<
         delete,
         ..
     } = plan;
-    let labels = labels(service);
+    let labels = labels::of(service);
     let prefix = generate_name(&service.meta.name);
     let content = |new: NewSlice| Content {
         labels: labels.clone(),

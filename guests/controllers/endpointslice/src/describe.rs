@@ -14,7 +14,7 @@ use flyball_service_endpoints::settings::BATCH_PERIOD;
 use flyball_service_endpoints::size::Gauges;
 use flyball_service_endpoints::slice::{self, Slice};
 
-use crate::MANAGER;
+use crate::labels::MANAGER;
 use crate::traffic::PREFER_SAME;
 use crate::views::{NodeCapacity, NodeZone};
 

@@ -7,8 +7,8 @@ use flyball_sdk::prelude::*;
 use flyball_service_endpoints::ip::Family;
 use flyball_service_endpoints::service::Service;
 
+use crate::changes::Plan;
 use crate::overload;
-use crate::plan::Plan;
 use crate::traffic::{self, PREFER_SAME};
 use crate::zones::{self, Ratios};
 

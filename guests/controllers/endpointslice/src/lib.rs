@@ -3,7 +3,8 @@
 //! `reconcile` names the steps. Each decision is a pure function:
 //!
 //! 1. [`endpoints`] computes the endpoints of the Service's pods, grouped by their ports. [`nodes`] reads their zones.
-//! 2. [`plan`] decides which slices to create, update and delete; [`pack`] puts the endpoints of a group into slices.
+//! 2. [`plan`] decides on the [`changes`] of slices: which to create, update and delete. [`pack`] puts the endpoints of a
+//!    group into slices.
 //! 3. [`hints`] adds the zones and nodes that endpoints are meant for: by annotation ([`zones`]) or by the Service's
 //!    traffic distribution ([`traffic`]).
 //! 4. [`act`] writes the slices.
@@ -18,9 +19,11 @@
 //! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: Reconcile, reconcileByAddressType.
 
 pub mod act;
+pub mod changes;
 pub mod describe;
 pub mod endpoints;
 pub mod hints;
+pub mod labels;
 pub mod nodes;
 pub mod overload;
 pub mod pack;
@@ -44,11 +47,9 @@ use flyball_service_endpoints::trigger::Times;
 
 use endpoints::Desired;
 use hints::Hinter;
+use labels::MANAGER;
 use nodes::Nodes;
 use traffic::DISTRIBUTIONS;
-
-/// The value of the label with which a slice names its controller.
-pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 /// The controller. Keys are Services, or the constant key of the queue of nodes.
 pub struct EndpointSliceController;

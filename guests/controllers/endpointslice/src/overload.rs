@@ -10,8 +10,8 @@ use flyball_service_endpoints::ip::Family;
 use flyball_service_endpoints::service::Service;
 use flyball_service_endpoints::slice;
 
-use crate::MANAGER;
 use crate::describe::{BY_HINTS, BY_MODE, QUEUE};
+use crate::labels::MANAGER;
 use crate::views::NodeCapacity;
 use crate::zones::{self, Ratios};
 

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use flyball_service_endpoints::service::Service;
 use flyball_service_endpoints::slice::{Desired, Endpoint, PortKey, Slice};
 
+use crate::changes::{ChangedSlice, NewSlice, Plan};
 use crate::endpoints::Group;
-use crate::plan::{ChangedSlice, NewSlice, Plan, has_other_labels};
+use crate::labels::has_other_labels;
 
 /// Groups slices by their ports.
 pub fn by_ports(slices: Vec<Slice>) -> BTreeMap<PortKey, Vec<Slice>> {

@@ -6,7 +6,7 @@
 use flyball_service_endpoints::service::Service;
 use flyball_service_endpoints::slice::{Endpoint, Hints, Named};
 
-use crate::plan::Plan;
+use crate::changes::Plan;
 
 /// The feature gate of `PreferSameZone` and `PreferSameNode`.
 pub const PREFER_SAME: &str = "PreferSameTrafficDistribution";

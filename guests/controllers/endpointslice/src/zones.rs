@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use flyball_service_endpoints::slice::{Hints, Named, Slice};
 
-use crate::plan::Plan;
+use crate::changes::Plan;
 use crate::traffic;
 use crate::views::NodeCapacity;
 

@@ -7,7 +7,7 @@ use flyball_sdk::testing::{Cluster, view};
 use flyball_service_endpoints::slice::{Endpoint, Hints, Named};
 
 use super::world::*;
-use crate::plan::{NewSlice, Plan};
+use crate::changes::{NewSlice, Plan};
 use crate::views::NodeCapacity;
 use crate::zones::{Counts, Ratios, assign, is_overloaded, ratios};
 
