@@ -13,14 +13,15 @@ use bytes::Bytes;
 use flyball_cache::source::PROTOBUF_METADATA;
 use flyball_cache::{ApiResource, PathSegmentError};
 use flyball_limits::rate::RateGate;
-use flyball_plugin::ObjectReference;
 use flyball_policy::imports::MayRecord;
 use flyball_types::{ApiError, EventOptions, HostReason, Kind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::correlator::{Correlated, Correlator};
+use self::correlator::Correlator;
+use self::object::Correlated;
+pub use self::object::Event;
 use crate::client::{ApiClient, ApiRequest, Failed};
 use crate::rights::{HostRight, HostScope, HostVerb};
 
@@ -47,17 +48,6 @@ const ATTEMPTS: u32 = 12;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// The types that an event may have.
 const TYPES: [&str; 2] = ["Normal", "Warning"];
-
-/// An event of a guest or of the host.
-#[derive(Clone, Debug)]
-pub struct Event {
-    pub about: ObjectReference,
-    pub event_type: String,
-    pub reason: String,
-    pub message: String,
-    pub options: EventOptions,
-    pub at: SystemTime,
-}
 
 pub struct Recorder {
     /// Boxed, because a channel has room for 32 values from the start, and few plugins emit many events.
@@ -243,6 +233,7 @@ mod tests {
 
     use flyball_cache::Connection;
     use flyball_fakes::server::{Log, Reply, serve};
+    use flyball_plugin::ObjectReference;
     use serde_json::{Value, json};
 
     use super::*;

@@ -7,9 +7,8 @@ use std::time::{Duration, SystemTime};
 use flyball_workqueue::{BucketConfig, TokenBucket};
 use tokio::time::Instant;
 
-use super::Event;
-use super::object;
-use super::recent::Recent;
+use super::object::{self, Correlated, Event};
+use super::recent::{Digest, Recent};
 
 /// The number of events, equal except for their message, from which on they are combined into one. Each must follow the
 /// previous one within this time.
@@ -20,21 +19,6 @@ const SPAM: BucketConfig = BucketConfig {
     qps: 1.0 / 300.0,
     burst: 25,
 };
-
-/// An event to send.
-#[derive(Clone, Debug)]
-pub(crate) struct Correlated {
-    /// The event as it occurred last.
-    pub event: Event,
-    /// The name that its first occurrence got.
-    pub name: String,
-    /// Time of its first occurrence.
-    pub first: SystemTime,
-    /// Number of occurrences. Occurrences above the limit count too.
-    pub count: u32,
-    /// Whether it stands for similar events.
-    pub(crate) is_combined: bool,
-}
 
 /// The time for which an event that is emitted once is not sent again. The API server keeps events for the same time by
 /// default.
@@ -50,10 +34,6 @@ pub(crate) struct Correlator {
     observed: Recent<Observed>,
     spam: Recent<TokenBucket>,
 }
-
-/// The hash of an object, a group, an event or a message, keyed at random. The texts of a thousand owners and their
-/// events would take megabytes; a collision among some thousands of 64-bit hashes is not expected.
-pub(super) type Digest = u64;
 
 /// Similar events.
 #[derive(Default)]

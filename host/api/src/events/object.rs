@@ -1,4 +1,4 @@
-//! An event as the API has it, and its name.
+//! An event, as it is emitted and as the API has it, and its name.
 
 use std::time::SystemTime;
 
@@ -6,10 +6,34 @@ use flyball_plugin::ObjectReference;
 use flyball_types::{ApiError, EventOptions, EventReference, Kind};
 use serde_json::{Value, json};
 
-use super::correlator::Correlated;
-
 /// The longest name of an object, in bytes.
 const MAX_NAME: usize = 253;
+
+/// An event of a guest or of the host.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub about: ObjectReference,
+    pub event_type: String,
+    pub reason: String,
+    pub message: String,
+    pub options: EventOptions,
+    pub at: SystemTime,
+}
+
+/// An event to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Correlated {
+    /// The event as it occurred last.
+    pub event: Event,
+    /// The name that its first occurrence got.
+    pub name: String,
+    /// Time of its first occurrence.
+    pub first: SystemTime,
+    /// Number of occurrences. Occurrences above the limit count too.
+    pub count: u32,
+    /// Whether it stands for similar events.
+    pub(crate) is_combined: bool,
+}
 
 /// Returns the event's object, to create it.
 pub(super) fn object(
@@ -150,7 +174,6 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::super::Event;
     use super::super::correlator::Correlator;
     use super::*;
 

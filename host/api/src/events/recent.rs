@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::correlator::Digest;
+/// The hash of an object, a group, an event or a message, keyed at random. The texts of a thousand owners and their
+/// events would take megabytes; a collision among some thousands of 64-bit hashes is not expected.
+pub(super) type Digest = u64;
 
 /// How many entries are remembered, as in client-go.
 pub(super) const REMEMBERED: usize = 4096;
