@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
-use crate::state::KEY_BLOCK;
-use crate::{Causes, Priority, shrink_if_sparse};
+use crate::memory::{KEY_BLOCK, shrink_if_sparse};
+use crate::{Causes, Priority};
 
 /// When a key is due, and a sequence number that keeps keys of the same instant in the order of their adds.
 type Due = (Instant, u64);

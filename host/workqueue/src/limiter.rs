@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use tokio::time::{Duration, Instant};
 
-use crate::shrink_if_sparse;
+use crate::memory::shrink_if_sparse;
 use crate::token_bucket::{BucketConfig, MAX_WAIT, TokenBucket};
 
 /// The rate limit of a queue's retries. The default is client-go's: 5 ms doubling up to 1000 s, joined with a bucket of

@@ -33,14 +33,12 @@ use tokio::time::{Duration, Instant};
 
 use crate::delayed::Delayed;
 use crate::lanes::Lanes;
+use crate::memory::{KEY_BLOCK, shrink_if_sparse};
 use crate::pending::Pending;
-use crate::{Causes, Held, Priority, Snapshot, shrink_if_sparse};
+use crate::{Causes, Held, Priority, Snapshot};
 
 /// After a long run a key waits for as long as the run took, but no longer than this many minimum intervals.
 const MAX_INTERVALS: u32 = 4;
-
-/// The bytes of memory that a reference-counted key takes besides its text: its counters, and what the allocator adds.
-pub(crate) const KEY_BLOCK: usize = 40;
 
 /// A key that is ready, processed or in its minimum interval.
 struct Key<R> {
