@@ -1,6 +1,6 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
-//! `logging/line.rs` has the lines of both, `logging/span.rs` adds the fields of the spans around them,
-//! `logging/filter.rs` selects them, `logging/repeats.rs` counts repeated ones, and `logging/formatter.rs` writes the
+//! `logging/line.rs` has the lines of both and `logging/values.rs` their fields, `logging/span.rs` adds the fields of the
+//! spans around them, `logging/filter.rs` selects them, `logging/repeats.rs` counts repeated ones, and `logging/formatter.rs` writes the
 //! log.
 
 mod filter;
@@ -9,6 +9,7 @@ mod line;
 mod recent;
 mod repeats;
 mod span;
+mod values;
 
 use std::io::IsTerminal;
 use std::sync::Arc;

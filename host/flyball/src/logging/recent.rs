@@ -10,7 +10,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::line::{PLUGIN, Values};
+use super::line::PLUGIN;
 use super::span;
 
 /// Lines that are kept of each plugin.
@@ -161,7 +161,7 @@ where
         if !has_own && !span::has_field(context.event_scope(event), PLUGIN) {
             return;
         }
-        let mut values = Values::of(event, context.event_scope(event));
+        let mut values = span::values(event, context.event_scope(event));
         let Some(plugin) = values.remove(PLUGIN) else {
             return;
         };

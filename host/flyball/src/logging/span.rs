@@ -4,7 +4,7 @@
 //! For a span that no filter enables, nothing here runs. The values of a span are quoted only when a line shows them.
 
 use tracing::span::{Attributes, Record};
-use tracing::{Id, Subscriber};
+use tracing::{Event, Id, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use super::line::{Value, Values};
+use super::values::{Value, Values};
 
 /// The layer that keeps the fields of each span.
 pub(super) struct SpanLayer;
@@ -47,8 +47,19 @@ impl<'w> FormatFields<'w> for NoSpanFields {
     }
 }
 
+/// Returns the message and the fields of an event, and the fields of the spans around it.
+pub(super) fn values<S>(event: &Event<'_>, around: Option<Scope<'_, S>>) -> Values
+where
+    S: for<'a> LookupSpan<'a>,
+{
+    let mut values = Values::default();
+    event.record(&mut values);
+    add_fields(&mut values, around);
+    values
+}
+
 /// Adds the fields of the spans around a line to the line's own. Of fields with the same name, the innermost one stays.
-pub(super) fn add_fields<'a, S>(values: &mut Values, around: Option<Scope<'a, S>>)
+fn add_fields<'a, S>(values: &mut Values, around: Option<Scope<'a, S>>)
 where
     S: for<'s> LookupSpan<'s>,
 {
@@ -63,9 +74,9 @@ where
             continue;
         }
         let mut at = 0;
-        for (name, value) in own.fields() {
+        for (name, value) in &own.fields {
             let is_known = |known: &[(&str, Value)]| known.iter().any(|(known, _)| known == name);
-            if !is_known(values.fields()) && !is_known(&fields) {
+            if !is_known(&values.fields) && !is_known(&fields) {
                 // The outermost span comes first.
                 fields.insert(at, (*name, value.clone()));
                 at += 1;
