@@ -12,7 +12,7 @@ use http::Uri;
 use http::uri::Scheme;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
-use wasmtime::component::{Linker, LinkerInstance, Resource};
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceTable};
 use wasmtime_wasi_http::p2::bindings::http::types::{
     Host, HostFields, HostOutgoingRequest as _, Method,
 };
@@ -23,8 +23,8 @@ use wasmtime_wasi_http::{
 };
 
 use self::connection::Dialer;
-use super::wasi::{self, Wasi};
-use super::{InstanceState, trap};
+use super::InstanceState;
+use super::replace::replace;
 use crate::hits::Limit;
 use crate::imports::HttpGrant;
 use crate::tally::Tally;
@@ -86,6 +86,15 @@ impl Http {
         }
     }
 
+    /// The state as the functions of `wasi:http` need it, with the table of the instance's handles.
+    pub(super) fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
+        WasiHttpCtxView {
+            ctx: &mut self.context,
+            table,
+            hooks: &mut self.gate,
+        }
+    }
+
     /// Stops the requests that have not ended. After a failed call they end when this is dropped.
     pub(super) fn end_call(&mut self) {
         self.gate.requests = JoinSet::new();
@@ -95,7 +104,7 @@ impl Http {
 /// Links `wasi:http`. The memory that a guest's handles hold is bounded and counts against the plugin's budget.
 pub(super) fn link(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
-    let mut replace = |function, define: Define| wasi::replace(linker, TYPES, function, define);
+    let mut replace = |function, define: Define| replace(linker, TYPES, function, define);
     replace("[constructor]fields", |types, name| {
         types.func_wrap(name, |mut store, (): ()| {
             let state: &mut InstanceState = store.data_mut();
@@ -162,29 +171,6 @@ pub(super) fn link(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
 
 fn is_long(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|text| text.len() > MAX_TEXT)
-}
-
-impl InstanceState {
-    /// Counts what one more handle may hold. Traps beyond the plugin's budget.
-    fn hold_handle(&mut self) -> wasmtime::Result<()> {
-        let wasi = self.wasi();
-        let handles = wasi.handles() + 1;
-        wasi.held.resize(handles * MAX_HANDLE).map_err(|error| {
-            self.hit(Limit::Held);
-            trap(error.message)
-        })
-    }
-}
-
-impl WasiHttpView for InstanceState {
-    fn http(&mut self) -> WasiHttpCtxView<'_> {
-        let Wasi { table, http, .. } = self.wasi();
-        WasiHttpCtxView {
-            ctx: &mut http.context,
-            table,
-            hooks: &mut http.gate,
-        }
-    }
 }
 
 impl WasiHttpHooks for Gate {

@@ -9,6 +9,7 @@ mod lister;
 mod local;
 mod queue;
 mod reader;
+mod replace;
 mod signer;
 mod staged;
 mod wasi;

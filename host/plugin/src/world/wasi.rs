@@ -12,15 +12,18 @@ use flyball_types::ApiError;
 use parking_lot::Mutex;
 use rand_core::TryRng;
 use tokio::io::AsyncWrite;
-use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceTable};
+use wasmtime::component::{Linker, Resource, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::bindings::io::poll;
 use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::http::{Http, MAX_HANDLE};
+use super::replace::replace;
 use super::{InstanceState, MAX_LAST_ERROR, last_error_tail, trap};
 use crate::budget::Charge;
+use crate::hits::Limit;
 use crate::imports::{Imports, LogLevel};
 use crate::tally::Tally;
 
@@ -35,10 +38,10 @@ const MAX_LINE: usize = 4096;
 /// The WASI state of one instance.
 pub(super) struct Wasi {
     context: WasiCtx,
-    pub(super) http: Http,
+    http: Http,
     pub(super) table: ResourceTable,
     /// The charge for the data that the handles of `wasi:http` hold.
-    pub(super) held: Charge,
+    held: Charge,
     shared: Arc<Shared>,
 }
 
@@ -173,31 +176,20 @@ pub(super) fn link(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
     })
 }
 
-/// Replaces a function that is linked. Fails if there is none, because then a guest would get the original under
-/// another version of the interface.
-pub(super) fn replace(
-    linker: &mut Linker<InstanceState>,
-    interface: &str,
-    function: &str,
-    define: impl FnOnce(&mut LinkerInstance<InstanceState>, &str) -> wasmtime::Result<()>,
-) -> wasmtime::Result<()> {
-    let unused = linker
-        .instance(interface)?
-        .func_wrap(function, |_, (): ()| Ok(()));
-    if unused.is_ok() {
-        let message = format!("`{interface}` has no function `{function}`");
-        return Err(wasmtime::Error::msg(message));
-    }
-    linker.allow_shadowing(true);
-    let defined = define(&mut linker.instance(interface)?, function);
-    linker.allow_shadowing(false);
-    defined
-}
-
 impl InstanceState {
     pub(super) fn wasi(&mut self) -> &mut Wasi {
         self.wasi
             .get_or_insert_with(|| Wasi::new(self.imports.clone(), self.tally.clone()))
+    }
+
+    /// Counts what one more handle of `wasi:http` may hold. Traps beyond the plugin's budget.
+    pub(super) fn hold_handle(&mut self) -> wasmtime::Result<()> {
+        let wasi = self.wasi();
+        let handles = wasi.handles() + 1;
+        wasi.held.resize(handles * MAX_HANDLE).map_err(|error| {
+            self.hit(Limit::Held);
+            trap(error.message)
+        })
     }
 }
 
@@ -208,6 +200,13 @@ impl WasiView for InstanceState {
             ctx: &mut wasi.context,
             table: &mut wasi.table,
         }
+    }
+}
+
+impl WasiHttpView for InstanceState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let Wasi { table, http, .. } = self.wasi();
+        http.view(table)
     }
 }
 
