@@ -1,6 +1,6 @@
-//! The effect of status writes on metadata, by kind. Most kinds accept changes of labels,
-//! annotations, finalizers and owner references with a status, some do not (see their `strategy.go`
-//! in Kubernetes's `pkg/registry`).
+//! The effect of writes on metadata: the generation, and by kind, the changes with a status. Most kinds accept changes of
+//! labels, annotations, finalizers and owner references with a status, some do not (see their `strategy.go` in
+//! Kubernetes's `pkg/registry`).
 
 use serde_json::Value;
 
@@ -37,6 +37,14 @@ pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value)
                     .and_then(|fields| fields.remove(*field)),
             ),
         }
+    }
+}
+
+/// Raises the generation of an object whose spec changes.
+pub(super) fn raise_generation(old: &Value, new: &mut Value) {
+    if new.get("spec") != old.get("spec") {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+        new["metadata"]["generation"] = (generation + 1).into();
     }
 }
 

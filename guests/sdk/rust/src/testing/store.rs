@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::time::Time;
 
 use super::apply::Owners;
+use super::metadata;
 pub(super) use delete::DeleteOptions;
 
 /// Identifies an object.
@@ -112,7 +113,7 @@ impl Store {
         let old = old.clone();
         let mut new = old.clone();
         change(&mut new);
-        mutate::raise_generation(&old, &mut new);
+        metadata::raise_generation(&old, &mut new);
         self.touch(&mut new);
         let owners = self.owners.entry(id.clone()).or_default();
         owners.update(ANOTHER_CLIENT, "", &old, &new);

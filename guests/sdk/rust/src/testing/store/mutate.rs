@@ -255,7 +255,7 @@ impl Store {
         if new == old {
             return Ok(old);
         }
-        raise_generation(&old, &mut new);
+        metadata::raise_generation(&old, &mut new);
         self.touch(&mut new);
         let deleted = !new["metadata"]["deletionTimestamp"].is_null();
         let graceful = new["metadata"]["deletionGracePeriodSeconds"]
@@ -268,14 +268,6 @@ impl Store {
             self.objects.insert(id.clone(), new.clone());
         }
         Ok(new)
-    }
-}
-
-/// Raises the generation of an object whose spec changes.
-pub(super) fn raise_generation(old: &Value, new: &mut Value) {
-    if new.get("spec") != old.get("spec") {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-        new["metadata"]["generation"] = (generation + 1).into();
     }
 }
 
