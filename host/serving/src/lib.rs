@@ -7,7 +7,8 @@
 //! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs` has the
 //! certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the
 //! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs` responds from
-//! `health.rs`, `slis.rs`, `metrics/`, `zpages.rs`, `debug.rs`, `debug_flags.rs` and `profiling/`.
+//! `health.rs`, `slis.rs`, `metrics/`, `zpages.rs`, `debug.rs`, `debug_flags.rs` and `profiling/`. Metrics and profiles can
+//! be in protobuf (`protobuf.rs`).
 
 mod authentication;
 mod authorization;
@@ -20,6 +21,7 @@ mod handshakes;
 pub mod health;
 pub mod metrics;
 mod profiling;
+mod protobuf;
 mod response;
 pub mod review;
 mod seldom;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 
 use super::native::{Native, Spans, ZERO_THRESHOLD};
+use crate::protobuf::Message;
 
 /// The media type.
 pub(crate) const CONTENT_TYPE: &str =
@@ -65,12 +66,9 @@ pub(super) fn write(
         message.bytes(2, family.help().as_bytes());
         message.uint(3, kind);
         for metric in family.get_metric() {
-            message.message(4, series(family.get_field_type(), metric, &native));
+            message.message(4, &series(family.get_field_type(), metric, &native));
         }
-        let mut length = Message::default();
-        length.varint(message.0.len() as u64);
-        to.append(&mut length.0);
-        to.append(&mut message.0);
+        to.append(&mut message.into_delimited());
     }
 }
 
@@ -84,19 +82,19 @@ fn series(
         let mut pair = Message::default();
         pair.bytes(1, label.name().as_bytes());
         pair.bytes(2, label.value().as_bytes());
-        message.message(1, pair);
+        message.message(1, &pair);
     }
     let mut value = Message::default();
     match kind {
         MetricType::COUNTER => {
             value.double(1, metric.get_counter().get_value());
-            message.message(3, value);
+            message.message(3, &value);
         }
         MetricType::GAUGE => {
             value.double(1, metric.get_gauge().get_value());
-            message.message(2, value);
+            message.message(2, &value);
         }
-        _ => message.message(7, histogram(metric, native(metric))),
+        _ => message.message(7, &histogram(metric, native(metric))),
     }
     message
 }
@@ -109,7 +107,7 @@ fn histogram(metric: &Metric, native: Option<Native>) -> Message {
         let mut own = Message::default();
         own.uint(1, bucket.cumulative_count());
         own.double(2, bucket.upper_bound());
-        message.message(3, own);
+        message.message(3, &own);
     }
     if let Some(native) = native {
         message.sint(5, native.schema.into());
@@ -121,7 +119,7 @@ fn histogram(metric: &Metric, native: Option<Native>) -> Message {
                 let mut span = Message::default();
                 span.sint(1, offset.into());
                 span.uint(2, length.into());
-                message.message(field, span);
+                message.message(field, &span);
             }
             for delta in deltas {
                 message.sint(field + 1, delta);
@@ -129,48 +127,6 @@ fn histogram(metric: &Metric, native: Option<Native>) -> Message {
         }
     }
     message
-}
-
-/// The fields of a message.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn key(&mut self, field: u32, wire_type: u32) {
-        self.varint((field << 3 | wire_type).into());
-    }
-
-    fn uint(&mut self, field: u32, value: u64) {
-        self.key(field, 0);
-        self.varint(value);
-    }
-
-    fn sint(&mut self, field: u32, value: i64) {
-        self.uint(field, (value << 1 ^ value >> 63) as u64);
-    }
-
-    fn double(&mut self, field: u32, value: f64) {
-        self.key(field, 1);
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, field: u32, value: &[u8]) {
-        self.key(field, 2);
-        self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
-    }
-
-    fn message(&mut self, field: u32, message: Self) {
-        self.bytes(field, &message.0);
-    }
 }
 
 #[cfg(test)]
