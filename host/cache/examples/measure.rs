@@ -4,16 +4,7 @@
 #[path = "../benches/support/mod.rs"]
 mod support;
 
-/// The resident memory of the process in bytes.
-fn memory() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<usize>().ok())
-        .unwrap_or(0)
-        * 4096
-}
+use flyball_fakes::memory::resident;
 
 /// The CPU time of the process in seconds.
 fn cpu_time() -> f64 {
@@ -32,7 +23,7 @@ async fn main() {
         .and_then(|count| count.parse().ok())
         .unwrap_or(150_000);
     for (name, mask) in support::masks() {
-        let (before, began) = (memory(), cpu_time());
+        let (before, began) = (resident(), cpu_time());
         let (factory, informer) = support::synced(
             support::Pods {
                 count,
@@ -42,7 +33,7 @@ async fn main() {
         )
         .await;
         let (seconds, status) = (cpu_time() - began, informer.status());
-        let grown = (memory() - before) / 1_000_000;
+        let grown = (resident() - before) / 1_000_000;
         println!(
             "{count} pods, {name} mask: {seconds:.1} s, {} MB counted, {grown} MB resident",
             status.bytes / 1_000_000

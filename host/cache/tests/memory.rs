@@ -7,20 +7,13 @@ use std::sync::Arc;
 
 use fake::{Server, interest, started};
 use flyball_cache::{Informer, InformerFactory, ListQuery, Lister, OverlayWriter, View};
+use flyball_fakes::memory::resident;
 use flyball_types::Columns;
 use serde_json::json;
 
 const OBJECTS: usize = 2000;
-/// What the process takes for other reasons meanwhile, in bytes: for the most part, buffers of the list.
+/// The memory in bytes that the process may take for other reasons during a measurement, mostly buffers of the list.
 const NOISE: usize = 24 << 20;
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
-}
 
 fn counted(factory: &InformerFactory) -> usize {
     factory.status().iter().map(|status| status.bytes).sum()

@@ -1,5 +1,6 @@
-//! An API server in memory, for the unit tests of the host's crates: a server that answers requests, and the source of
-//! a cache.
+//! Helpers of the tests of the host's crates: an API server in memory, which is a server that answers requests and the
+//! source of a cache; and the memory of the process.
 
+pub mod memory;
 pub mod server;
 pub mod source;

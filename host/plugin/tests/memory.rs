@@ -6,6 +6,7 @@ mod support;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use flyball_fakes::memory::resident;
 use flyball_plugin::{CallFailure, Limits, Plugin, Stats};
 use support::{Fake, component, engine_with};
 
@@ -109,14 +110,6 @@ const SHAPES: [Shape; 5] = [
 /// A guest with further definitions.
 fn with(guest: &str, more: &str) -> String {
     guest.replacen("(global $heap", &format!("{more} (global $heap"), 1)
-}
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
 }
 
 /// The bytes that the host says it keeps for the plugin.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{Delta, Object};
+use flyball_fakes::memory::resident;
 use flyball_runtime::memo::{Memo, MemoCall};
 use flyball_runtime::route_backlog::RouteBacklog;
 use tokio::sync::Mutex;
@@ -12,14 +13,6 @@ use tokio::sync::Mutex;
 const CAPACITY: usize = 64 << 20;
 /// Held by the test that measures.
 static MEASURING: Mutex<()> = Mutex::const_new(());
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
-}
 
 #[tokio::test]
 async fn a_full_memo_takes_the_memory_that_is_counted() {

@@ -1,19 +1,12 @@
 //! The memory that the metrics of plugins are said to take, compared with the memory that the process gets from the
 //! system.
 
+use flyball_fakes::memory::resident;
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{Group, Kind, MetricsError};
 
 /// The groups of one kind, each as large as it may be.
 const GROUPS: usize = 20;
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
-}
 
 /// Adds series until the group is full.
 fn fill(group: &mut Group, kind: &Kind, label: &str) {

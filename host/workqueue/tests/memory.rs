@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flyball_fakes::memory::resident;
 use flyball_workqueue::{Config, NoMetrics, Priority, WorkQueue};
 use tokio::time::Duration;
 
@@ -9,14 +10,6 @@ const KEYS: usize = 300_000;
 
 /// A reason of the usual size.
 type Reason = [u64; 4];
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib << 10
-}
 
 #[tokio::test]
 async fn the_memory_of_many_keys_is_counted() {

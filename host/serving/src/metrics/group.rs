@@ -454,22 +454,12 @@ mod tests {
         assert!((MAX_SIZE / 4..=MAX_SIZE).contains(&size), "{size} bytes");
     }
 
-    /// The resident memory of this process in bytes.
-    #[cfg(target_os = "linux")]
-    fn resident() -> usize {
-        let status = std::fs::read_to_string("/proc/self/status").expect("a file of the kernel");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim_end_matches("kB").trim().parse::<usize>().ok());
-        kib.expect("a number") << 10
-    }
-
     /// Many small series cost the most in addition to their texts.
-    #[cfg(target_os = "linux")]
     #[test]
     fn groups_that_are_full_take_no_more_memory_than_they_may() {
         const GROUPS: usize = 16;
         let metrics = Metrics::default();
-        let before = resident();
+        let before = flyball_fakes::memory::resident();
         let mut groups = Vec::new();
         for owner in 0..GROUPS {
             let mut group = metrics.group(owner.to_string());
@@ -487,7 +477,7 @@ mod tests {
             }
             groups.push(group);
         }
-        let grown = resident().saturating_sub(before);
+        let grown = flyball_fakes::memory::resident().saturating_sub(before);
         // Other tests of this process run beside it.
         assert!(grown <= GROUPS * MAX_SIZE + (16 << 20), "{grown} bytes");
     }
