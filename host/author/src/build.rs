@@ -35,7 +35,7 @@ impl Project {
         let values = serde_json::Deserializer::from_slice(&printed).into_iter();
         values.collect::<Result<_, _>>().with_context(|| {
             format!(
-                "the example `crd` of {} does not print JSON",
+                "`examples/crd.rs` of {} does not print JSON",
                 self.dir.display()
             )
         })

@@ -26,6 +26,8 @@ const CRATES: [&str; 4] = [
     "guests/sdk/rust-kube",
     "host/types",
 ];
+/// The example that prints the project's custom resources.
+const DEFINITIONS: &str = "examples/crd.rs";
 /// Valid names of plugins that cargo refuses as names of crates, or that dependencies of a new project have.
 const RESERVED: [&str; 8] = [
     "test",
@@ -46,7 +48,7 @@ impl Support for Rust {
     }
 
     fn name(&self, dir: &Path) -> Result<String> {
-        package_name(dir)
+        Ok(Manifest::read(dir)?.package.name)
     }
 
     fn work(&self) -> &'static str {
@@ -73,15 +75,15 @@ impl Support for Rust {
     }
 
     fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
-        let example = "examples/crd.rs";
         ensure!(
-            project.dir.join(example).is_file(),
-            "can't print the custom resources of {}: it has no `{example}`, a program that prints them in JSON; a project of \
-             `flyball new` has one",
+            project.dir.join(DEFINITIONS).is_file(),
+            "can't print the custom resources of {}: it has no `{DEFINITIONS}`, a program that prints them in JSON; a project \
+             of `flyball new` has one",
             project.dir.display()
         );
+        let manifest = Manifest::read(&project.dir)?;
         let mut cargo = tool("cargo", project.toolchain.as_deref(), &project.dir);
-        cargo.args(["run", "--quiet", "--example", "crd"]);
+        cargo.args(["run", "--quiet", "--example", manifest.definitions()]);
         let printed = cargo
             .stderr(Stdio::inherit())
             .output()
@@ -295,21 +297,41 @@ fn compile(dir: &Path, toolchain: Option<&str>, target: &str) -> Result<PathBuf>
     })
 }
 
-fn package_name(dir: &Path) -> Result<String> {
-    #[derive(Deserialize)]
-    struct Manifest {
-        package: Package,
+/// A project's `Cargo.toml`.
+#[derive(Deserialize)]
+struct Manifest {
+    package: Package,
+    /// The examples that the manifest names. Others have the names of their files.
+    #[serde(default)]
+    example: Vec<Example>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Example {
+    name: String,
+    path: Option<String>,
+}
+
+impl Manifest {
+    fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join("Cargo.toml");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("can't read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} has no package name", path.display()))
     }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
+
+    /// The name of the example that prints the custom resources. In a workspace, the examples of several projects need
+    /// different names.
+    fn definitions(&self) -> &str {
+        let mut named = self.example.iter();
+        let named = named.find(|example| example.path.as_deref() == Some(DEFINITIONS));
+        named.map_or("crd", |example| &example.name)
     }
-    let path = dir.join("Cargo.toml");
-    let text =
-        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-    let manifest: Manifest =
-        toml::from_str(&text).with_context(|| format!("{} has no package name", path.display()))?;
-    Ok(manifest.package.name)
 }
 
 #[cfg(test)]
@@ -357,6 +379,22 @@ mod tests {
             assert!(dependencies.contains_key(name), "{name}");
         }
         assert!(!dependencies.contains_key("wasmtime"));
+    }
+
+    #[test]
+    fn the_example_with_the_custom_resources_may_have_a_name_of_its_own() {
+        let name = |examples: &str| {
+            let text = format!("[package]\nname = \"a\"\n{examples}");
+            toml::from_str::<Manifest>(&text)
+                .unwrap()
+                .definitions()
+                .to_owned()
+        };
+        let other = "[[example]]\nname = \"other\"\n";
+        let own = "[[example]]\nname = \"a-crd\"\npath = \"examples/crd.rs\"\n";
+        assert_eq!(name(""), "crd");
+        assert_eq!(name(other), "crd");
+        assert_eq!(name(&format!("{other}{own}")), "a-crd");
     }
 
     #[test]
