@@ -2,7 +2,7 @@
 //!
 //! A *world* (`world.rs`) is the objects of a scenario of the differential suite: what stock's controllers left behind,
 //! completed by what the scenario created. A *play* (`play.rs`) runs one controller on it, as the host would: changes
-//! become keys (`routing.rs`), and keys are reconciled until nothing changes any more.
+//! (`snapshot.rs`) become keys (`routing.rs`), and keys are reconciled until nothing changes any more.
 //!
 //! The tests change a world and compare what the controller does.
 
@@ -10,6 +10,7 @@ pub mod odd;
 pub mod play;
 pub mod reactions;
 pub mod routing;
+pub mod snapshot;
 pub mod states;
 pub mod texts;
 pub mod world;

@@ -11,10 +11,10 @@ use flyball_sdk::describe::Description;
 use flyball_sdk::testing::{Cluster, delta};
 use flyball_sdk::{Key, Outcome, Request};
 use flyball_types::Kind;
-use serde_json::Value;
 
 use crate::Subject;
-use crate::routing::{self, Change, Objects};
+use crate::routing::Routes;
+use crate::snapshot::{Change, Snapshot};
 
 /// The number of times that a key is tried before its failure counts.
 const ATTEMPTS: u32 = 4;
@@ -27,6 +27,7 @@ pub struct Play {
     cluster: Cluster,
     description: Description,
     kinds: BTreeSet<Kind>,
+    routes: Routes,
     /// The objects that the controller has seen.
     seen: Snapshot,
     /// Number of failures of each key since it last succeeded.
@@ -75,6 +76,7 @@ impl Play {
         Self {
             subject,
             cluster,
+            routes: Routes::new(&description, &kinds),
             description,
             kinds,
             seen: Snapshot::default(),
@@ -193,13 +195,13 @@ impl Play {
 
     /// Returns the keys of the changes since the last call.
     fn changed_keys(&mut self) -> Vec<(String, String)> {
-        let now = Snapshot::of(&self.cluster, &self.kinds);
+        let now = self.seen.next(&self.cluster, &self.kinds);
         let mut keys = Vec::new();
         for change in self.seen.changes_to(&now) {
-            let (mapped, asks_guest) = routing::keys(&self.description, &change, &now);
-            keys.extend(mapped);
-            if asks_guest {
-                keys.extend(self.routed(&change));
+            let routed = self.routes.route(&change, &now);
+            keys.extend(routed.keys);
+            if routed.asks_guest {
+                keys.extend(self.route(&change));
             }
         }
         self.seen = now;
@@ -207,9 +209,11 @@ impl Play {
     }
 
     /// Returns the keys that the controller's `route` returns. Their delays don't count.
-    fn routed(&mut self, change: &Change) -> Vec<(String, String)> {
+    fn route(&mut self, change: &Change) -> Vec<(String, String)> {
         let kind = change.kind.to_string();
-        let deltas = [delta(&kind, change.old.as_ref(), change.new.as_ref())];
+        let [old, new] = [&change.old, &change.new]
+            .map(|version| version.as_ref().map(|version| &version.value));
+        let deltas = [delta(&kind, old, new)];
         match self.subject.exported.route(&self.cluster, &deltas) {
             Ok(routed) => {
                 let keys = routed.into_iter();
@@ -217,8 +221,7 @@ impl Play {
                     .collect()
             }
             Err(error) => {
-                let object = change.new.as_ref().or(change.old.as_ref());
-                let key = object.map_or_else(String::new, routing::key);
+                let key = change.delta().object().key();
                 self.unrouted
                     .insert(format!("route {kind} {key}"), error.to_string());
                 Vec::new()
@@ -241,60 +244,6 @@ struct Failure {
     error: String,
     /// Whether it isn't tried again.
     is_last: bool,
-}
-
-/// All objects of some kinds.
-#[derive(Clone, Debug, Default)]
-struct Snapshot(BTreeMap<(Kind, String), Value>);
-
-impl Snapshot {
-    fn of(cluster: &Cluster, kinds: &BTreeSet<Kind>) -> Self {
-        let objects = kinds.iter().flat_map(|kind| {
-            let objects = cluster.objects(&kind.to_string()).into_iter();
-            objects.map(|object| ((kind.clone(), routing::key(&object)), object))
-        });
-        Self(objects.collect())
-    }
-
-    fn changes_to(&self, now: &Self) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for (id @ (kind, _), new) in &now.0 {
-            let old = self.0.get(id);
-            if old.is_none_or(|old| {
-                old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]
-            }) {
-                changes.push(Change {
-                    kind: kind.clone(),
-                    old: old.cloned(),
-                    new: Some(new.clone()),
-                });
-            }
-        }
-        let gone = self.0.iter().filter(|(id, _)| !now.0.contains_key(id));
-        changes.extend(gone.map(|((kind, _), old)| Change {
-            kind: kind.clone(),
-            old: Some(old.clone()),
-            new: None,
-        }));
-        changes
-    }
-}
-
-impl Objects for Snapshot {
-    fn of_kind(&self, kind: &Kind) -> Vec<&Value> {
-        self.0
-            .iter()
-            .filter(|((own, _), _)| own == kind)
-            .map(|(_, object)| object)
-            .collect()
-    }
-
-    fn all(&self) -> Vec<(&Kind, &Value)> {
-        self.0
-            .iter()
-            .map(|((kind, _), object)| (kind, object))
-            .collect()
-    }
 }
 
 thread_local! {

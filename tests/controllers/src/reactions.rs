@@ -51,14 +51,14 @@ pub static REACTIONS: &[Reaction] = &[
     // A status follows its spec.
     row("daemonset", "generation-behind", "apps/v1/DaemonSet", &["update apps/v1/DaemonSet/status"], "storeDaemonSetStatus"),
     row("deployment", "generation-behind", "apps/v1/Deployment", &["update apps/v1/Deployment/status"], "syncDeploymentStatus"),
-    row("disruption", "generation-behind", "policy/v1/PodDisruptionBudget", &["update policy/v1/PodDisruptionBudget/status"], "updatePdbStatus"),
+    row("disruption", "generation-behind", "policy/v1/PodDisruptionBudget", &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods", "Warning CalculateExpectedPodCountFailed"], "updatePdbStatus; trySync emits the events whenever a budget has no pods or its scale isn't found"),
     row("replicaset", "generation-behind", "apps/v1/ReplicaSet", &["update apps/v1/ReplicaSet/status"], "updateReplicaSetStatus"),
     row("replicationcontroller", "generation-behind", "v1/ReplicationController", &["update v1/ReplicationController/status"], "updateReplicaSetStatus"),
     row("statefulset", "generation-behind", "apps/v1/StatefulSet", &["update apps/v1/StatefulSet/status"], "updateStatefulSetStatus"),
 
     // A pod that is being deleted no longer counts.
-    row("disruption", "last-step", POD, &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods"], "countHealthyPods leaves it out; trySync once it is gone"),
-    row("disruption", "foreign-finalizer", POD, &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods"], "countHealthyPods leaves it out; trySync once it is gone"),
+    row("disruption", "last-step", POD, &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods", "Warning CalculateExpectedPodCountFailed"], "countHealthyPods leaves it out; trySync once it is gone, and if its controller isn't found"),
+    row("disruption", "foreign-finalizer", POD, &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods", "Warning CalculateExpectedPodCountFailed"], "countHealthyPods leaves it out; trySync once it is gone, and if its controller isn't found"),
     row("disruption", "own-finalizer", POD, &["update policy/v1/PodDisruptionBudget/status"], "countHealthyPods leaves it out"),
     row("replicaset", "last-step", POD, &["create v1/Pod", "Normal SuccessfulCreate", "update apps/v1/ReplicaSet/status"], "FilterActivePods leaves it out"),
     row("replicaset", "foreign-finalizer", POD, &["create v1/Pod", "Normal SuccessfulCreate", "update apps/v1/ReplicaSet/status"], "FilterActivePods leaves it out"),
