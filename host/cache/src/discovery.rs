@@ -46,7 +46,7 @@ pub struct Discovery {
     known: Mutex<Option<(Instant, Arc<Catalogue>)>>,
     /// Makes concurrent callers wait for one request.
     fetching: tokio::sync::Mutex<()>,
-    /// Where requests run, whoever asks: a connection belongs to the threads that its first request came from. None
+    /// The runtime on which all requests run, because a connection belongs to the threads of its first request. `None`
     /// outside of a runtime.
     runtime: Option<Handle>,
 }

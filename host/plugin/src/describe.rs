@@ -67,7 +67,7 @@ enum Message {
         message: String,
         fields: Vec<(String, String)>,
     },
-    /// A description of so many bytes follows.
+    /// A description of this many bytes follows.
     Described(usize),
     /// The call failed.
     Failed { reason: String, is_slow: bool },

@@ -16,7 +16,7 @@ pub enum Limit {
     Memory,
     /// The memory of all the plugin's instances was not allowed to grow.
     TotalMemory,
-    /// A guest's memory was not allowed to grow, because other plugins use what they share.
+    /// A guest's memory was not allowed to grow, because other plugins use the memory that they share with it.
     SharedMemory,
     /// A call waited for another call of the plugin to end.
     Instances,

@@ -141,7 +141,7 @@ pub(crate) struct MemoryShares {
 }
 
 impl MemoryShares {
-    /// The shares of a plugin. `of_all` is what the plugins without a reservation have.
+    /// The shares of a plugin. The plugins without a reservation share `of_all`.
     pub(crate) fn new(limits: &Limits, of_all: &Arc<SharedMemory>) -> Self {
         let of_all = (!limits.is_reserved).then(|| of_all.clone());
         let default = of_all.as_ref().map(|of_all| {
@@ -300,7 +300,7 @@ impl ResourceLimiter for MemoryMeter {
         Ok(is_allowed && self.grow(desired.saturating_sub(current)))
     }
 
-    /// A growth that failed stays counted: no failure that a guest provokes may reduce what is counted.
+    /// A failed growth stays counted, so that a guest can't lower its count by provoking failures.
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
         if error.is::<std::io::Error>() || error.is::<rustix::io::Errno>() {
             self.refused = Some(Refused {

@@ -74,14 +74,14 @@ impl Plugin {
         self.pool.share().run(work).await
     }
 
-    /// The threads for such work. They are the engine's threads, so that the work never delays the host's other tasks.
-    /// Those for a built-in without a CPU quota are the threads of the caller, which must be a task.
+    /// The threads for such work. They are the engine's threads, so that the work never delays the host's other tasks. A
+    /// built-in without a CPU quota uses the caller's threads; the caller must be a task.
     pub fn threads(&self) -> Handle {
         self.pool.threads()
     }
 
     /// The threads for the requests that the host sends for the plugin, and for their connections. They serve nothing else.
-    /// Those for a built-in without a CPU quota are the threads of the caller, which must be a task.
+    /// A built-in without a CPU quota uses the caller's threads; the caller must be a task.
     pub fn request_threads(&self) -> Handle {
         self.pool.request_threads()
     }

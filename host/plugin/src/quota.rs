@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use crate::limits::Limits;
 use crate::share::Share;
 
-/// The most that brief work is charged: its thread may have waited for a core meanwhile.
+/// The maximum charge for brief work. A longer time means that the thread waited for a core.
 const BRIEF: Duration = Duration::from_micros(100);
 
-/// What it takes to receive a byte: an estimate of decryption, HTTP and copies, which a connection's own task does.
+/// The estimated CPU time for receiving a byte: decryption, HTTP and copies in the task of the connection.
 const RECEIVED_BYTE: Duration = Duration::from_nanos(1);
 
 /// Charges the host's own work for a plugin to the plugin's CPU quota. Clones charge the same quota.

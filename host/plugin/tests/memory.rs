@@ -13,7 +13,7 @@ use support::{Fake, component, engine_with};
 const INSTANCES: usize = 20;
 /// Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(600);
-/// What the process takes for other reasons meanwhile, in bytes.
+/// The memory in bytes that the process may take for other reasons during a measurement.
 const NOISE: usize = 12 << 20;
 
 /// A kind of memory, and how a guest takes much of it.
@@ -22,7 +22,7 @@ struct Shape {
     /// Returns the guest, given the one in `guest.wat`.
     guest: fn(&str) -> String,
     key: &'static str,
-    /// What an instance takes at least, in bytes.
+    /// The minimum number of bytes that an instance takes.
     at_least: usize,
 }
 

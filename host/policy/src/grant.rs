@@ -344,10 +344,10 @@ impl Grants {
         policy.is_none_or(|policy| policy.is_for(file))
     }
 
-    /// A version that the operator rolls back to, as it is checked against the policy of this name. If the policy names
-    /// a package, an operator may return to a version that ran from another package of that plugin: the policy named
-    /// that package, and its key was checked, before it ran. If the policy names a file, an operator may return to any
-    /// version that ran from a file.
+    /// A version that the operator rolls back to, as it is checked against the policy of this name.
+    ///
+    /// If the policy names a package, the version may have run from another package of the plugin: the policy named that
+    /// package then, and its key was checked. If the policy names a file, the version may have run from any file.
     pub fn rolled_back<'a>(&'a self, name: &str, version: PluginFile<'a>) -> PluginFile<'a> {
         let policy = self.plugins.plugins.get(name);
         let source = policy.and_then(|policy| policy.source.as_deref());

@@ -139,7 +139,8 @@ impl MemoCall {
         }
     }
 
-    /// Makes the call's changes visible to others. A key that another call changed meanwhile keeps the other's value.
+    /// Makes the call's changes visible to others. If another call has changed a key in the meantime, that call's value
+    /// stays.
     pub fn commit(&self) {
         let mut staged = self.staged.lock();
         let mut state = self.memo.state.lock();

@@ -42,7 +42,7 @@ pub(super) fn resident_mib(process: &Process) -> Result<f64> {
     mib(process, status.vmrss)
 }
 
-/// The current resident memory of a process that is not of files, which is what it can't drop.
+/// The current anonymous memory of a process. Pages of files are not counted, because the system can drop them.
 pub(super) fn anonymous_kib(process: &Process) -> Result<f64> {
     let status = look(process, |proc| proc.status())?;
     let kib = status

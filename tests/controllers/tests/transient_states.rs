@@ -68,7 +68,7 @@ fn a_transient_state_causes_only_what_it_causes_in_stock() {
 /// A controller's folder, and a state that an object of its worlds was brought to.
 type Entered = (&'static str, &'static str);
 
-/// Returns what a controller does about all states, each with an example, and the states.
+/// Returns the deeds of a controller in all states, each with an example, and the states.
 fn deeds(subject: &Subject) -> (BTreeMap<Deed, String>, BTreeSet<Entered>) {
     let worlds = World::all_of(subject);
     let kinds = watched(subject);
@@ -104,8 +104,8 @@ fn deeds(subject: &Subject) -> (BTreeMap<Deed, String>, BTreeSet<Entered>) {
     (found, states)
 }
 
-/// Brings an object of a settled world to a state. Returns what the controller does about it, unless the object can't be
-/// in the state.
+/// Brings an object of a settled world to a state. Returns the controller's deeds that the state causes; `None` if the
+/// object can't be in the state.
 fn enter(
     subject: &Subject,
     world: &World,
@@ -137,7 +137,7 @@ fn enter(
         return None;
     }
     play.cluster().object(&kind, namespace, name)?;
-    // A change that means nothing causes what the controller does at any time.
+    // The controller's deeds after a meaningless change are not caused by the state.
     play.cluster().edit(&kind, namespace, name, |object| {
         object["metadata"]["annotations"]["example.com/touched"] = "".into();
     });
@@ -152,7 +152,7 @@ fn enter(
     let mut found = summary(pass(&mut play));
     if state.ends && play.cluster().object(&kind, namespace, name).is_some() {
         play.cluster().remove(&kind, namespace, name);
-        // What a controller writes about a deletion is not about this state, unlike an event.
+        // Writes after the deletion are reactions to it, not to the state. Events count.
         found.extend(summary(Deeds {
             writes: Vec::new(),
             ..pass(&mut play)
@@ -161,7 +161,7 @@ fn enter(
     Some(found.difference(&usual).cloned().collect())
 }
 
-/// Lets a controller do what it does at once and after a moment.
+/// Runs a controller until it has settled, and again after a moment.
 fn pass(play: &mut Play) -> Deeds {
     let mut deeds = play.settle();
     deeds.add(play.wait(MOMENT));

@@ -12,7 +12,7 @@ pub(crate) const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 const AUTHORITY_KEY: &str = "2.5.29.35";
 
 /// Replaces the certificate in the status of a CertificateSigningRequest, and the bundle of a ClusterTrustBundle. Other
-/// objects, and what is no certificate, are not changed.
+/// objects, and texts that aren't certificates, are not changed.
 pub(crate) fn decode(object: &mut Value) {
     match object["kind"].as_str() {
         Some("CertificateSigningRequest") => decode_issued(object),

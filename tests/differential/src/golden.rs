@@ -166,7 +166,7 @@ impl Differences {
     }
 }
 
-/// The differences of a set from the one of stock's that is nearest.
+/// Returns the differences of a set from the most similar set of stock.
 fn nearest(stock: &[BTreeSet<String>], ours: &BTreeSet<String>) -> Vec<String> {
     let differences = stock.iter().map(|stock| {
         let missing = stock.difference(ours).map(|one| format!("missing: {one}"));

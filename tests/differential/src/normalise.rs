@@ -131,9 +131,10 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its pods. Or the hash of
-/// a Job's UID, in the name of its Workload, and the one of that name, in the name of its PodGroup. Or that of the API
-/// server's bundle, which differs between control planes.
+/// Returns the hash in an object's name or labels that may differ between two runs:
+/// - of a ReplicaSet's or a DaemonSet's template, in the ReplicaSet, the revision and the pods;
+/// - of a Job's UID, in the name of its Workload, and of that name, in the name of the PodGroup;
+/// - of the API server's bundle, which differs between control planes.
 fn hash(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
     if object["kind"] == "ClusterTrustBundle" {

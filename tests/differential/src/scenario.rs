@@ -78,8 +78,8 @@ pub(crate) enum Step {
     Delete(Which),
     /// Requests the deletion of an object with these options, without waiting.
     DeleteWith(Which, Value),
-    /// Waits until the API server refuses to create an object, which is not created before either. Its admission reads
-    /// from caches of its own: this shows that it has seen what the controllers wrote.
+    /// Waits until the API server refuses to create an object, without ever creating it. This shows that the caches of
+    /// the server's admission plugins have the controllers' writes.
     Refused(Value),
     /// Waits until an object does not exist.
     Gone(Which),

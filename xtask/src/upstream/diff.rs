@@ -41,8 +41,8 @@ struct Part {
 }
 
 impl Comparison {
-    /// Compares what a manifest names. A file that is new in the folder of a file that counts as a whole is reported as
-    /// added.
+    /// Compares the files and functions that a manifest names. If it names a whole file, files that are new in the same
+    /// folder are reported as added.
     ///
     /// # Errors
     /// A source can't be read or downloaded, or a named file exists in neither release.

@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
         let decoder = self.0;
         let mut event_type = None;
         let mut event = None;
-        // The object, if its type comes after it or is not a change.
+        // An object that precedes its type, or whose type is neither ADDED nor MODIFIED.
         let mut deferred = None;
         while let Some(key) = map.next_key::<Text<'de>>()? {
             match (&*key, event_type.as_deref()) {

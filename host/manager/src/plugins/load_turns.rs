@@ -20,9 +20,9 @@ use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 const COMPILED_AT_ONCE: usize = 2;
 /// The most of them that need not hold a plugin that the policy names.
 const UNEXPECTED_COMPILED_AT_ONCE: usize = 1;
-/// The most plugins that describe themselves concurrently, and of those that need not be plugins that the policy names.
-/// Most of them take milliseconds.
+/// The most plugins that describe themselves concurrently. Most of them take milliseconds.
 const DESCRIBED_AT_ONCE: usize = 4;
+/// The most of them that the policy need not name.
 const UNEXPECTED_DESCRIBED_AT_ONCE: usize = 3;
 /// The most components that are compiled concurrently although they take long.
 const SLOW_AT_ONCE: usize = 1;

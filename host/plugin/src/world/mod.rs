@@ -54,7 +54,7 @@ pub(crate) struct InstanceState {
     staged: usize,
     /// The part of them in the plugin's budget.
     held: Charge,
-    /// The last result of an import, if it is large. The guest allocates memory for it, which may take it long.
+    /// The last result of an import, if it is large. It is held while the guest allocates memory for it.
     answer: Charge,
     /// The last error that the guest logged in this call.
     last_error: Option<String>,

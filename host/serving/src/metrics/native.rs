@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const SCHEMA: i32 = 3;
 /// The last schema that Prometheus knows.
 const LAST_SCHEMA: i32 = -4;
-/// The maximum number of buckets, without the one of zero.
+/// The maximum number of buckets besides the zero bucket.
 pub(super) const MAX_BUCKETS: usize = 160;
 /// Values up to this one count as zero: 2^-128, Prometheus' default.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;

@@ -138,7 +138,7 @@ impl State {
 }
 
 impl Watcher {
-    /// The event that a change is for this client. An object that leaves the selection is a deleted one for it.
+    /// Returns the event that this client gets for a change. It is a deletion if the object leaves the selection.
     fn event(&self, change: &Change) -> Option<Bytes> {
         if change.kind != self.kind {
             return None;

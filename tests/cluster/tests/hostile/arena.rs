@@ -121,9 +121,9 @@ pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
 const MEMORY: u64 = 768 << 20;
 /// The time that the host may take to free the memory of an attack that has ended.
 const SETTLING: Duration = Duration::from_secs(45);
-/// The private memory that the host may map beyond what it has mapped after its start, in bytes. Most of that are
-/// stacks of instances, which take memory when they are used, and slots: a slot stays mapped as far as a guest has ever
-/// grown in it, and has no pages once the guest has ended. `MEMORY` bounds the pages.
+/// The maximum private memory in bytes that the host maps after its start. Most of it takes no pages, which `MEMORY`
+/// bounds: stacks of instances take memory only when they are used, and a slot stays mapped as far as any guest has grown
+/// in it, without pages once the guest has ended.
 const DATA: u64 = 2 << 30;
 
 /// The host under attack.

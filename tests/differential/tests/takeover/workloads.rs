@@ -406,7 +406,7 @@ pub(crate) const WRITES: [(&str, usize); 13] = [
         "daemon-set-controller create controllerrevisions",
         2 + 2 + 2 + 2,
     ),
-    // complete, work, indexed, failing, and the one of cron.
+    // The Jobs complete, work, indexed and failing, and the Job of the CronJob.
     ("job-controller create pods", 1 + 4 + 3 + 2 + 1),
     ("cronjob-controller create jobs", 1),
     ("cronjob-controller delete jobs", 0),

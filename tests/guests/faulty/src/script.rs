@@ -225,7 +225,7 @@ fn live(arguments: &Value) -> String {
         }
     }
     let mut results = batch.run();
-    // An error says more than what was read.
+    // An error is preferred to the results of the other reads.
     let error = results.iter().position(Result::is_err);
     shown(match error {
         Some(error) => results.swap_remove(error),

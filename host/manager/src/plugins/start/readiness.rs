@@ -21,7 +21,7 @@ use crate::plugins::status::PluginState;
 /// How long calls wait for an instance slot before the plugin counts as starved.
 const STARVED: Duration = Duration::from_secs(10);
 
-/// Says in a sentence what is missing; none if nothing is.
+/// Returns a sentence that names a missing thing; `None` if nothing is missing.
 type Missing = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The reasons why a version can't work.
@@ -47,7 +47,7 @@ impl WaitsFor {
         }
     }
 
-    /// A sentence that names what is missing first; none if nothing is.
+    /// Returns a sentence that names the first missing thing; `None` if nothing is missing.
     pub(super) fn reason(&self) -> Option<String> {
         (self.kinds)()
             .or_else(|| (self.caches)())
