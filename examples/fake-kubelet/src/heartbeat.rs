@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use flyball_sdk::prelude::*;
 
-use crate::FIELD_MANAGER;
 use crate::node::{self, LEASE, LEASES, Node};
 use crate::settings::Settings;
 
 /// The key for all nodes. It can't be a node's name, because those end in a number.
 pub const ALL: &str = "all";
+/// The field manager of the plugin's writes to pods and nodes. It replaces the host's default one.
+pub const FIELD_MANAGER: &str = "fake-kubelet";
 
 /// Registers missing nodes, renews the leases of the others, and corrects their taints and status.
 ///

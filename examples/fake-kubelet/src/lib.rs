@@ -19,6 +19,7 @@ pub mod script;
 pub mod settings;
 pub mod status;
 
+use heartbeat::FIELD_MANAGER;
 use pod::Pod;
 use script::Script;
 use settings::Settings;
@@ -30,8 +31,6 @@ pub const PODS: &str = "pods";
 pub const NODES: &str = "nodes";
 /// The index of pods by IP address.
 const BY_ADDRESS: &str = "pod-ip";
-/// The field manager of the plugin's writes to pods and nodes. It replaces the host's default one.
-const FIELD_MANAGER: &str = "fake-kubelet";
 
 pub struct FakeKubelet;
 
