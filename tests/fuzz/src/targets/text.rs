@@ -1,10 +1,29 @@
 //! Short texts: paths, selectors, references, and the segments of a request's path.
 
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
 use flyball_cache::ApiResource;
 use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Reference};
 use serde_json::Value;
 
 use super::{Target, Verdict, equal, split_first_line};
+
+/// Parses a text. Fails if the printed value, parsed again, is another one.
+fn parse<T>(what: &str, text: &str) -> Result<Result<T, T::Err>, String>
+where
+    T: FromStr<Err: Debug + PartialEq> + Clone + Debug + Display + PartialEq,
+{
+    let parsed = text.parse::<T>();
+    if let Ok(value) = &parsed {
+        equal(
+            &format!("the printed {what}, parsed again"),
+            value.to_string().parse(),
+            Ok(value.clone()),
+        )?;
+    }
+    Ok(parsed)
+}
 
 pub(super) const FIELD_PATH: Target = Target {
     name: "field-path",
@@ -31,15 +50,10 @@ fn field_path(input: &[u8]) -> Verdict {
     let Ok(path) = str::from_utf8(path) else {
         return Ok("not text".into());
     };
-    let path = match path.parse::<FieldPath>() {
+    let path: FieldPath = match parse("path", path)? {
         Ok(path) => path,
         Err(error) => return Ok(error.problem.into()),
     };
-    equal(
-        "the printed path, parsed again",
-        path.to_string().parse(),
-        Ok(path.clone()),
-    )?;
     // The bytes may be invalid JSON: the look-up must not panic.
     let found = path.strings(json).len();
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
@@ -81,13 +95,8 @@ fn label_selector(input: &[u8]) -> Verdict {
     let (text, json) = split_first_line(input);
     let mut outcome = String::new();
     if let Ok(text) = str::from_utf8(text) {
-        match text.parse::<LabelSelector>() {
+        match parse::<LabelSelector>("selector", text)? {
             Ok(selector) => {
-                equal(
-                    "the printed selector, parsed again",
-                    selector.to_string().parse(),
-                    Ok(selector.clone()),
-                )?;
                 let both = selector.and(&LabelSelector::nothing());
                 if both.matches(&[("a", "b")][..]) {
                     return Err("a selector combined with `nothing` matches".into());
@@ -137,20 +146,13 @@ fn field_selector(input: &[u8]) -> Verdict {
     let Ok(text) = str::from_utf8(input) else {
         return Ok("not text".into());
     };
-    match text.parse::<FieldSelector>() {
-        Ok(selector) => {
-            equal(
-                "the printed selector, parsed again",
-                selector.to_string().parse(),
-                Ok(selector.clone()),
-            )?;
-            Ok(format!(
-                "a selector of {} requirements",
-                selector.requirements().len()
-            ))
-        }
-        Err(error) => Ok(error.to_string()),
-    }
+    Ok(match parse::<FieldSelector>("selector", text)? {
+        Ok(selector) => format!(
+            "a selector of {} requirements",
+            selector.requirements().len()
+        ),
+        Err(error) => error.to_string(),
+    })
 }
 
 pub(super) const REFERENCE: Target = Target {
@@ -163,17 +165,10 @@ fn reference(input: &[u8]) -> Verdict {
     let Ok(text) = str::from_utf8(input) else {
         return Ok("not text".into());
     };
-    match text.parse::<Reference>() {
-        Ok(reference) => {
-            equal(
-                "the printed reference, parsed again",
-                reference.to_string().parse(),
-                Ok(reference),
-            )?;
-            Ok("a reference".into())
-        }
-        Err(error) => Ok(error.to_string()),
-    }
+    Ok(match parse::<Reference>("reference", text)? {
+        Ok(_) => "a reference".into(),
+        Err(error) => error.to_string(),
+    })
 }
 
 pub(super) const RESOURCE_PATH: Target = Target {
