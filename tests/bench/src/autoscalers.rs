@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bed::{Bed, NAMESPACE, Nodes, create_all};
 use super::converge::Shape;
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const CONTROLLERS: &str = "horizontal-pod-autoscaler-controller";
 /// The replicas of each Deployment before and after it is scaled.

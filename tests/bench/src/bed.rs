@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::process::{CpuSpan, peak_mib};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// The namespace of everything that a workload creates.
 pub(super) const NAMESPACE: &str = "bench";

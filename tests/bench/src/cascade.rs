@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::bed::{BURST, QPS, QUIET, REST, create_all, create_namespace};
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 pub(super) const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::bed::{Bed, NAMESPACE, Nodes, create_all, send_all};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const CONTROLLERS: &str = "certificatesigningrequest-approving-controller,\
                            certificatesigningrequest-cleaner-controller,\

@@ -6,10 +6,11 @@ use anyhow::{Result, anyhow};
 use xtask::run::say;
 
 use super::churn::TooSlow;
+use super::compare::compare;
 use super::report::Report;
 use super::sizes::Size;
 use super::sync::Full;
-use super::{OnCluster, compare};
+use super::workloads::OnCluster;
 
 /// The number of workloads at a time. Most of them wait most of the time.
 const AT_ONCE: usize = 3;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::bed::{Bed, NAMESPACE, create_all, owner};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// A number of objects of one kind, each with a number of pods.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use flyball_differential::{Subject, api};
 use super::bed::{BURST, NAMESPACE, QPS, QUIET, create_namespace, plane};
 use super::process::{anonymous_kib, peak_mib, resident_mib};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// The controllers without which a namespace is not usable.
 const FEWEST: [&str; 2] = [

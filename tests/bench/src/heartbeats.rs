@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::bed::{Bed, Nodes};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const CONTROLLERS: &str = "node-lifecycle-controller,taint-eviction-controller";
 const LEASES: &str = "kube-node-lease";

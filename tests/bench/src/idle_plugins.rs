@@ -14,7 +14,7 @@ use super::bed::{QUIET, plane, plugins};
 use super::process::{anonymous_kib, resident_mib};
 use super::relays::renamed;
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const LANGUAGES: [&str; 6] = ["rust", "c", "javascript", "typescript", "python", "go"];
 /// The name of the host without plugins.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::bed::{Bed, NAMESPACE, create_all, template};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// How long a pod runs.
 const RUN_TIME: &str = "1s";

@@ -15,7 +15,7 @@ use super::cascade;
 use super::jobs::is_complete;
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
-use super::{wait, wait_for};
+use super::wait::{wait, wait_for};
 
 /// How many pods of the Job run at a time.
 const PARALLELISM: usize = 1000;

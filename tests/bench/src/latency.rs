@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::bed::{Bed, NAMESPACE, create_all, owner, time};
 use super::churn::{Change, Churn};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// The ReplicaSet whose pods are deleted and the one whose pods change, with their numbers of pods.
 const QUIET: (&str, usize) = ("quiet", 20);

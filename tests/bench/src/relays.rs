@@ -14,7 +14,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::bed::{self, QUIET, create_all, time};
-use super::wait;
+use super::wait::wait;
 
 /// The host's name.
 const HOST: &str = "host";

@@ -10,7 +10,7 @@ use super::bed::REST;
 use super::churn::Churn;
 use super::relays::{Relays, Written};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// The number of keys. They change one after the other.
 const KEYS: usize = 100;

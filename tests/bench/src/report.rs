@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use xtask::run::{command, output};
 
-use super::{of_languages, plot};
+use super::plot;
+use super::workloads::of_languages;
 
 /// The markers around the figures in a document.
 const BEGIN: &str = "<!-- figures: written by `cargo xtask bench` -->\n";

@@ -7,7 +7,7 @@ use super::bed::REST;
 use super::process::resident_mib;
 use super::relays::{Relays, Written, name};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const TOKEN: &str = "token";
 

@@ -8,8 +8,9 @@ use flyball_controlplane::process;
 use xtask::build::Profile;
 use xtask::run::{command, run, workspace};
 
-use super::Size;
 use super::report::Figures;
+use super::sizes::Size;
+use super::workloads::LANGUAGES;
 
 /// The exit code of an example whose figures exceed their bounds.
 const OUT_OF_BOUNDS: i32 = 2;
@@ -20,7 +21,7 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             format!("a plugin alone, and beside each kind of fault, for {seconds} s each")
         }
         ("idle", Some(plugins)) => format!("{plugins} distinct plugins, one of them busy"),
-        (super::LANGUAGES, _) => "the greeters".into(),
+        (LANGUAGES, _) => "the greeters".into(),
         _ => "what a call costs".into(),
     }
 }

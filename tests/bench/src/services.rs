@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bed::{Bed, NAMESPACE, Nodes, create_all, pod_names};
 use super::converge::Shape;
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const CONTROLLERS: &str =
     "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bed::{Bed, NAMESPACE, Nodes, create_all, owner, pod_names, template};
 use super::churn::{Change, Churn};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// The least time in seconds between the creation of the CronJobs and the minute in which they are due.
 const LEAD: i64 = 20;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::IDLE_PLUGINS;
 use super::converge::Shape;
+use super::workloads::IDLE_PLUGINS;
 
 /// The number of StatefulSets.
 pub(super) const SETS: usize = 50;

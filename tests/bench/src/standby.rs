@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::bed::{create_namespace, owner, time};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";

@@ -13,7 +13,7 @@ use super::bed::{NAMESPACE, controllers, create_all, create_namespace, owner, pl
 use super::churn::{Change, Churn};
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
-use super::wait;
+use super::wait::wait;
 
 /// Pods per ReplicaSet.
 const REPLICAS: usize = 50;
