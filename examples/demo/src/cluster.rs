@@ -15,8 +15,7 @@ use xtask::build::Built;
 use xtask::guests::names::Guest;
 
 use super::host::Host;
-use super::since;
-use super::table::Table;
+use super::table::{Table, since};
 
 /// The namespace that the demo creates and deletes.
 const NAMESPACE: &str = "flyball-demo";

@@ -10,12 +10,10 @@ mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use flyball_controlplane::{Assets, ControlPlane, Options};
-use k8s_openapi::jiff::Timestamp;
 use xtask::build;
 use xtask::run::{exit_code, say};
 
@@ -71,10 +69,6 @@ fn run(arguments: &Arguments) -> Result<()> {
 
 /// Number of nodes that don't die.
 const LASTING_NODES: usize = 3;
-
-fn since(start: Timestamp) -> Duration {
-    Timestamp::now().duration_since(start).unsigned_abs()
-}
 
 async fn play(once: bool, built: &build::Built, assets: Assets) -> Result<()> {
     println!("\nStarting a control plane with TLS and RBAC, on loopback.");

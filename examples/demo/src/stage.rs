@@ -9,8 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
 use super::host::Host;
-use super::since;
-use super::table::{Played, Table};
+use super::table::{Played, Table, since};
 
 /// How long a step's condition is waited for. The longest waits for the next minute.
 const PATIENCE: Duration = Duration::from_secs(150);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::host::Reconciled;
-use super::since;
 
 /// A step that succeeded.
 pub(super) struct Played {
@@ -20,6 +19,11 @@ pub(super) struct Played {
 /// Prints to standard output, with colour on a terminal.
 pub(super) struct Table {
     colour: bool,
+}
+
+/// The time since the start of a step.
+pub(super) fn since(start: Timestamp) -> Duration {
+    Timestamp::now().duration_since(start).unsigned_abs()
 }
 
 impl Table {
