@@ -268,6 +268,8 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_os = "linux")]
+    use flyball_fakes::memory::is_alone;
     use flyball_plugin::{CompileLimit, EngineOptions};
     use futures::FutureExt;
 
@@ -313,8 +315,13 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn files_that_wait_for_their_turn_take_no_memory() {
+        const TEST: &str =
+            "plugins::load_turns::tests::files_that_wait_for_their_turn_take_no_memory";
         const FILES: usize = 12;
         const SIZE: usize = 32 << 20;
+        if !is_alone(TEST) {
+            return;
+        }
         let engine = Engine::new(EngineOptions {
             max_instances: 1,
             ..EngineOptions::default()
