@@ -143,8 +143,8 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "many-keys",
-        policy: "",
-        script: r#"[{"enqueue": ["faulty", "nothing", 200000]}]"#,
+        policy: "[plugins.faulty.limits]\nqueued-keys = 10000",
+        script: r#"[{"enqueue": ["faulty", "nothing", 20000]}]"#,
         expects: &["(`queued-keys` in the policy)"],
         ..MEMORY
     },
