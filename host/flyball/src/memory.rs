@@ -69,7 +69,7 @@ fn give_all_back() {
 }
 
 /// The resident memory of this process in bytes; none if the system does not tell.
-pub(crate) fn resident() -> Option<u64> {
+fn resident() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
