@@ -1,7 +1,7 @@
 //! Creates and deletes Jobs, and records that in the status.
 //!
 //! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: syncCronJob, deleteJob.
-//! Upstream: pkg/controller/cronjob/injection.go: CreateJob, DeleteJob.
+//! Upstream: pkg/controller/cronjob/injection.go: CreateJob, DeleteJob, GetJob.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::meta::CoreObjectReference;
@@ -32,9 +32,8 @@ pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Re
     } in status.active.clone()
     {
         let found = host.live().get::<Job>(&namespace, &name);
-        let found = found.and_then(|job| {
-            job.ok_or_else(|| Error::failed(format!("jobs.batch {name:?} not found")))
-        });
+        let found =
+            found.and_then(|job| job.ok_or_else(|| Error::failed(missing(&namespace, &name))));
         let job = found.inspect_err(|error| {
             let message = format!("Get job: {}", error.message());
             Note::warning("FailedGet", message).emit(host, &cron_job.meta);
@@ -47,6 +46,39 @@ pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Re
         }
     }
     Ok(())
+}
+
+/// Why there is no Job of this name, in the words of Kubernetes' client or of the API server. The status may hold any
+/// text as a name.
+fn missing(namespace: &str, name: &str) -> String {
+    let namespace_faults = segment_faults(namespace);
+    let name_faults = segment_faults(name);
+    if !namespace_faults.is_empty() {
+        return format!("invalid namespace {namespace:?}: [{namespace_faults}]");
+    }
+    if name.is_empty() {
+        return "resource name may not be empty".into();
+    }
+    if !name_faults.is_empty() {
+        return format!("invalid resource name {name:?}: [{name_faults}]");
+    }
+    if namespace.is_empty() {
+        // The client then asks for a path that the API server does not serve.
+        return "the server could not find the requested resource".into();
+    }
+    format!("jobs.batch {name:?} not found")
+}
+
+/// Why a text can't be a segment of a path: apimachinery's IsValidPathSegmentName.
+fn segment_faults(text: &str) -> String {
+    if matches!(text, "." | "..") {
+        return format!("may not be '{text}'");
+    }
+    let faults = ["/", "%"].into_iter().filter(|one| text.contains(one));
+    let faults: Vec<String> = faults
+        .map(|one| format!("may not contain '{one}'"))
+        .collect();
+    faults.join(" ")
 }
 
 fn deletion(job: &Job) -> Write {
@@ -73,7 +105,8 @@ fn record_deletion(
 }
 
 /// Creates the Job of a scheduled time and adds it to the status. If the Job exists and belongs to the CronJob, it was
-/// created before, but the status was not written. If it belongs to another owner, no Job is created for that time.
+/// created before, but the status was not written. If it belongs to another owner, or the status
+/// has it, nothing is done for that time.
 ///
 /// # Errors
 /// The Job can't be created.
@@ -101,7 +134,7 @@ pub fn create(
             let Some(Job { meta, .. }) = existing else {
                 return Err(error.into());
             };
-            if !meta.is_controlled_by(&cron_job.meta.uid) {
+            if !meta.is_controlled_by(&cron_job.meta.uid) || status.is_active(&meta.uid) {
                 return Ok(());
             }
             meta

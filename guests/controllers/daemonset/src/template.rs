@@ -11,9 +11,6 @@ use crate::observed::{GENERATION_LABEL, HASH_LABEL};
 use crate::taints::add_tolerations;
 use crate::views::DaemonSet;
 
-/// The longest name with which a pod's name can begin, in bytes.
-const MAX_PREFIX: usize = 253;
-
 /// Returns the writes that create a pod for each of these nodes. `hash` is the hash of the current revision.
 ///
 /// # Errors
@@ -30,7 +27,7 @@ pub fn creations(set: &DaemonSet, hash: &str, nodes: &[&str]) -> Result<Vec<Writ
     let mut spec = template.spec.value();
     add_tolerations(&mut spec);
 
-    let (namespace, prefix) = (&set.meta.namespace, prefix(&set.meta.name));
+    let (namespace, prefix) = (&set.meta.namespace, format!("{}-", set.meta.name));
     let owner = set.meta.controller_reference(DaemonSet::KIND);
     let creation = |node: &&str| {
         bind(&mut spec, node);
@@ -47,14 +44,4 @@ fn bind(spec: &mut Value, node: &str) {
     let required =
         &mut spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     required["nodeSelectorTerms"] = json!([{"matchFields": [name]}]);
-}
-
-/// The beginning of the names of a DaemonSet's pods. The dash is omitted if the DaemonSet's name already
-/// has the maximum length.
-fn prefix(set: &str) -> String {
-    if set.len() < MAX_PREFIX {
-        format!("{set}-")
-    } else {
-        set.into()
-    }
 }

@@ -12,16 +12,24 @@ pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a Re
     let Some(limit) = deployment.history_limit() else {
         return Vec::new();
     };
-    let mut kept: Vec<&ReplicaSet> = old.iter().filter(|set| !set.meta.is_deleting()).collect();
-    kept.sort_by(|one, other| {
-        let revision = |set: &ReplicaSet| revision(set).unwrap_or(0);
-        revision(one)
-            .cmp(&revision(other))
-            .then_with(|| by_age(one, other))
-    });
+    let mut kept: Vec<&ReplicaSet> = Vec::new();
+    // Insertion sort, because the order is not always transitive.
+    for set in old.iter().filter(|set| !set.meta.is_deleting()) {
+        let older = kept.iter().rposition(|other| !is_before(set, other));
+        kept.insert(older.map_or(0, |at| at + 1), set);
+    }
     kept.truncate(kept.len().saturating_sub(limit));
     kept.retain(|set| is_empty(set));
     kept
+}
+
+/// Whether a ReplicaSet is deleted before another: its revision is smaller or, if a revision is not a number or they are
+/// equal, it is older.
+fn is_before(set: &ReplicaSet, other: &ReplicaSet) -> bool {
+    match (revision(set), revision(other)) {
+        (Some(one), Some(two)) if one != two => one < two,
+        _ => by_age(set, other).is_lt(),
+    }
 }
 
 fn is_empty(set: &ReplicaSet) -> bool {
@@ -83,6 +91,10 @@ mod tests {
             (2, &["3", "1", "4", "2"], &["foo-2", "foo-4"]),
             (0, &["", ""], &["foo-1", "foo-2"]),
             (3, &["1", "2"], &[]),
+            // Next to a revision that is not a number, the age decides.
+            (1, &["1", "x"], &["foo-1"]),
+            (1, &["x", "1"], &["foo-1"]),
+            (2, &["2", "x", "1"], &["foo-1"]),
         ] {
             let set = |(at, revision): (usize, &&str)| {
                 set(&format!("foo-{}", at + 1), at as i64, revision, 0, 0)

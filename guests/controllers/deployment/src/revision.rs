@@ -48,6 +48,11 @@ pub fn greatest<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().filter_map(revision).fold(0, i64::max)
 }
 
+/// The revision after those of these ReplicaSets. After the greatest number comes the smallest, as in Go.
+pub fn next<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+    greatest(sets).wrapping_add(1)
+}
+
 /// The second-greatest revision, which is the one before the current; 0 if there is none.
 pub fn before_last<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     let mut revisions: Vec<i64> = sets.into_iter().filter_map(revision).collect();
@@ -75,8 +80,12 @@ pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
 /// annotations are copied, and the revision is set if the present one is smaller. The former
 /// revision, which exists after a rollback, is appended to the history.
 pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -> StringMap {
-    let former = present.get(REVISION).filter(|text| !text.is_empty());
-    let number = match former.map_or(Ok(0), |text| text.parse::<i64>()) {
+    let former = present.get(REVISION);
+    let number = match former.map_or("", String::as_str) {
+        "" => Ok(0),
+        text => text.parse::<i64>(),
+    };
+    let number = match number {
         Ok(number) => number,
         // Another client's value: the annotations stay unchanged.
         Err(_) => return present.clone(),
@@ -167,6 +176,7 @@ mod tests {
             );
         }
         assert_eq!(revision(&ReplicaSet::default()), Some(0));
+        assert_eq!(next(&sets(&["9223372036854775807"])), i64::MIN);
     }
 
     #[test]
@@ -240,7 +250,13 @@ mod tests {
                 5,
                 &[(REVISION, "5"), (HISTORY, "1,3")],
             ),
-            (&[(REVISION, "")], 5, &[(REVISION, "5")]),
+            // An empty revision is one, too.
+            (&[(REVISION, "")], 5, &[(REVISION, "5"), (HISTORY, "")]),
+            (
+                &[(REVISION, ""), (HISTORY, "1")],
+                5,
+                &[(REVISION, "5"), (HISTORY, "1,")],
+            ),
             (&[(REVISION, "mine")], 5, &[(REVISION, "mine")]),
         ] {
             assert_eq!(

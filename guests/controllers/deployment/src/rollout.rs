@@ -62,7 +62,7 @@ impl<'a> Rollout<'a> {
     /// # Errors
     /// The ReplicaSet could not be written.
     pub fn sync_new_set(&mut self) -> Result<(), Error> {
-        let revision = revision::greatest(&self.sets.old) + 1;
+        let revision = revision::next(&self.sets.old);
         let Some(new) = &mut self.sets.new else {
             return Ok(());
         };
@@ -102,7 +102,7 @@ impl<'a> Rollout<'a> {
         if self.sets.new.is_some() {
             return Ok(());
         }
-        let revision = revision::greatest(&self.sets.old) + 1;
+        let revision = revision::next(&self.sets.old);
         let object = create::new_set(&self.deployment, &self.sets, revision);
         let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
         let write = Write::create(ReplicaSet::KIND, &self.deployment.meta.namespace, &object)

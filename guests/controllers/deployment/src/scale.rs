@@ -24,25 +24,30 @@ pub fn was_resized(deployment: &Deployment, sets: &Sets) -> bool {
 }
 
 /// Returns the sizes of the ReplicaSets. ReplicaSets that keep their size are included so that
-/// their annotations are updated.
+/// their annotations are updated, except the only one of a paused Deployment.
 pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let active: Vec<&ReplicaSet> = sets.active().collect();
     match active[..] {
         // No ReplicaSet has pods: the newest gets all of them.
-        [] => sets
-            .new
-            .iter()
-            .chain(sets.old.last())
-            .take(1)
-            .map(|set| Resize::new(set, deployment.replicas()))
-            .collect(),
-        [only] => vec![Resize::new(only, deployment.replicas())],
+        [] => whole(deployment, sets.new.iter().chain(sets.old.last()).next()),
+        [only] => whole(deployment, Some(only)),
         _ if is_saturated(deployment, sets.new.as_ref()) => {
             sets.active_old().map(|set| Resize::new(set, 0)).collect()
         }
         _ if deployment.is_rolling() => proportional(deployment, active),
         _ => Vec::new(),
     }
+}
+
+/// Gives a ReplicaSet the Deployment's size. While the Deployment is paused, a ReplicaSet that has the size stays as it
+/// is: a changed surge is noted once the Deployment is resumed. Otherwise its annotation has another size, and the
+/// Deployment would never roll out again.
+fn whole(deployment: &Deployment, set: Option<&ReplicaSet>) -> Vec<Resize> {
+    let wanted = deployment.replicas();
+    set.filter(|set| !(deployment.paused && set.replicas() == wanted))
+        .map(|set| Resize::new(set, wanted))
+        .into_iter()
+        .collect()
 }
 
 /// Whether the new ReplicaSet has all desired pods, all of them available, and its annotation has
@@ -239,6 +244,19 @@ mod tests {
             }]
         );
         assert!(was_resized(&deployment(5, 0), &sets) && !was_resized(&deployment(10, 0), &sets));
+    }
+
+    #[test]
+    fn while_paused_a_set_that_keeps_its_size_is_not_written() {
+        let paused = |replicas| Deployment {
+            paused: true,
+            ..deployment(replicas, 2)
+        };
+        for size in [0, 5] {
+            let sets = sets(&deployment(5, 0), &[size]);
+            assert_eq!(shares(&paused(size), &sets), []);
+        }
+        assert_eq!(after(&paused(6), sets(&deployment(5, 0), &[5])), [6]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Carries out a plan.
 //!
-//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: finalize.
+//! Upstream: staging/src/k8s.io/endpointslice/reconciler.go: Reconcile, finalize.
 //! Upstream: staging/src/k8s.io/endpointslice/utils.go: newEndpointSlice, addTriggerTimeAnnotation.
 
 use flyball_sdk::StringMap;
@@ -50,18 +50,24 @@ pub fn write(
 /// Deletes slices of address types that the Service no longer has.
 ///
 /// # Errors
-/// A write failed. Further ones were not started.
+/// A write failed. All others were made.
 pub fn delete(host: &Host, service: &Service, slices: &[Slice]) -> Result<(), Error> {
-    let writes = Writes {
-        delete: slices.iter().map(deletion).collect(),
-        ..Writes::default()
-    };
-    let written = write::run(host, &owner(service), writes)?;
-    if written.deleted > 0 {
-        let count = written.deleted as f64;
-        host.metrics().add(CHANGES, &["delete"], count);
+    let deletions = slices.iter().map(|slice| (slice, deletion(slice)));
+    let mut failures = Vec::new();
+    for (slice, result) in host.tagged_batch().extend(deletions).run() {
+        match result.found() {
+            Ok(_) => host.metrics().add(CHANGES, &["delete"], 1.0),
+            Err(error) => failures.push(Error::Doing(
+                format!(
+                    "error deleting {} EndpointSlice for {}",
+                    slice.meta.name,
+                    owner(service)
+                ),
+                Box::new(error.into()),
+            )),
+        }
     }
-    Ok(())
+    Error::join(failures).map_or(Ok(()), Err)
 }
 
 /// The writes of a plan. A slice that would be deleted becomes one that would be created, if there is one. A Service

@@ -85,7 +85,7 @@ impl Controller for EndpointSliceController {
             let message = format!(
                 "Error updating Endpoint Slices for Service {}: {}",
                 request.key,
-                text(error)
+                error.message()
             );
             let about = service.meta.reference(Service::KIND);
             host.emit(Event::warning(
@@ -95,19 +95,6 @@ impl Controller for EndpointSliceController {
             ));
         }
         result.map(|()| Outcome::Done)
-    }
-}
-
-/// The text of an error as in kube-controller-manager: API errors have only the server's message.
-fn text(error: &Error) -> String {
-    match error {
-        Error::Api(error) => error.message.clone(),
-        Error::Doing(what, cause) => format!("{what}: {}", text(cause)),
-        Error::Several(errors) => {
-            let texts: Vec<String> = errors.iter().map(text).collect();
-            format!("[{}]", texts.join(", "))
-        }
-        other => other.to_string(),
     }
 }
 

@@ -24,6 +24,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the position of the next portion of an absent owner's dependents is remembered.
 const PROGRESS_FOR: Duration = Duration::from_secs(60);
 
+/// How long a warning about a dependent is remembered.
+const WARNED_FOR: Duration = Duration::from_secs(3600);
+
 /// Processes the object that a key refers to.
 pub fn collect(host: &Host, named: &Reference) -> Result<Outcome, Error> {
     let cached = node::cached(host, &named.uid)?;
@@ -216,9 +219,16 @@ fn enqueue(host: &Host, objects: &[Node]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Emits an event about an owner reference to an object in another namespace.
+/// Emits an event about an owner reference to an object in another namespace, once for each dependent: other dependents
+/// of the owner, and retries, come here again.
 fn warn(host: &Host, dependent: &Node, named: &Reference) {
-    let namespace = &dependent.metadata.namespace;
+    let Meta { namespace, uid, .. } = &dependent.metadata;
+    let warned = format!("warned/{uid}/{}", named.uid);
+    if host.memo().get::<bool>(&warned).is_some() {
+        return;
+    }
+    // The memo is only an optimization: without it, the event is repeated.
+    let _ = host.memo().put(&warned, &true, uid, WARNED_FOR);
     let Reference {
         kind, name, uid, ..
     } = named;

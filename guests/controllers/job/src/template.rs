@@ -33,7 +33,8 @@ pub fn creations(observed: &Observed, numbers: &[Option<i64>]) -> Result<Vec<Wri
         if template.metadata.labels.is_empty() {
             return Err(Error::failed("unable to create pods, no labels"));
         }
-        let creation = template.creation(&job.meta.namespace, &prefix(&job.meta.name), &owner);
+        let creation =
+            template.creation(&job.meta.namespace, &format!("{}-", job.meta.name), &owner);
         return Ok(vec![creation; numbers.len()]);
     };
     let mut spec = template.spec.value();
@@ -88,16 +89,6 @@ fn add_index_variable(container: &mut serde_json::Value) {
     {
         let field = format!("metadata.labels['{INDEX}']");
         env.push(json!({"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": field}}}));
-    }
-}
-
-/// The `generateName` prefix of a job's pods. The dash is omitted if the job's name already has the
-/// maximum length.
-fn prefix(job: &str) -> String {
-    if job.len() < 253 {
-        format!("{job}-")
-    } else {
-        job.into()
     }
 }
 

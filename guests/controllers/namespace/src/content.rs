@@ -51,7 +51,7 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
 /// Returns how long the namespace's pods may take to end, in seconds; 0 if that time has passed
 /// since the namespace was deleted.
 fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
-    let mut longest = 0;
+    let mut longest: i64 = 0;
     host.live()
         .each(Pod::KIND, &namespace.meta.name, Pod::FIELDS, |pod: Pod| {
             if !pod.has_ended() {
@@ -59,15 +59,17 @@ fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
             }
             Ok(())
         })?;
-    let longest = longest.unsigned_abs();
     let since = namespace
         .meta
         .deletion_timestamp
         .map_or(Duration::ZERO, |deleted| host.now().since(deleted));
-    Ok(if since >= Duration::from_secs(longest) {
+    // Like Go, which counts the nanoseconds in 64 bits: a grace period of more than 292 years may have passed at once.
+    let nanos = longest.wrapping_mul(1_000_000_000);
+    let has_passed = i128::try_from(since.as_nanos()).is_ok_and(|since| since >= nanos.into());
+    Ok(if has_passed {
         0
     } else {
-        longest
+        longest.unsigned_abs()
     })
 }
 

@@ -293,8 +293,10 @@ impl Pass<'_> {
                     let is_added = added.contains(one.node.name.as_str());
                     (has_any && is_added, Wanted::Nothing)
                 }
+                Some("True") => (has_any, Wanted::OfCondition),
+                // A status that no kubelet reports changes nothing.
                 Some(status) => {
-                    let is_wrong = of_status(status).map_or(has_any, |(_, opposite)| has(opposite));
+                    let is_wrong = of_status(status).is_some_and(|(_, opposite)| has(opposite));
                     (is_wrong, Wanted::OfCondition)
                 }
             };

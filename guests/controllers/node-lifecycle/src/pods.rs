@@ -32,14 +32,12 @@ pub fn mark(host: &Host, node: &str) -> Result<Outcome, Error> {
             let result = result
                 .found()
                 .doing(|| format!("marking pod {}/{} as not ready", pod.namespace, pod.name));
-            match result {
-                Ok(Some(_)) => {
-                    let about = reference(pod);
-                    host.emit(Event::warning(&about, "NodeNotReady", "Node is not ready"));
-                }
-                Ok(None) => {}
-                Err(error) => errors.push(error),
+            // The event says that the node isn't ready, so it doesn't need the pod's new status.
+            if !matches!(result, Ok(None)) {
+                let about = reference(pod);
+                host.emit(Event::warning(&about, "NodeNotReady", "Node is not ready"));
             }
+            errors.extend(result.err());
         }
     }
     Error::join(errors).map_or(Ok(Outcome::Done), Err)

@@ -4,6 +4,7 @@
 //!
 //! Upstream: pkg/controller/resourceclaim/controller.go: handleClaim, handlePodGroupClaim, findPodResourceClaim,
 //! findPodGroupResourceClaim, podGroupNeedsWork.
+//! Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go: Name, NameFromPodGroup.
 
 use flyball_device_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;
@@ -89,11 +90,14 @@ fn wanted_template<'a>(
         }
         Name::NotYet => {}
         Name::Unsupported => {
-            let (noun, key) = (user.noun, user.meta.key());
+            let key = user.meta.key();
+            // The library quotes the names only for pods.
+            let reference = match user.kind {
+                PodGroup::KIND => format!("PodGroup {key}, spec.resourceClaim {}", claim.name),
+                _ => format!("pod \"{key}\", spec.resourceClaim {:?}", claim.name),
+            };
             return Err(format!(
-                "checking for claim before creating it: {noun} \"{key}\", spec.resourceClaim {:?}: none of the supported \
-                 fields are set",
-                claim.name
+                "checking for claim before creating it: {reference}: none of the supported fields are set"
             ));
         }
     }

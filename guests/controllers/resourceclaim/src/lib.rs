@@ -77,7 +77,8 @@ impl Controller for ResourceClaims {
 
 /// Gives a pod its claims, and reserves them if the pod is on a node.
 fn sync_pod(host: &Host, gates: Gates, pod: &Pod) -> Result<(), Error> {
-    // A claim of a pod that is done is deleted, and must not be created again.
+    // A claim of a pod that is done is deleted or released, and must not be created or reserved again. That is an error
+    // of kube-controller-manager (kubernetes/kubernetes#141274).
     if pod.meta.is_deleting() || pod.is_done() || !reserve::needs_work(host, gates, pod)? {
         return Ok(());
     }

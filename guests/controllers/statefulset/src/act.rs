@@ -99,8 +99,11 @@ impl Actor<'_> {
             return Ok(());
         }
         self.create_claims(&tasks);
-        self.create_pods(&tasks)?;
+        let refused = self.create_pods(&tasks)?;
         self.set_owners(&tasks);
+        for (task, message) in refused {
+            task.fail(message, Some(Verb::Create));
+        }
         self.repair_pods(&tasks)?;
         for task in &tasks {
             self.report(task);
@@ -164,8 +167,12 @@ impl Actor<'_> {
         }
     }
 
-    /// Creates the pods whose claims exist.
-    fn create_pods(&self, tasks: &[Task]) -> Result<(), Error> {
+    /// Creates the pods whose claims exist. Returns the tasks whose pods could not be created, with the errors: the
+    /// owners of their claims are still to be set.
+    fn create_pods<'t, 'r>(
+        &self,
+        tasks: &'t [Task<'r>],
+    ) -> Result<Vec<(&'t Task<'r>, String)>, Error> {
         let is_new = |task: &&Task| task.need == Need::Creation && !task.has_failed();
         let new: Vec<&Task> = tasks.iter().filter(is_new).collect();
         let is_current = |task: &Task| pod::is_current(self.set, task.replica.ordinal);
@@ -181,14 +188,16 @@ impl Actor<'_> {
             let creation = pod::creation(self.set, revision.as_ref()?, task.replica.ordinal);
             Some((task, creation))
         });
+        let mut refused = Vec::new();
         for (task, result) in self.host.tagged_batch().extend(creations).run() {
-            if let Err(error) = result {
-                // No event is emitted if another client has created the pod.
-                let verb = (!error.is_already_exists()).then_some(Verb::Create);
-                task.fail(error.message, verb);
+            match result {
+                Ok(_) => {}
+                // Another client has created the pod: no event is emitted.
+                Err(error) if error.is_already_exists() => task.fail(error.message, None),
+                Err(error) => refused.push((task, error.message)),
             }
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// Gives claims the owners that the retention policy asks for.

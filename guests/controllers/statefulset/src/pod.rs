@@ -11,9 +11,6 @@ use crate::claims;
 use crate::identity::{self, REVISION_LABEL};
 use crate::views::{Pod, StatefulSet};
 
-/// The longest name that an object can have.
-const MAX_NAME: usize = 253;
-
 /// A revision whose pods can be created.
 #[derive(Clone, Debug)]
 pub struct Revision {
@@ -59,7 +56,7 @@ fn metadata(
     labels.insert(REVISION_LABEL.into(), revision.into());
     let mut metadata = json!({
         "name": name,
-        "generateName": prefix(&set.meta.name),
+        "generateName": format!("{}-", set.meta.name),
         "namespace": set.meta.namespace,
         "labels": labels,
         "ownerReferences": [set.meta.controller_reference(StatefulSet::KIND)],
@@ -71,11 +68,6 @@ fn metadata(
         metadata["finalizers"] = json!(template.finalizers);
     }
     metadata
-}
-
-fn prefix(set: &str) -> String {
-    let dash = if set.len() < MAX_NAME { "-" } else { "" };
-    format!("{set}{dash}")
 }
 
 fn spec(set: &StatefulSet, template: Value, name: &str, ordinal: i64) -> Value {

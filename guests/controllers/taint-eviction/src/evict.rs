@@ -20,6 +20,8 @@ pub const DURATION: &str = "taint_eviction_controller_pod_deletion_duration_seco
 
 /// The most pods in one batch of writes.
 const BATCH: usize = 500;
+/// How long a failed attempt is remembered. It is longer than the time until the next one.
+const ANNOUNCED_FOR: Duration = Duration::from_secs(120);
 /// The reason of the events.
 const REASON: &str = "TaintManagerEviction";
 
@@ -48,6 +50,7 @@ pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Erro
             let result = result
                 .found()
                 .doing(|| format!("deleting pod {}", pod.meta.key()));
+            announce(host, pod, result.is_err());
             match result {
                 Ok(deleted) => {
                     done.push(pod.meta.uid.clone());
@@ -63,11 +66,25 @@ pub fn evict(host: &Host, pods: &[(Pod, Duration)]) -> (Vec<String>, Option<Erro
     (done, Error::join(errors))
 }
 
+/// Emits the event of an eviction, once for all attempts. As in kube-controller-manager, it does not say that the pod
+/// could be deleted.
+fn announce(host: &Host, pod: &Pod, is_tried_again: bool) {
+    let announced = format!("announced/{}", pod.meta.uid);
+    if host.memo().get::<bool>(&announced).is_none() {
+        let key = pod.meta.key();
+        emit(host, &key, &format!("Marking for deletion Pod {key}"));
+    }
+    if is_tried_again {
+        let uid = &pod.meta.uid;
+        // Without the entry, the next attempt emits the event again.
+        let _ = host.memo().put(&announced, &true, uid, ANNOUNCED_FOR);
+    }
+}
+
 /// Records the deletion of a pod.
 fn report(host: &Host, pod: &Pod, took: Duration) {
     let key = pod.meta.key();
     info!(host, "deleted pod {key}: it does not tolerate a taint");
-    emit(host, &key, &format!("Marking for deletion Pod {key}"));
     host.metrics().add(DELETED, &[], 1.0);
     host.metrics().observe(DURATION, &[], took.as_secs_f64());
 }

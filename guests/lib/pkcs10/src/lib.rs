@@ -242,7 +242,8 @@ fn text(value: AnyRef<'_>) -> Option<String> {
         // Most encoders write Latin-1, and Go reads it so.
         Tag::TeletexString => Some(bytes.iter().map(|&byte| char::from(byte)).collect()),
         Tag::BmpString => {
-            let units = bytes.chunks_exact(2);
+            // Go leaves out a terminator.
+            let units = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes).chunks_exact(2);
             let units: Vec<u16> = units
                 .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
                 .collect();

@@ -114,6 +114,21 @@ fn teletex_strings_are_read_as_latin_1() {
 }
 
 #[test]
+fn the_terminator_of_a_bmp_string_is_left_out() {
+    for (bytes, expected) in [
+        (&[0, b'a', 0, b'b'][..], "ab"),
+        (&[0, b'a', 0, b'b', 0, 0], "ab"),
+        (&[0, b'a', 0, 0, 0, 0], "a\0"),
+        // A letter whose low byte is zero isn't one.
+        (&[1, 0], "\u{100}"),
+        (&[0, 0], ""),
+    ] {
+        let value = AnyRef::new(Tag::BmpString, bytes).unwrap();
+        assert_eq!(text(value).as_deref(), Some(expected));
+    }
+}
+
+#[test]
 fn text_around_the_pem_and_other_line_ends_are_ignored() {
     let around = format!("a request:\r\n{}\nbye", file!("user").replace('\n', "\r\n"));
     assert_eq!(parsed(&around), parsed(file!("user")));

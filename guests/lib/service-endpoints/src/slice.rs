@@ -271,14 +271,9 @@ pub fn watch(manager: &str, delay: std::time::Duration) -> Watch {
         )
 }
 
-/// The prefix of the name of a slice. It is the name itself if that leaves no room for a dash.
+/// The prefix of the name of a slice.
 pub fn generate_name(name: &str) -> String {
-    // The API server validates the prefix as a DNS subdomain. It replaces a trailing dash.
-    const LONGEST: usize = 253;
-    match name.len() < LONGEST {
-        true => format!("{name}-"),
-        false => name.into(),
-    }
+    format!("{name}-")
 }
 
 /// Returns the labels of a slice: the labels of its Service or Endpoints, with the name and the manager.
@@ -386,9 +381,8 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_is_its_own_prefix() {
-        assert_eq!(generate_name("web"), "web-");
+    fn the_prefix_of_the_longest_name_has_a_dash_too() {
         let longest = "a".repeat(253);
-        assert_eq!(generate_name(&longest), longest);
+        assert_eq!(generate_name(&longest), format!("{longest}-"));
     }
 }

@@ -69,12 +69,45 @@ impl Error {
         }
     }
 
-    /// Returns the API server's message, if the server's refusal is the cause, or else the text of the error. This is
-    /// the text in events and conditions of kube-controller-manager, because client-go prints the message of a refusal
-    /// alone.
+    /// Returns the text for events and conditions, in the form of kube-controller-manager's: a refusal of the API server
+    /// is the server's message alone, a step precedes its cause, and several errors are a list in brackets, where equal
+    /// texts stand once.
+    ///
+    /// ```
+    /// use flyball_sdk::prelude::*;
+    ///
+    /// let refused = Error::from(ApiError::of_server(403, "Forbidden", "not you"));
+    /// let creating = Error::Doing("creating web".into(), Box::new(refused));
+    /// assert_eq!(creating.message(), "creating web: not you");
+    /// let both = Error::Several(vec![creating, Error::failed("no node")]);
+    /// assert_eq!(both.message(), "[creating web: not you, no node]");
+    /// ```
     pub fn message(&self) -> String {
-        self.api()
-            .map_or_else(|| self.to_string(), |error| error.message.clone())
+        match self {
+            Self::Api(error) => error.message.clone(),
+            Self::Doing(what, error) => format!("{what}: {}", error.message()),
+            Self::Several(_) => {
+                let mut messages = Vec::new();
+                self.add_messages(&mut messages);
+                match &messages[..] {
+                    [one] => one.clone(),
+                    all => format!("[{}]", all.join(", ")),
+                }
+            }
+            Self::Malformed(_) | Self::Failed(_) | Self::Terminal(_) => self.to_string(),
+        }
+    }
+
+    /// Adds the messages of the single errors that are missing.
+    fn add_messages(&self, to: &mut Vec<String>) {
+        if let Self::Several(errors) = self {
+            errors.iter().for_each(|error| error.add_messages(to));
+            return;
+        }
+        let message = self.message();
+        if !to.contains(&message) {
+            to.push(message);
+        }
     }
 
     /// Whether no retry can help.
@@ -189,4 +222,22 @@ impl<T> ApiResult<T> for Result<T, ApiError> {
 /// Whether an object was refused because its namespace is being deleted. A controller can ignore that.
 pub fn is_namespace_terminating(error: &ApiError) -> bool {
     error.reason == "NamespaceTerminating"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_each_text_of_several_errors_once() {
+        let refused = || Error::from(ApiError::of_server(403, "Forbidden", "not you"));
+        let nested = Error::Several(vec![refused(), Error::failed("no node")]);
+        let doing = Error::Doing("creating web".into(), Box::new(nested));
+        assert_eq!(doing.message(), "creating web: [not you, no node]");
+        let nested = Error::Several(vec![Error::failed("no node"), refused()]);
+        let several = Error::Several(vec![refused(), nested]);
+        assert_eq!(several.message(), "[not you, no node]");
+        let same = Error::Several(vec![refused(), refused()]);
+        assert_eq!(same.message(), "not you");
+    }
 }

@@ -92,6 +92,44 @@ fn replace_starts_nothing_if_the_running_job_cannot_be_read() {
 }
 
 #[test]
+fn replace_reports_a_name_that_no_job_can_have_in_the_words_of_kubernetes_client() {
+    for (namespace, name, problem) in [
+        ("", OLD, "the server could not find the requested resource"),
+        ("default", "", "resource name may not be empty"),
+        ("", "", "resource name may not be empty"),
+        (
+            "default",
+            "a/b%c",
+            r#"invalid resource name "a/b%c": [may not contain '/' may not contain '%']"#,
+        ),
+        (
+            "default",
+            "..",
+            r#"invalid resource name "..": [may not be '..']"#,
+        ),
+        (
+            "a/b",
+            "",
+            r#"invalid namespace "a/b": [may not contain '/']"#,
+        ),
+    ] {
+        // The UID is that of a Job that the cache has. Otherwise the entry is removed.
+        let entry = json!({"apiVersion": "batch/v1", "kind": "Job", "namespace": namespace, "name": name,
+                           "uid": format!("uid-{OLD}")});
+        let object = cron_job("0 * * * *")
+            .spec("concurrencyPolicy", "Replace")
+            .with("/status/active", json!([entry]));
+        let world = world(at("12:01:00"), [object, job(OLD, "11:00:00")]);
+        assert!(world.try_sync().is_err());
+        assert_eq!(
+            world.cluster.events(),
+            [format!("Warning FailedGet Get job: {problem}")]
+        );
+        assert!(world.cluster.written().is_empty());
+    }
+}
+
+#[test]
 fn replace_starts_nothing_if_the_running_job_cannot_be_deleted() {
     let world = busy("Replace");
     world.cluster.fail("delete", JOB, refusal(403, "Forbidden"));

@@ -71,6 +71,15 @@ fn a_foreign_job_with_the_name_of_the_job_is_left_alone() {
 }
 
 #[test]
+fn an_existing_job_that_is_active_is_not_recorded_again() {
+    let object = cron_job("0 * * * *").active([NOON_JOB]);
+    let world = world(at("12:01:00"), [object, job(NOON_JOB, "12:00:00")]);
+    assert_eq!(world.sync(), after(minutes(59)));
+    assert_eq!(world.active(), [NOON_JOB]);
+    assert_eq!(world.status()["lastScheduleTime"], "2026-01-01T11:00:00Z");
+}
+
+#[test]
 fn a_job_that_vanishes_after_a_failed_creation_is_created_again() {
     let world = world(at("12:01:00"), [cron_job("0 * * * *")]);
     world

@@ -56,6 +56,24 @@ fn an_owner_in_another_namespace_does_not_count_and_is_reported_by_an_event() {
 }
 
 #[test]
+fn each_dependent_of_an_owner_in_another_namespace_is_reported_once() {
+    let mut owner = map("owner", &[]);
+    owner["metadata"]["namespace"] = "b".into();
+    // A finalizer holds the first one.
+    let held = going(map("one", &[("owner", false)]), "example.com/held");
+    let cluster = cluster([owner, held]);
+    let reported = || -> Vec<String> {
+        collect(&cluster, &key("owner")).unwrap();
+        let events = cluster.recorded_events().into_iter();
+        events.map(|event| event.about.name).collect()
+    };
+    assert_eq!(reported(), ["one"]);
+    cluster.put(map("two", &[("owner", false)]));
+    assert_eq!(reported(), ["two"]);
+    assert!(reported().is_empty());
+}
+
+#[test]
 fn a_cluster_scoped_object_with_a_namespaced_owner_is_reported_and_kept() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "n", "uid": "u-n", "ownerReferences": [owner("v1", "ConfigMap", "owner", false)],

@@ -70,6 +70,13 @@ fn the_longest_grace_period_of_a_pod_that_has_not_ended_is_waited_for() {
 }
 
 #[test]
+fn a_grace_period_beyond_64_bits_of_nanoseconds_has_passed() {
+    let world = World::of([running("forever", i64::MAX)]);
+    let expected = "unexpected items still remain in namespace: team for gvr: /v1, Resource=pods";
+    assert_eq!(world.fail(), expected);
+}
+
+#[test]
 fn once_the_grace_period_has_passed_a_pod_that_remains_is_a_failure() {
     let world = World::of([running("stuck", 30), object(MAP, "settings")]);
     world.cluster.advance(Duration::from_secs(29));

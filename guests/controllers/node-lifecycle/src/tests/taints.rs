@@ -150,6 +150,13 @@ fn a_node_that_is_ready_again_loses_its_taints() {
 }
 
 #[test]
+fn a_status_that_no_kubelet_reports_changes_no_taint() {
+    let cluster = cluster([tainted(node("a", "Perhaps"), &["unreachable", "not-ready"])]);
+    pass_for(&cluster, 5);
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
 fn a_taint_that_can_not_be_removed_is_removed_in_the_next_pass() {
     let cluster = cluster([node("a", "True")]);
     cluster.edit(NODE, "", "a", |node| {

@@ -178,6 +178,18 @@ fn a_pod_that_is_being_deleted_gets_no_claim() {
 }
 
 #[test]
+fn the_claim_of_a_pod_that_has_ended_is_not_created_again() {
+    for phase in ["Succeeded", "Failed"] {
+        let web = recorded(pod("web", &[from_template("gpu")]), &[("gpu", "deleted")]);
+        let cluster = Cluster::with([plain("gpu"), with(web, "/status/phase", phase)]);
+        assert_eq!(sync_web(&cluster), Vec::<String>::new());
+        cluster.remove(TEMPLATE, "team", "gpu");
+        assert_eq!(sync_web(&cluster), Vec::<String>::new());
+        assert!(cluster.events().is_empty());
+    }
+}
+
+#[test]
 fn a_missing_template_is_reported_and_tried_again() {
     let cluster = Cluster::with([pod("web", &[from_template("gpu")])]);
     let problem = r#"PodResourceClaim gpu: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found"#;

@@ -152,6 +152,19 @@ fn the_problem_of_a_group_is_reported_on_it() {
 }
 
 #[test]
+fn a_reference_of_a_group_that_has_an_unknown_form_is_reported_without_quotes() {
+    let cluster = gated([group(&[json!({"name": "new"})])]);
+    reconcile(&cluster, "podgroup:team/train").unwrap_err();
+    assert_eq!(
+        cluster.events(),
+        [
+            "Warning FailedResourceClaimCreation PodGroupResourceClaim new: checking for claim before creating it: PodGroup \
+          team/train, spec.resourceClaim new: none of the supported fields are set"
+        ]
+    );
+}
+
+#[test]
 fn a_group_that_is_being_deleted_gets_no_claim() {
     let cluster = gated([plain("gpu"), deleting(group(&[from_template("gpu")]))]);
     assert_eq!(sync_group(&cluster), Vec::<String>::new());

@@ -48,6 +48,21 @@ fn claims_of_pods_without_a_node_and_claims_without_an_allocation_are_not_reserv
     assert_eq!(sync_web(&cluster), Vec::<String>::new());
 }
 
+/// kubernetes/kubernetes#141274: kube-controller-manager reserves the claim again, and releases it again.
+#[test]
+fn a_claim_that_others_use_is_not_reserved_for_a_pod_that_has_ended() {
+    for phase in ["Succeeded", "Failed"] {
+        let ended = with(
+            on_node(pod("web", &[existing("gpu")])),
+            "/status/phase",
+            phase,
+        );
+        let shared = reserved(allocated(claim("gpu")), &[consumer("db")]);
+        let cluster = Cluster::with([shared, ended]);
+        assert_eq!(sync_web(&cluster), Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_generated_claim_is_reserved_if_the_pod_owns_it() {
     let web = on_node(pod("web", &[from_template("gpu")]));

@@ -89,9 +89,3 @@ fn the_revision_of_a_new_pod_depends_on_the_strategy() {
     assert_eq!(currents(json!({"type": "RollingUpdate"}), 1), [0, 1, 2]);
     assert_eq!(currents(json!({"type": "OnDelete"}), 0), [0; 0]);
 }
-
-#[test]
-fn a_name_that_leaves_no_room_has_no_dash() {
-    assert_eq!(prefix("web"), "web-");
-    assert_eq!(prefix(&"a".repeat(253)), "a".repeat(253));
-}

@@ -286,8 +286,8 @@ fn the_claims_of_a_pending_pod_get_their_owners_without_an_event() {
     assert_eq!(world.0.events(), [""; 0]);
 }
 
-#[test]
-fn existing_claims_get_their_owners_after_their_pod_is_created() {
+/// A StatefulSet whose pod is gone, and whose existing claim is to get an owner.
+fn with_claims_to_own() -> World {
     let world = World::with(set_with_policy(1, "Retain", "Retain"));
     world.settle();
     world.remove("web-0");
@@ -295,11 +295,38 @@ fn existing_claims_get_their_owners_after_their_pod_is_created() {
         "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted",
         "Delete",
     );
+    world
+}
+
+#[test]
+fn existing_claims_get_their_owners_after_their_pod_is_created() {
+    let world = with_claims_to_own();
     assert_eq!(world.step(), ["create web-0", "update claim data-web-0"]);
     assert_eq!(
         world.0.events(),
         ["Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful"]
     );
+}
+
+#[test]
+fn existing_claims_get_their_owners_although_their_pod_is_refused() {
+    let world = with_claims_to_own();
+    world.0.fail("create", "v1/Pod", refusal(403, "Forbidden"));
+    assert_eq!(world.fail(), "the test refuses this: Forbidden");
+    assert_eq!(
+        world.0.events(),
+        [
+            "Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: the test refuses this: Forbidden"
+        ]
+    );
+    assert_eq!(
+        world.written(),
+        [
+            "create web-0: the test refuses this: Forbidden (403 Forbidden)",
+            "update claim data-web-0"
+        ]
+    );
+    assert_eq!(world.step(), ["create web-0"]);
 }
 
 #[test]

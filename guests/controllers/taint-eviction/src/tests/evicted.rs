@@ -131,7 +131,7 @@ fn a_pod_that_can_not_be_marked_is_not_deleted_and_the_others_are() {
     cluster.fail("patch", STATUS, refusal(500, "InternalError"));
     let error = reconcile(&cluster).unwrap_err();
     assert!(error.to_string().contains("deleting pod team/b"), "{error}");
-    assert_eq!(cluster.events(), [marking("c")]);
+    assert_eq!(cluster.events(), [marking("b"), marking("c")]);
     let deletion = |name: &str| {
         cluster.object(POD, "team", name).unwrap()["metadata"]["deletionTimestamp"].clone()
     };
@@ -140,6 +140,22 @@ fn a_pod_that_can_not_be_marked_is_not_deleted_and_the_others_are() {
     cluster.writes();
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert_eq!(written(&cluster), [vec!["b"], vec!["b"]]);
+    assert!(cluster.events().is_empty(), "it was announced before");
+}
+
+#[test]
+fn an_eviction_that_is_refused_for_long_is_announced_once() {
+    let cluster = Cluster::with([node(&["a"]), pod("b", json!([]))]);
+    for expected in [vec![marking("b")], vec![], vec![]] {
+        cluster.fail("delete", POD, refusal(403, "Forbidden"));
+        pass(&cluster, 10).unwrap_err();
+        assert_eq!(cluster.events(), expected);
+    }
+    // Another taint evicts it long after.
+    cluster.fail("delete", POD, refusal(403, "Forbidden"));
+    pass(&cluster, 120).unwrap_err();
+    assert_eq!(cluster.events(), [marking("b")]);
+    assert_eq!(counts(&cluster), (0.0, vec![]));
 }
 
 #[test]
@@ -147,6 +163,7 @@ fn a_pod_that_is_gone_meanwhile_is_no_failure() {
     let cluster = Cluster::with([node(&["a"]), pod("b", json!([]))]);
     cluster.fail("patch", STATUS, refusal(404, "NotFound"));
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(cluster.events(), [marking("b")]);
     assert_eq!(counts(&cluster), (0.0, vec![]));
 }
 
