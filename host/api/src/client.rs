@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_cache::connection::ResponseBody;
+use flyball_cache::connection::{NotAllowed, ResponseBody, SendGuard};
 use flyball_cache::source::JSON;
 use flyball_cache::{ApiResponse, Connection};
 use flyball_limits::stop::Stoppable;
@@ -290,6 +290,10 @@ impl ApiClient {
         if let Some(waited) = api_request.waited {
             request = request.extension(RateLimiterWait(waited));
         }
+        if api_request.method != Method::GET {
+            let fence = self.fence.clone();
+            request = request.extension(SendGuard::new(move || fence.admit(fence::now()).is_ok()));
+        }
         if let Some(credentials) = &self.credentials {
             // A failure to get a token is not a failure of this request, which was not sent.
             let token = credentials.bearer().await;
@@ -311,7 +315,9 @@ impl ApiClient {
             .await
             .map_err(|error| {
                 let message = format!("could not {method} {path}: {}", error_chain(&*error));
-                if never_sent(&*error) {
+                if causes(&*error).any(|cause| cause.is::<NotAllowed>()) {
+                    ApiError::fenced()
+                } else if never_sent(&*error) {
                     ApiError::unreachable(message)
                 } else {
                     ApiError::timeout(message)
@@ -457,16 +463,18 @@ fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) ->
 
 /// Whether the connection failed before any part of the request can have reached the server.
 fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<std::io::Error>()
-            && io.kind() == std::io::ErrorKind::ConnectionRefused
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(error).any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused)
+    })
+}
+
+/// The error and its causes.
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 #[cfg(test)]

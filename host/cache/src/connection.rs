@@ -3,6 +3,7 @@
 //! kube's own client is not used, since it passes each request and response through an extra task, and opens a
 //! connection for each watch.
 
+mod guard;
 mod pool;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use kube::client::{Body, ConfigExt, RustlsTlsError};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, service_fn};
 
+pub use self::guard::{NotAllowed, SendGuard};
 use self::pool::Pool;
 pub use self::pool::ResponseBody;
 

@@ -25,6 +25,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
 
+use super::guard::{GuardedBody, guarded};
+
 /// The maximum number of concurrent requests over an HTTP/2 connection: the default limit of API servers. A lower limit
 /// of the server holds, too.
 const STREAMS: usize = 100;
@@ -70,9 +72,9 @@ struct PooledConnection {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Body>),
+    Http1(http1::SendRequest<GuardedBody>),
     /// With the maximum number of concurrent requests.
-    Http2(http2::SendRequest<Body>, Arc<AtomicUsize>),
+    Http2(http2::SendRequest<GuardedBody>, Arc<AtomicUsize>),
 }
 
 /// A request's part of a connection. Dropping it makes room for another request.
@@ -88,7 +90,7 @@ pub struct ResponseBody {
     _stream: Option<Stream>,
 }
 
-type Sent = BoxFuture<'static, Result<Response<Incoming>, TrySendError<Request<Body>>>>;
+type Sent = BoxFuture<'static, Result<Response<Incoming>, TrySendError<Request<GuardedBody>>>>;
 
 impl<C> Pool<C>
 where
@@ -108,11 +110,12 @@ where
         }
     }
 
-    /// Sends a request with an absolute URI.
+    /// Sends a request with an absolute URI, while its guard allows it.
     pub(super) async fn send(
         self: Arc<Self>,
-        mut request: Request<Body>,
+        request: Request<Body>,
     ) -> Result<Response<ResponseBody>, BoxError> {
+        let mut request = guarded(request);
         let mut attempt = 1;
         loop {
             let (mut stream, sent) = self.start(request).await?;
@@ -135,9 +138,12 @@ where
     }
 
     /// Starts a request on a connection that has room, or on a new one.
-    async fn start(&self, request: Request<Body>) -> Result<(Stream, Sent), BoxError> {
+    async fn start(&self, request: Request<GuardedBody>) -> Result<(Stream, Sent), BoxError> {
         let mut request = Some(request);
         loop {
+            if let Some(request) = &request {
+                request.body().check()?;
+            }
             if let Some(started) = start_on(&self.open, &mut request) {
                 return Ok(started);
             }
@@ -199,7 +205,7 @@ where
 /// if none has.
 fn start_on(
     open: &Arc<Mutex<Open>>,
-    request: &mut Option<Request<Body>>,
+    request: &mut Option<Request<GuardedBody>>,
 ) -> Option<(Stream, Sent)> {
     let mut held = open.lock();
     let now = Instant::now();
@@ -248,7 +254,7 @@ impl Sender {
         }
     }
 
-    fn send(&mut self, mut request: Request<Body>) -> Sent {
+    fn send(&mut self, mut request: Request<GuardedBody>) -> Sent {
         match self {
             Self::Http1(sender) => {
                 to_origin_form(&mut request);
@@ -311,7 +317,7 @@ impl hyper::body::Body for ResponseBody {
 }
 
 /// Moves the server's address from the URI to the `Host` header, as HTTP/1.1 requires.
-fn to_origin_form(request: &mut Request<Body>) {
+fn to_origin_form<B>(request: &mut Request<B>) {
     let uri = request.uri();
     let host = uri
         .authority()

@@ -429,7 +429,8 @@ fn turns(audit: &[Value]) -> Vec<String> {
 }
 
 /// The time at which the server received this write, and the identity of the host, from the user
-/// agent, which ends with `flyball/1.0 (IDENTITY)`. `None` if the event is not a controller's write.
+/// agent, which ends with `flyball/1.0 (IDENTITY)`. `None` if the event is not a controller's write, or if the server
+/// failed: that is its response to a request whose body the host no longer sends. A write that it refused counts.
 fn write(event: &Value) -> Option<(&str, &str)> {
     let is_write = matches!(
         event["verb"].as_str()?,
@@ -437,7 +438,10 @@ fn write(event: &Value) -> Option<(&str, &str)> {
     );
     let (controller, host) = event["userAgent"].as_str()?.split_once(" flyball/")?;
     let identity = host.strip_suffix(')')?.split_once(" (")?.1;
-    let counts =
-        is_write && event["stage"] == "ResponseComplete" && controller.ends_with("-controller");
+    let is_done = event["stage"] == "ResponseComplete"
+        && event["responseStatus"]["code"]
+            .as_u64()
+            .is_some_and(|code| code < 500);
+    let counts = is_write && is_done && controller.ends_with("-controller");
     counts.then_some((event["requestReceivedTimestamp"].as_str()?, identity))
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use futures::future::join_all;
 use futures::stream;
+use http::Method;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::server::conn as server;
@@ -15,6 +16,7 @@ use tokio::task::JoinHandle;
 use tower::service_fn;
 
 use super::*;
+use crate::connection::guard::{NotAllowed, SendGuard};
 
 /// The server's end of each connection that was opened.
 #[derive(Clone, Default)]
@@ -26,12 +28,23 @@ struct Io {
     is_http2: bool,
 }
 
-type Sends = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Answer> + Send + Sync>;
+type Gets = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Answer> + Send + Sync>;
+type Sends = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Answer> + Send + Sync>;
 type Answer = Result<Response<ResponseBody>, BoxError>;
 
 impl Server {
-    /// A client of this server. `streams` is the server's limit over HTTP/2; none if it speaks only HTTP/1.1.
-    fn client(&self, streams: Option<u32>) -> Sends {
+    /// A client that gets paths of this server. `streams` is the server's limit over HTTP/2; none if it speaks only
+    /// HTTP/1.1.
+    fn client(&self, streams: Option<u32>) -> Gets {
+        let send = self.sender(streams);
+        Arc::new(move |path| {
+            let request = Request::get(format!("https://server:6443{path}")).body(Body::empty());
+            let send = send.clone();
+            async move { send(request?).await }.boxed()
+        })
+    }
+
+    fn sender(&self, streams: Option<u32>) -> Sends {
         let this = self.clone();
         let connector = service_fn(move |_: Uri| {
             let (client, server) = tokio::io::duplex(64 * 1024);
@@ -41,11 +54,7 @@ impl Server {
         });
         let server = Uri::from_static("https://server:6443");
         let pool = Arc::new(Pool::new(connector, server, None));
-        Arc::new(move |path| {
-            let request = Request::get(format!("https://server:6443{path}")).body(Body::empty());
-            let pool = pool.clone();
-            async move { pool.send(request?).await }.boxed()
-        })
+        Arc::new(move |request| pool.clone().send(request).boxed())
     }
 
     /// The number of connections that were opened, without those that [`Server::close`] closed.
@@ -77,13 +86,17 @@ async fn run(stream: DuplexStream, streams: Option<u32>) {
     };
 }
 
-/// `/watch` is a response that never ends, and `/hang` has none.
+/// The response to a POST is its complete body. `/watch` is a response that never ends, and `/hang` has none.
 async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let body = match request.uri().path() {
         "/watch" => BoxBody::new(StreamBody::new(stream::pending())),
         "/hang" => std::future::pending().await,
+        _ if request.method() == Method::POST => match request.into_body().collect().await {
+            Ok(body) => BoxBody::new(Full::from(body.to_bytes())),
+            Err(_) => std::future::pending().await,
+        },
         _ => BoxBody::new(Full::from("done")),
     };
     Ok(Response::new(body))
@@ -174,6 +187,32 @@ async fn unused_connections_are_closed_after_a_while() -> Result<(), BoxError> {
     assert_eq!(server.opened(), 3);
     let closed: Vec<_> = server.0.lock().drain(..2).collect();
     join_all(closed).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_not_completed_once_its_guard_forbids_it() -> Result<(), BoxError> {
+    for streams in [Some(100), None] {
+        let server = Server::default();
+        let send = server.sender(streams);
+        let post = |checks: usize| {
+            let left = AtomicUsize::new(checks);
+            let guard = SendGuard::new(move || {
+                let taken = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                taken.is_ok()
+            });
+            let request = Request::post("https://server:6443/").extension(guard);
+            let sent = request.body(Body::from(b"change".to_vec())).map(&*send);
+            async move { timeout(Duration::from_secs(1), sent?).await? }
+        };
+        let refused = post(0).await.err().ok_or("a request was sent")?;
+        assert!(refused.is::<NotAllowed>(), "{refused}");
+        assert_eq!(server.opened(), 0, "{streams:?}");
+        assert_eq!(text(post(usize::MAX).await).await?, "change", "{streams:?}");
+        // The connection is open, so the guard is asked once more before the body.
+        assert!(post(1).await.is_err(), "{streams:?}");
+        assert_eq!(text(post(usize::MAX).await).await?, "change", "{streams:?}");
+    }
     Ok(())
 }
 
