@@ -34,6 +34,8 @@ pub(crate) struct Manifest {
     pub(crate) needs: Vec<Need>,
     #[serde(default = "yes")]
     pub(crate) resyncs: bool,
+    #[serde(default = "yes")]
+    pub(crate) native_histograms: bool,
     #[serde(default)]
     pub(crate) flags: Vec<Flag>,
     pub(crate) scenarios: Option<Scenarios>,

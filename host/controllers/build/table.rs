@@ -20,7 +20,7 @@ pub(crate) fn code(controllers: &[Described]) -> String {
         writeln!(
             code,
             "    Controller {{ name: {:?}, aliases: &{:?}, start: Start::{:?}, without: {:?}, gates: &{:?}, enabled_by: {:?}, flags: &[{}], \
-             needs: &[{}], resyncs: {}, guest: {} }},",
+             needs: &[{}], resyncs: {}, native_histograms: {}, guest: {} }},",
             one.name,
             manifest.aliases,
             manifest.start,
@@ -30,6 +30,7 @@ pub(crate) fn code(controllers: &[Described]) -> String {
             flags.join(", "),
             needs.join(", "),
             manifest.resyncs,
+            manifest.native_histograms,
             guest(one),
         )
         .expect("a string can be written to");

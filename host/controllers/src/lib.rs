@@ -30,6 +30,8 @@ pub struct Controller {
     pub needs: &'static [Need],
     /// Whether `--min-resync-period` applies.
     pub resyncs: bool,
+    /// Whether the feature gate `NativeHistograms` applies to the controller's histograms.
+    pub native_histograms: bool,
     /// The built-in guest; none if Flyball does not have the controller.
     pub guest: Option<Guest>,
 }

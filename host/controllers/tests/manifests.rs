@@ -53,6 +53,16 @@ fn a_folder_is_a_controller_of_the_table() {
 }
 
 #[test]
+fn the_histograms_of_a_controller_can_be_native_unless_its_manifest_says_no() {
+    for (line, expected) in [("", true), ("native-histograms = false\n", false)] {
+        let folder = controllers(&format!("{line}{MANIFEST}"), POLICY);
+        let code = table::code(&manifest::read_all(folder.path()).unwrap());
+        let field = format!("native_histograms: {expected}");
+        assert!(code.contains(&field), "{code}");
+    }
+}
+
+#[test]
 fn an_invalid_manifest_is_an_error_that_names_the_file() {
     for (manifest, policy, expected) in [
         (

@@ -2,6 +2,7 @@
 
 mod chosen;
 mod leases;
+mod needs;
 mod signing_keys;
 mod time_zone;
 mod values;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::chosen::{Chosen, choose};
 pub(crate) use self::leases::OWN_LEASE;
+use self::needs::Needs;
 use crate::admin;
 use crate::builtins::{BUILTINS, Builtin, SHARED};
 use crate::config::RunConfig;
@@ -57,8 +59,10 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         shutdown,
     } = parts;
     check_folders(&config.plugins.dirs)?;
-    let drop_ins = drop_ins(&config, &cluster)?;
-    let options = options(&config, cluster, !builtins.is_empty(), telemetry)?;
+    let names = builtins.iter().map(|builtin| builtin.name);
+    let needs = Needs::new(names, config.plugins.may_load());
+    let drop_ins = drop_ins(&config, &cluster, &needs)?;
+    let options = options(&config, cluster, !builtins.is_empty(), &needs, telemetry)?;
     // The list is dropped once it is loaded, which frees the code that built-in controllers share.
     let manager = Manager::load(options, drop_ins, &embedded(&builtins)).await?;
     check_names(&config, &manager)?;
@@ -89,7 +93,7 @@ fn check_folders(folders: &[PathBuf]) -> anyhow::Result<()> {
 }
 
 /// Returns where drop-ins come from, and what they are granted.
-fn drop_ins(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<DropIns> {
+fn drop_ins(config: &RunConfig, cluster: &kube::Config, needs: &Needs) -> anyhow::Result<DropIns> {
     let plugins = &config.plugins;
     let state_folder = plugins.state_dir.clone().or_else(user_folders::state);
     let state_folder = state_folder.filter(|_| plugins.may_load());
@@ -99,7 +103,7 @@ fn drop_ins(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<DropIn
     let controllers = config.controllers.clone();
     Ok(DropIns {
         folders: plugins.dirs.clone(),
-        grants: grants(config, cluster, policy.as_deref())?,
+        grants: grants(config, cluster, needs, policy.as_deref())?,
         policy,
         versions: state_folder.map(|folder| folder.join(versions_folder(&plugins.dirs))),
         // A plugin that replaces a built-in controller runs if that controller would.
@@ -114,6 +118,7 @@ fn drop_ins(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<DropIn
 fn grants(
     config: &RunConfig,
     cluster: &kube::Config,
+    needs: &Needs,
     policy: Option<&Path>,
 ) -> anyhow::Result<Grants> {
     let is_named = config.plugins.policy.is_some();
@@ -125,7 +130,7 @@ fn grants(
         builtins: builtin_policies()?,
         plugins,
         trust: config.plugins.trust,
-        config: values::values(config, cluster)?,
+        config: values::values(config, cluster, needs)?,
         concurrency: config.plugins.concurrency.clone(),
         builtin_names: BUILTINS
             .iter()
@@ -163,14 +168,16 @@ fn versions_folder(folders: &[PathBuf]) -> String {
     format!("versions-{hash}")
 }
 
-/// Returns the settings that follow from the flags. Fails if a key can't be loaded, or if there can't be an engine.
+/// Returns the settings that follow from the flags. Fails if a key that a controller needs can't be loaded, or if there
+/// can't be an engine.
 fn options(
     config: &RunConfig,
     cluster: kube::Config,
     has_builtins: bool,
+    needs: &Needs,
     telemetry: Telemetry,
 ) -> anyhow::Result<Options> {
-    let signer = Arc::new(signing_keys::load(config)?);
+    let signer = Arc::new(signing_keys::load(config, needs)?);
     let plugins = PluginOptions {
         engine: engine(EngineOptions::default())?,
         signer,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use flyball_controllers::CONTROLLERS;
 use flyball_manager::Telemetry;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,7 +57,9 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
 fn telemetry(config: &RunConfig) -> anyhow::Result<Telemetry> {
     let metrics = Metrics::new();
     if config.feature_gates.is_enabled("NativeHistograms") {
-        metrics.add_native_histograms();
+        let controllers = CONTROLLERS.iter();
+        let classic = controllers.filter(|controller| !controller.native_histograms);
+        metrics.add_native_histograms(classic.map(|controller| controller.name));
     }
     metrics.restrict(config.metrics.clone());
     show_versions(&metrics, &config.versions)?;

@@ -77,7 +77,9 @@ impl Authentication {
     }
 
     /// Reads the authentication configuration of the cluster once, to find out at the start whether the API server
-    /// refuses it. A server that does not answer is not an error: [`run`](Self::run) tries again.
+    /// refuses it. A server that does not answer, or is unavailable, is not an error, unlike in kube-controller-manager:
+    /// [`run`](Self::run) tries again, and nobody is trusted until then. An exit would add the pauses between restarts to
+    /// an outage.
     ///
     /// # Errors
     /// The server refuses the request. A missing ConfigMap is not an error. The error is a sentence.
@@ -87,7 +89,7 @@ impl Authentication {
         let Some(lookup) = lookup else { return Ok(()) };
         match lookup.trust().await {
             Err(error) => match error.refusal() {
-                Some(refusal) if refusal.code != 404 => Err(format!(
+                Some(refusal) if !matches!(refusal.code, 404 | 429 | 500..) => Err(format!(
                     "unable to load configmap based request-header-client-ca-file: {}",
                     refusal.message
                 )),
@@ -307,35 +309,41 @@ mod tests {
         assert_eq!(reviewer.0.load(Ordering::Relaxed), 2);
     }
 
-    struct Refusing(u16);
+    /// Fails with a status, or because the server does not answer.
+    struct Failing(Option<u16>);
 
-    impl TrustLookup for Refusing {
+    impl TrustLookup for Failing {
         fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
-            let status = kube::core::Status {
-                code: self.0,
-                message: "no rights".to_owned(),
-                ..Default::default()
+            let refusal = |code| {
+                let status = kube::core::Status {
+                    code,
+                    message: "no rights".to_owned(),
+                    ..Default::default()
+                };
+                ReviewError::Request(Box::new(kube::Error::Api(Box::new(status))))
             };
-            let error = kube::Error::Api(Box::new(status));
-            Box::pin(async { Err(ReviewError::Request(Box::new(error))) })
+            let error = self.0.map_or(ReviewError::Timeout, refusal);
+            Box::pin(async { Err(error) })
         }
     }
 
     #[tokio::test]
     async fn only_a_refused_lookup_is_an_error_at_the_start() {
-        let check = async |lookup: Refusing, options: AuthenticationOptions| {
-            Authentication::new(options, None, Some(Arc::new(lookup)))
+        let check = async |code, options: AuthenticationOptions| {
+            Authentication::new(options, None, Some(Arc::new(Failing(code))))
                 .check_lookup()
                 .await
         };
-        let refused = check(Refusing(403), AuthenticationOptions::default()).await;
+        let refused = check(Some(403), AuthenticationOptions::default()).await;
         let error = refused.unwrap_err();
         assert!(error.contains("unable to load configmap based") && error.contains("no rights"));
-        let missing = check(Refusing(404), AuthenticationOptions::default()).await;
-        assert_eq!(missing, Ok(()));
+        for missing_or_unavailable in [Some(404), Some(429), Some(503), None] {
+            let checked = check(missing_or_unavailable, AuthenticationOptions::default()).await;
+            assert_eq!(checked, Ok(()), "{missing_or_unavailable:?}");
+        }
         let mut options = AuthenticationOptions::default();
         options.request_header.client_ca_file = Some("/a".into());
-        assert_eq!(check(Refusing(403), options).await, Ok(()));
+        assert_eq!(check(Some(403), options).await, Ok(()));
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 //! Names, labels and buckets are exactly as given, since dashboards for kube-controller-manager read them. A family
 //! belongs to one owner: a plugin can't count into the host's families or into another plugin's.
 
+mod created;
 mod group;
 mod histogram;
 mod native;
@@ -14,19 +15,19 @@ mod sums;
 mod text;
 mod workqueue;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{HistogramOpts, Opts, Registry};
 
+pub use created::{Counter, CounterVec};
 pub use group::{Group, Kind};
 pub use histogram::{Histogram, HistogramVec};
 pub(crate) use process::process_start_time;
-pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec};
+pub use prometheus::{Gauge, GaugeVec};
 pub(crate) use protobuf::{CONTENT_TYPE as PROTOBUF, is_preferred as prefers_protobuf};
 pub use rest_client::{
     RateLimiterWait, ResponseSize, RestClientLayer, RestClientMetrics, RestClientService,
@@ -59,7 +60,8 @@ struct Inner {
     /// Functions that update gauges before each scrape. No lock is held while they run.
     scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
     restrictions: Mutex<Arc<Restrictions>>,
-    has_native_histograms: AtomicBool,
+    /// Set if there are native histograms: the owners whose histograms stay classic.
+    classic_owners: OnceLock<BTreeSet<String>>,
 }
 
 type ScrapeFn = dyn Fn() + Send + Sync;
@@ -194,13 +196,18 @@ impl Metrics {
         *self.inner.restrictions.lock() = Arc::new(restrictions);
     }
 
-    /// Makes the histograms that groups declare from now on native ones, too. Those of the host are not.
-    pub fn add_native_histograms(&self) {
-        self.inner.has_native_histograms.store(true, Relaxed);
+    /// Makes the histograms that groups declare from now on native ones, too, except for groups of these owners. The
+    /// host's histograms stay classic, because kube-controller-manager creates the corresponding ones before it reads its
+    /// feature gates. Only the first call has an effect.
+    pub fn add_native_histograms(&self, except: impl IntoIterator<Item = impl Into<String>>) {
+        let owners = except.into_iter().map(Into::into).collect();
+        self.inner.classic_owners.get_or_init(|| owners);
     }
 
-    fn has_native_histograms(&self) -> bool {
-        self.inner.has_native_histograms.load(Relaxed)
+    /// Whether the histograms that this owner declares are native ones, too.
+    fn has_native_histograms(&self, owner: &str) -> bool {
+        let classic = self.inner.classic_owners.get();
+        owner != HOST && classic.is_some_and(|owners| !owners.contains(owner))
     }
 
     /// All metrics in Prometheus' text format.
@@ -301,10 +308,7 @@ impl Metrics {
                 return Err(MetricsError::Differs(name.to_owned()));
             }
         }
-        // kube-controller-manager registers the metrics that are the host's here before it reads its flags, so that the gate
-        // has no effect on them.
-        let is_native = owner != HOST && self.has_native_histograms();
-        let family = Family::new(name, help, labels, kind, is_native)
+        let family = Family::new(name, help, labels, kind, self.has_native_histograms(owner))
             .map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
         let family = Arc::new(family);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -341,12 +345,12 @@ impl Family {
     ) -> Result<Self, prometheus::Error> {
         let (registry, opts) = (Registry::new(), Opts::new(name, help));
         let vec = match kind {
-            Kind::Counter => FamilyVec::Counter(CounterVec::new(opts, labels)?),
+            Kind::Counter => FamilyVec::Counter(created::counters(opts, labels)?),
             Kind::Gauge => FamilyVec::Gauge(GaugeVec::new(opts, labels)?),
             Kind::Sum => FamilyVec::Sum(Sums::new(GaugeVec::new(opts, labels)?)),
             Kind::Histogram(buckets) => {
                 let opts = HistogramOpts::from(opts).buckets(buckets.clone());
-                let declared = prometheus::HistogramVec::new(opts, labels)?;
+                let declared = created::histograms(opts, labels)?;
                 let vec = HistogramVec::new(declared, labels, is_native);
                 FamilyVec::Histogram(vec, buckets.clone())
             }

@@ -1,8 +1,8 @@
 //! `/metrics/slis`: the results of the health checks as metrics, with the names of Kubernetes' components.
 
-use prometheus::{CounterVec, GaugeVec};
+use prometheus::GaugeVec;
 
-use crate::metrics::{Metrics, MetricsError, process_start_time};
+use crate::metrics::{CounterVec, Metrics, MetricsError, process_start_time};
 
 /// The metrics of the health checks. Clones share them.
 #[derive(Clone)]

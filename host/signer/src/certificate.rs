@@ -47,22 +47,30 @@ const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 const AUTHORITY_KEY_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
 const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
-/// Returns a certificate in DER.
+/// Refuses a template that is too large, before anything of it is compared or encoded.
 ///
 /// # Errors
-/// `Full`: the template is too large. `Invalid`: it is malformed, or its key did not sign its request. `InternalError`:
-/// the authority has expired, or the system has no randomness.
-pub(super) fn issue(
-    issuer: &Issuer,
-    template: &CertificateTemplate,
-    now: SystemTime,
-) -> Result<Vec<u8>, ApiError> {
+/// `Full`.
+pub(super) fn check_size(template: &CertificateTemplate) -> Result<(), ApiError> {
     let size = size(template);
     if size > MAX_TEMPLATE {
         return Err(ApiError::full(format!(
             "the template of a certificate may have {MAX_TEMPLATE} bytes, and has {size}"
         )));
     }
+    Ok(())
+}
+
+/// Returns a certificate in DER.
+///
+/// # Errors
+/// `Invalid`: the template is malformed, or its key did not sign its request. `InternalError`: the authority has
+/// expired, or the system has no randomness.
+pub(super) fn issue(
+    issuer: &Issuer,
+    template: &CertificateTemplate,
+    now: SystemTime,
+) -> Result<Vec<u8>, ApiError> {
     let spki = match &template.key {
         SubjectKey::PublicKey(spki) => {
             request::check_public_key(spki)?;

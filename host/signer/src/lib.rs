@@ -166,6 +166,7 @@ impl SigningKeys {
         granted: &MayUseSigner,
         template: &CertificateTemplate,
     ) -> Result<Vec<u8>, ApiError> {
+        certificate::check_size(template)?;
         let certified = Certified {
             subject: &template.subject,
             dns_names: &template.dns_names,

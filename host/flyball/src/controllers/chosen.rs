@@ -158,6 +158,7 @@ mod tests {
         flags: &[],
         needs: &[Need::RootCa, Need::ServiceAccountKey, Need::ClusterSigning],
         resyncs: true,
+        native_histograms: true,
         guest: None,
     };
     /// The flags with which it runs.

@@ -1,10 +1,14 @@
 //! The private keys that flags name, and the authorities that sign certificates. The host loads them and signs for
 //! guests; guests never see the keys.
 
+use std::path::Path;
+
 use anyhow::Context;
+use flyball_controllers::Need;
 use flyball_signer::Signer;
 
-use crate::config::RunConfig;
+use super::needs::Needs;
+use crate::config::{AuthorityFiles, RunConfig};
 
 /// Name of the key that signs tokens of service accounts.
 const SERVICE_ACCOUNT: &str = "service-account";
@@ -15,24 +19,37 @@ const MAX_KEY: usize = 64 * 1024;
 /// Loads the keys and the authorities from the files that flags name.
 ///
 /// # Errors
-/// Fails if a file can't be read or contains no key that can sign, or if a certificate does not fit its key.
-pub(super) fn load(config: &RunConfig) -> anyhow::Result<Signer> {
+/// Fails if a file that a controller needs, or one of `--certificate-authority`, can't be read or contains no key that can
+/// sign, or if a certificate does not fit its key.
+pub(super) fn load(config: &RunConfig, needs: &Needs) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     let built_ins = &config.built_ins;
     if let Some(file) = &built_ins.service_account_key_file {
-        let flag = || format!("--service-account-private-key-file={}", file.display());
-        let pem = flyball_files::read(file, MAX_KEY)
-            .context("can't read it")
-            .with_context(flag)?;
-        signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)?;
+        needs.read(Need::ServiceAccountKey, || add_key(&mut signer, file))?;
     }
-    let kubernetes = built_ins.cluster_signing.iter();
-    for (name, files) in kubernetes.chain(&built_ins.authorities) {
-        signer
-            .add_authority(name, &files.certificate, &files.key)
-            .with_context(|| files.flags.clone())?;
+    for (name, files) in &built_ins.cluster_signing {
+        needs.read(Need::ClusterSigning, || {
+            add_authority(&mut signer, name, files)
+        })?;
+    }
+    for (name, files) in &built_ins.authorities {
+        add_authority(&mut signer, name, files)?;
     }
     Ok(signer)
+}
+
+fn add_key(signer: &mut Signer, file: &Path) -> anyhow::Result<()> {
+    let flag = || format!("--service-account-private-key-file={}", file.display());
+    let pem = flyball_files::read(file, MAX_KEY)
+        .context("can't read it")
+        .with_context(flag)?;
+    signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)
+}
+
+fn add_authority(signer: &mut Signer, name: &str, files: &AuthorityFiles) -> anyhow::Result<()> {
+    signer
+        .add_authority(name, &files.certificate, &files.key)
+        .with_context(|| files.flags.clone())
 }
 
 #[cfg(test)]
@@ -40,8 +57,20 @@ mod tests {
     use super::*;
     use crate::flags::parse;
 
+    const SIGNING: &str = "certificatesigningrequest-signing-controller";
+    const TOKENS: &str = "serviceaccount-token-controller";
+
     fn read(args: &[&str]) -> anyhow::Result<Signer> {
-        load(&RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted"))
+        read_for([SIGNING, TOKENS], args)
+    }
+
+    /// The keys and authorities if these controllers run.
+    fn read_for(
+        chosen: impl IntoIterator<Item = &'static str>,
+        args: &[&str],
+    ) -> anyhow::Result<Signer> {
+        let config = RunConfig::read(&parse(args).expect("it parses")).expect("it is accepted");
+        load(&config, &Needs::new(chosen, false))
     }
 
     #[test]
@@ -76,12 +105,10 @@ mod tests {
         assert!(signer.contains("kubernetes.io/kubelet-serving"), "{signer}");
         let [certificate, key] = flags("rsa.pem");
         let error = format!("{:#}", read(&[&certificate, &key]).unwrap_err());
-        assert!(
-            error.starts_with(
-                "--cluster-signing-cert-file and --cluster-signing-key-file: the key in"
-            ),
-            "{error}"
+        let expected = format!(
+            "{SIGNING} can't start: --cluster-signing-cert-file and --cluster-signing-key-file: the key in"
         );
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     #[test]
@@ -90,13 +117,36 @@ mod tests {
             let error = read(&[&format!("--service-account-private-key-file={file}")]).unwrap_err();
             format!("{error:#}")
         };
-        assert!(error("/nowhere").starts_with(
-            "--service-account-private-key-file=/nowhere: can't read it: No such file"
-        ));
+        let expected = format!(
+            "{TOKENS} can't start: --service-account-private-key-file=/nowhere: can't read it: No such file"
+        );
+        assert!(error("/nowhere").starts_with(&expected));
         let public = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../signer/testdata/keys/rsa-public.pem"
         );
         assert!(error(public).ends_with("rsa-public.pem: it holds no RSA or EC private key"));
+    }
+
+    #[test]
+    fn only_the_files_of_controllers_that_run_must_be_usable() {
+        let args = [
+            "--service-account-private-key-file=/nowhere",
+            "--cluster-signing-cert-file=/nowhere",
+            "--cluster-signing-key-file=/nowhere",
+        ];
+        let none = read_for(["ttl-controller"], &args).unwrap();
+        assert_eq!(format!("{none:?}"), "{}");
+        for chosen in [SIGNING, TOKENS] {
+            let error = format!("{:#}", read_for([chosen], &args).unwrap_err());
+            assert!(error.starts_with(chosen), "{error}");
+        }
+        assert!(
+            read_for(
+                [],
+                &["--certificate-authority=example.com/a=/nowhere:/nowhere"]
+            )
+            .is_err()
+        );
     }
 }

@@ -133,7 +133,7 @@ impl Group {
             .metrics
             .declare(&self.owner, &shown, help, labels, &kind)?;
         let buckets = match &kind {
-            Kind::Histogram(buckets) if self.metrics.has_native_histograms() => {
+            Kind::Histogram(buckets) if self.metrics.has_native_histograms(&self.owner) => {
                 buckets.len() + native::MAX_BUCKETS
             }
             Kind::Histogram(buckets) => buckets.len(),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prometheus::proto::Metric;
 
+use super::created;
 use super::native::Native;
 
 /// The series of a histogram.
 #[derive(Clone)]
 pub struct HistogramVec {
-    declared: prometheus::HistogramVec,
+    declared: created::HistogramVec,
     native: Option<NativeSeries>,
 }
 
@@ -29,16 +30,12 @@ type Series = HashMap<Vec<String>, Arc<Mutex<Native>>>;
 /// A series of a histogram.
 #[derive(Clone)]
 pub struct Histogram {
-    declared: prometheus::Histogram,
+    declared: created::Histogram,
     native: Option<Arc<Mutex<Native>>>,
 }
 
 impl HistogramVec {
-    pub(super) fn new(
-        declared: prometheus::HistogramVec,
-        labels: &[&str],
-        is_native: bool,
-    ) -> Self {
+    pub(super) fn new(declared: created::HistogramVec, labels: &[&str], is_native: bool) -> Self {
         let native = is_native.then(|| NativeSeries {
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
             series: Arc::default(),
@@ -46,7 +43,7 @@ impl HistogramVec {
         Self { declared, native }
     }
 
-    pub(super) fn declared(&self) -> &prometheus::HistogramVec {
+    pub(super) fn declared(&self) -> &created::HistogramVec {
         &self.declared
     }
 

@@ -88,6 +88,7 @@ fn series(
     match kind {
         MetricType::COUNTER => {
             value.double(1, metric.get_counter().get_value());
+            add_created(3, metric, &mut value);
             message.message(3, &value);
         }
         MetricType::GAUGE => {
@@ -126,13 +127,27 @@ fn histogram(metric: &Metric, native: Option<Native>) -> Message {
             }
         }
     }
+    add_created(15, metric, &mut message);
     message
+}
+
+/// Adds the time at which a series was created, if it is known.
+fn add_created(field: u32, metric: &Metric, to: &mut Message) {
+    let milliseconds = u64::try_from(metric.timestamp_ms()).unwrap_or_default();
+    if milliseconds > 0 {
+        let mut timestamp = Message::default();
+        timestamp.uint(1, milliseconds / 1000);
+        timestamp.uint(2, milliseconds % 1000 * 1_000_000);
+        to.message(field, &timestamp);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::super::{Kind, Metrics, MetricsError};
-    use super::is_preferred;
+    use super::*;
 
     #[test]
     fn the_preferred_format_is_chosen() {
@@ -158,14 +173,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn families_are_messages_after_their_lengths() -> Result<(), MetricsError> {
+    /// The families of a counter that is 2.
+    fn counted() -> Result<Vec<MetricFamily>, MetricsError> {
         let metrics = Metrics::default();
         let counter = metrics.counter("a_total", "Things.", &["name"])?;
         counter.with_label_values(&["x"]).inc_by(2.0);
-        let mut expected = b"\x2c\x0a\x07a_total\x12\x07Things.\x18\x00\x22\x16".to_vec();
-        expected.extend(b"\x0a\x09\x0a\x04name\x12\x01x\x1a\x09\x09\0\0\0\0\0\0\0\x40");
-        assert_eq!(metrics.render_protobuf(), expected);
+        let families = metrics.gather().into_iter();
+        Ok(families.flat_map(|(_, families)| families).collect())
+    }
+
+    #[test]
+    fn families_are_messages_after_their_lengths() -> Result<(), MetricsError> {
+        let mut families = counted()?;
+        let created = &mut families[0].mut_metric()[0];
+        created.set_timestamp_ms(3500);
+        let mut expected = b"\x36\x0a\x07a_total\x12\x07Things.\x18\x00\x22\x20".to_vec();
+        expected.extend(b"\x0a\x09\x0a\x04name\x12\x01x\x1a\x13\x09\0\0\0\0\0\0\0\x40");
+        expected.extend(b"\x1a\x08\x08\x03\x10\x80\xca\xb5\xee\x01");
+        let mut page = Vec::new();
+        write(&families, |_| None, &mut page);
+        assert_eq!(page, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn a_series_has_the_time_of_its_creation() -> Result<(), MetricsError> {
+        let now = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            i64::try_from(now.expect("after 1970").as_millis()).expect("it fits")
+        };
+        let before = now();
+        let families = counted()?;
+        let created = families[0].get_metric()[0].timestamp_ms();
+        assert!((before..=now()).contains(&created), "{created}");
         Ok(())
     }
 
@@ -193,11 +233,14 @@ mod tests {
         let metrics = Metrics::default();
         assert!(!contains(&of_plugin(&metrics)?.0));
         let metrics = Metrics::default();
-        metrics.add_native_histograms();
+        metrics.add_native_histograms(["other"]);
         assert!(!contains(&of_host(&metrics)?));
         let (page, text) = of_plugin(&metrics)?;
         assert!(contains(&page));
         assert!(text.contains("b_bucket{name=\"x\",le=\"2\"} 3\n"));
+        let metrics = Metrics::default();
+        metrics.add_native_histograms(["plugin"]);
+        assert!(!contains(&of_plugin(&metrics)?.0));
         Ok(())
     }
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, Uri};
 use http_body::Body;
-use prometheus::CounterVec;
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Histogram, HistogramVec, Metrics, MetricsError};
+use super::{CounterVec, Histogram, HistogramVec, Metrics, MetricsError};
 
 /// The buckets of the latency in seconds, as in Kubernetes' components.
 const LATENCY_BUCKETS: [f64; 12] = [

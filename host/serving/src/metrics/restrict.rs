@@ -62,6 +62,8 @@ impl Restrictions {
 }
 
 fn sum(kind: MetricType, one: Metric, mut other: Metric) -> Metric {
+    // The time of creation: see `created`.
+    other.set_timestamp_ms(one.timestamp_ms().min(other.timestamp_ms()));
     match kind {
         MetricType::COUNTER => {
             let mut counter = Counter::default();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_workqueue::Snapshot;
-use prometheus::{Counter, CounterVec, Gauge, GaugeVec, exponential_buckets};
+use prometheus::{Gauge, GaugeVec, exponential_buckets};
 
-use super::{Histogram, HistogramVec, Metrics, MetricsError, OnScrape};
+use super::{Counter, CounterVec, Histogram, HistogramVec, Metrics, MetricsError, OnScrape};
 
 /// The counters of a queue, for `flyball_workqueue::Config::metrics`.
 pub struct QueueMetrics {
