@@ -51,13 +51,21 @@ const TYPES: [&str; 2] = ["Normal", "Warning"];
 
 pub struct Recorder {
     /// Boxed, because a channel has room for 32 values from the start, and few plugins emit many events.
-    sender: mpsc::Sender<Box<Event>>,
+    sender: mpsc::Sender<Box<Waiting>>,
     task: JoinHandle<()>,
     plugin: Arc<str>,
     /// Whether malformed options were logged. They are logged only once.
     warned: AtomicBool,
     /// Lines of the log about dropped events.
     drops: RateGate,
+}
+
+/// An event that waits to be sent.
+struct Waiting {
+    /// Without its options.
+    event: Event,
+    /// The document of the options: parsed, small annotations take many times as much memory.
+    options: Box<[u8]>,
 }
 
 impl Recorder {
@@ -105,7 +113,7 @@ impl Recorder {
     }
 
     /// Like [`emit`](Self::emit), for the host's own events.
-    pub(super) fn emit_own(&self, event: Event) {
+    pub(super) fn emit_own(&self, mut event: Event) {
         if !TYPES.contains(&&*event.event_type) {
             if self.drops.pass() {
                 tracing::warn!(
@@ -117,13 +125,15 @@ impl Recorder {
             }
             return;
         }
-        if let Err(error) = self.sender.try_send(Box::new(event))
+        let options = std::mem::take(&mut event.options).to_document().into();
+        let waiting = Box::new(Waiting { event, options });
+        if let Err(error) = self.sender.try_send(waiting)
             && self.drops.pass()
         {
-            let event = error.into_inner();
+            let dropped = error.into_inner();
             tracing::warn!(
                 plugin = &*self.plugin,
-                reason = event.reason,
+                reason = dropped.event.reason,
                 "dropped an event: too many are waiting to be sent"
             );
         }
@@ -147,11 +157,14 @@ struct Sending {
 }
 
 impl Sending {
-    async fn run(mut self, mut events: mpsc::Receiver<Box<Event>>) {
-        while let Some(event) = events.recv().await {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Box<Waiting>>) {
+        while let Some(next) = waiting.recv().await {
+            let Waiting { mut event, options } = *next;
+            event.options =
+                EventOptions::parse(&options).expect("the document was written from options");
             let correlated = self
                 .correlator
-                .correlate(*event, Instant::now(), SystemTime::now());
+                .correlate(event, Instant::now(), SystemTime::now());
             if let Some(correlated) = correlated {
                 self.send(&correlated).await;
             }

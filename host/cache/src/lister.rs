@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Mask, RowError};
+use foldhash::fast::RandomState;
 
 use crate::core::CoreState;
 use crate::indexer::selector_at;
@@ -203,7 +204,7 @@ impl Lister {
             let mut found = find(state);
             let written: Vec<&Arc<Object>> = own.written(state).collect();
             // A name that the plugin has written belongs to the new object, even if the cache still has an old one.
-            let names: HashSet<(&str, &str)> = written
+            let names: HashSet<(&str, &str), RandomState> = written
                 .iter()
                 .map(|object| (object.namespace(), object.name()))
                 .collect();

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 use bytes::Bytes;
-use flyball_types::{Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowError};
+use flyball_types::{
+    Columns, FieldPath, Kind, LabelSelector, Labels, Mask, RowError, size_of_block,
+};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -252,7 +254,7 @@ impl Object {
         };
         match path.strings(&self.json).into_iter().next() {
             Some(text) => text,
-            None => Cow::Borrowed(value.get()),
+            None => Cow::Borrowed(value),
         }
     }
 
@@ -281,7 +283,11 @@ impl Object {
     /// The memory of a version that the cache does not hold, in bytes. It includes the labels, because no other object
     /// may share them. Never changes.
     pub fn size_alone(&self) -> usize {
-        size_of::<Self>() + self.name.len() + self.json.len() + self.labels.0.len()
+        let counts = 2 * size_of::<usize>();
+        size_of_block(size_of::<Self>() + counts)
+            + size_of_block(self.name.len())
+            + size_of_block(self.json.len())
+            + size_of_block(self.labels.0.len() + counts)
     }
 }
 
@@ -292,6 +298,9 @@ impl fmt::Debug for Object {
 }
 
 impl Uid {
+    /// No UID is less than it.
+    pub(crate) const LEAST: Self = Self(Form::Canonical([0; 16]));
+
     pub fn new(text: &str) -> Self {
         Self(canonical(text).map_or_else(|| Form::Other(text.into()), Form::Canonical))
     }

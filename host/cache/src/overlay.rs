@@ -64,8 +64,8 @@ struct Informers {
 #[derive(Default)]
 pub(crate) struct Entries {
     all: BTreeMap<Uid, OwnWrite>,
-    /// The UIDs whose entry is `Written`. Every read iterates over them.
-    written: BTreeSet<Uid>,
+    /// The versions and UIDs of the entries that are `Written`. Every read visits those that the cache lacks.
+    written: BTreeSet<(u64, Uid)>,
 }
 
 static NO_ENTRIES: Entries = Entries {
@@ -86,12 +86,9 @@ impl Entries {
         &'a self,
         state: &'a CoreState,
     ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let entries = self
-            .written
-            .iter()
-            .filter_map(|uid| Some((uid, self.all.get(uid)?)));
-        entries.filter_map(|(uid, entry)| match entry {
-            OwnWrite::Written(object) if entry.is_ahead(uid, state) => Some(object),
+        let ahead = self.written.range(first_ahead(state)..);
+        ahead.filter_map(|(_, uid)| match self.all.get(uid)? {
+            OwnWrite::Written(object) => Some(object),
             _ => None,
         })
     }
@@ -103,18 +100,25 @@ impl Entries {
     }
 
     fn insert(&mut self, uid: Uid, entry: OwnWrite) {
-        match entry {
-            OwnWrite::Written(_) => self.written.insert(uid.clone()),
-            _ => self.written.remove(&uid),
-        };
+        if let Some(OwnWrite::Written(old)) = self.all.get(&uid) {
+            self.written.remove(&(old.resource_version, uid.clone()));
+        }
+        if let OwnWrite::Written(object) = &entry {
+            self.written.insert((object.resource_version, uid.clone()));
+        }
         self.all.insert(uid, entry);
     }
 
     /// Removes the entries that the cache has passed.
     fn tidy(&mut self, state: &CoreState) {
         self.all.retain(|uid, entry| entry.is_ahead(uid, state));
-        self.written.retain(|uid| self.all.contains_key(uid));
+        self.written = self.written.split_off(&first_ahead(state));
     }
+}
+
+/// The least version and UID of an object that was written and that the cache lacks.
+fn first_ahead(state: &CoreState) -> (u64, Uid) {
+    (state.position.saturating_add(1), Uid::LEAST)
 }
 
 /// The effect of a write on an object.

@@ -1,19 +1,25 @@
 //! The memory that a cache says it takes, compared with the memory that the process gets from the system: its objects,
-//! their indexes, and the rows that plugins have read of them.
+//! the rows that plugins have read of them, and the indexes that a watch may declare.
 
 mod fake;
 
 use std::sync::Arc;
 
 use fake::{Server, interest, started};
-use flyball_cache::{Informer, InformerFactory, ListQuery, Lister, OverlayWriter, View};
+use flyball_cache::{Informer, InformerFactory, Interest, ListQuery, Lister, OverlayWriter, View};
 use flyball_fakes::memory::resident;
-use flyball_types::Columns;
-use serde_json::json;
+use flyball_types::{Columns, FieldPath};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
 const OBJECTS: usize = 2000;
+/// The most indexed paths and paths of selectors that a plugin may declare for a kind.
+const INDEXES: usize = 8;
+const SELECTORS: usize = 4;
 /// The memory in bytes that the process may take for other reasons during a measurement, mostly buffers of the list.
 const NOISE: usize = 24 << 20;
+/// Held by the test that measures.
+static MEASURING: Mutex<()> = Mutex::const_new(());
 
 fn counted(factory: &InformerFactory) -> usize {
     factory.status().iter().map(|status| status.bytes).sum()
@@ -36,6 +42,7 @@ fn columns(number: usize) -> Arc<Columns> {
 
 #[tokio::test]
 async fn objects_and_the_rows_that_plugins_read_take_the_memory_that_is_counted() {
+    let _alone = MEASURING.lock().await;
     let server = Server::new();
     for number in 0..OBJECTS {
         let labels = json!({"app": format!("app-{number}")});
@@ -66,5 +73,63 @@ async fn objects_and_the_rows_that_plugins_read_take_the_memory_that_is_counted(
     assert!(
         taken <= held + held / 2 + NOISE,
         "rows: {taken} bytes are resident, and {held} are counted"
+    );
+}
+
+/// Fields with the same value, and their paths.
+fn fields(count: usize, value: &Value) -> (Value, Vec<FieldPath>) {
+    let names = (0..count).map(|number| format!("field-{number}"));
+    let (fields, paths): (Map<String, Value>, _) = names
+        .map(|name| {
+            let path = FieldPath::of_fields(&["spec", &name]);
+            ((name, value.clone()), path)
+        })
+        .unzip();
+    (fields.into(), paths)
+}
+
+#[tokio::test]
+async fn indexes_take_the_memory_that_is_counted() {
+    let values = |number: usize| (0..20).map(move |value| format!("value-{number}-{value}"));
+    let declare = |interest: &mut Interest, paths| interest.indexes = paths;
+    measure(INDEXES, |number| values(number).collect(), declare).await;
+}
+
+/// Each requirement takes several times as much as its text.
+#[tokio::test]
+async fn selectors_take_the_memory_that_is_counted() {
+    let labels = |_| (0..100).map(|label| (format!("l{label}"), Value::from("a")));
+    let declare = |interest: &mut Interest, paths| interest.selectors = paths;
+    measure(
+        SELECTORS,
+        |number| Value::Object(labels(number).collect()),
+        declare,
+    )
+    .await;
+}
+
+/// Watches objects with a value in each of as many declared paths, and compares the counted bytes with the resident
+/// ones.
+async fn measure(
+    count: usize,
+    value: impl Fn(usize) -> Value,
+    declare: impl FnOnce(&mut Interest, Vec<FieldPath>),
+) {
+    let _alone = MEASURING.lock().await;
+    let server = Server::new();
+    for number in 0..OBJECTS {
+        let (spec, _) = fields(count, &value(number));
+        server.put("demo", &format!("object-{number}"), json!({"spec": spec}));
+    }
+    let (_, paths) = fields(count, &Value::Null);
+    let mut declares = interest(&["spec"]);
+    declare(&mut declares, paths);
+    let before = resident();
+    let (factory, informer) = started(&server, declares).await;
+    informer.synced().await;
+    let (held, taken) = (counted(&factory), resident().saturating_sub(before));
+    assert!(
+        taken <= held + held / 2 + NOISE,
+        "{taken} bytes are resident, and {held} are counted"
     );
 }

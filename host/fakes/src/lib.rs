@@ -1,6 +1,8 @@
 //! Helpers of the tests of the host's crates: an API server in memory, which is a server that answers requests and the
-//! source of a cache; and the memory of the process.
+//! source of a cache; a registry of packages; guests; and the memory of the process.
 
+pub mod guest;
 pub mod memory;
+pub mod registry;
 pub mod server;
 pub mod source;

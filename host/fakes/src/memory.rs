@@ -18,6 +18,21 @@ pub fn resident() -> usize {
     usize::try_from(pages * procfs::page_size()).unwrap_or(usize::MAX)
 }
 
+/// Returns the most resident memory that a process has had, in bytes, or none if the process has ended.
+pub fn peak(pid: u32) -> Option<usize> {
+    let status = Process::new(i32::try_from(pid).ok()?).ok()?.status().ok()?;
+    let kib = usize::try_from(status.vmhwm?).ok()?;
+    Some(kib << 10)
+}
+
+/// Forgets the [`peak`] of this process, so that it is measured from here on.
+///
+/// # Panics
+/// The kernel does not allow it.
+pub fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").expect("the kernel resets the peak");
+}
+
 /// Returns true in a process that runs nothing but this test. Otherwise, runs the test in one: here, other tests take
 /// and free memory at the same time. `test` is the path of the test in its crate.
 ///

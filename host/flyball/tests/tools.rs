@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use flyball_controlplane::Process;
+use flyball_fakes::memory::peak;
 use serde_json::Value;
 
 fn flyball(args: &[&str]) -> Output {
@@ -396,22 +397,18 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknow
 }
 
 /// Runs a command that fails. Returns its standard error, and the most memory that the process had, in bytes.
-fn measured_refusal(args: &[&str]) -> (String, u64) {
+fn measured_refusal(args: &[&str]) -> (String, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("output");
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command.args(args);
     let mut child = Process::spawn("flyball", command, &log).expect("the binary runs");
-    let status = format!("/proc/{}/status", child.pid());
     let mut most = 0;
     let ended = loop {
         if let Some(ended) = child.exited() {
             break ended;
         }
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        most = most.max(kibibytes.unwrap_or_default() << 10);
+        most = most.max(peak(child.pid()).unwrap_or_default());
         std::thread::sleep(std::time::Duration::from_millis(2));
     };
     let output = std::fs::read_to_string(&log).expect("the output is text");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_cache::ListMode;
+use flyball_fakes::guest::{self, FOR_AN_HOUR, SLEEP};
 use flyball_manager::{
     AdminHandle, DropIns, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
     RollbackTo, Telemetry,
@@ -15,8 +16,6 @@ use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
 use tokio_util::sync::CancellationToken;
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
 
 /// The time limit of each wait. Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -35,52 +34,17 @@ fn component(name: &str) -> Vec<u8> {
     })
 }
 
-/// A world with the parts of WASI that a guest needs to sleep.
-const SLEEPER_WORLD: &str = "
-    package test:sleeper@1.0.0;
-    world sleeper {
-        include flyball:controller/controller@0.2.0;
-        import wasi:io/poll@0.2.0;
-        import wasi:clocks/monotonic-clock@0.2.0;
-    }
-    package wasi:io@0.2.0 {
-        interface poll { resource pollable; poll: func(in: list<borrow<pollable>>) -> list<u32>; }
-    }
-    package wasi:clocks@0.2.0 {
-        interface monotonic-clock {
-            use wasi:io/poll@0.2.0.{pollable};
-            subscribe-duration: func(when: u64) -> pollable;
-        }
-    }";
-
-/// A guest whose `describe` sleeps for an hour.
-const SLEEPER: &str = r#"(module
-    (import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))
-    (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
-    (memory (export "memory") 1)
-    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-    (func (export "flyball:controller/guest@0.2.0#describe") (result i32)
-        (i32.store (i32.const 64) (call $after (i64.const 3600000000000)))
-        (call $poll (i32.const 64) (i32.const 1) (i32.const 128))
-        (i32.const 0))
-    (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
-    (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#;
-
-/// The component of [`SLEEPER`].
+/// A component whose `describe` sleeps for an hour.
 fn sleeper() -> Vec<u8> {
-    let mut resolve = Resolve::default();
-    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-    resolve.push_dir(wit).expect("the world is valid");
-    let package = resolve.push_str("sleeper.wit", SLEEPER_WORLD);
-    let package = package.expect("the world is valid");
-    let world = resolve.select_world(&[package], Some("sleeper"));
-    let world = world.expect("the package has the world");
-    let mut module = wat::parse_str(SLEEPER).expect("the module is valid");
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
-        .expect("the module takes the metadata");
-    let encoder = ComponentEncoder::default().module(&module);
-    let component = encoder.and_then(|mut encoder| encoder.encode());
-    component.expect("the module fits the world")
+    guest::component(&format!(
+        r#"(module
+        {SLEEP}
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+        (func (export "flyball:controller/guest@0.2.0#describe") (result i32) {FOR_AN_HOUR} (i32.const 0))
+        (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
+        (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#
+    ))
 }
 
 async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_types::description::DeltaType;
-use flyball_types::printable;
+use flyball_types::{excerpt, printable};
 use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
@@ -14,6 +14,8 @@ use crate::world::{InstanceState, owned};
 
 /// Maximum length of a guest's error message, in bytes. It goes to logs and events.
 const MAX_MESSAGE: usize = 4096;
+/// The part of the name of a queue that is kept, in bytes. No queue has a longer name, and messages quote it.
+const MAX_QUEUE_NAME: usize = 1024;
 
 /// How a reconcile ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,8 +118,8 @@ impl Request for Reconcile {
             guest::Outcome::RequeueAfter(ms) => {
                 Outcome::RequeueAfter(Duration::from_millis(ms.into()))
             }
-            guest::Outcome::Failed(message) => Outcome::Failed(error_message(message)),
-            guest::Outcome::Terminal(message) => Outcome::Terminal(error_message(message)),
+            guest::Outcome::Failed(message) => Outcome::Failed(excerpt(&message, MAX_MESSAGE)),
+            guest::Outcome::Terminal(message) => Outcome::Terminal(excerpt(&message, MAX_MESSAGE)),
         })
     }
 
@@ -141,22 +143,12 @@ impl Request for Route {
         let routed = guest.call_route(store, &self.0).await?;
         Ok(routed
             .map(|keys| keys.into_iter().map(RoutedKey::from).collect())
-            .map_err(error_message))
+            .map_err(|message| excerpt(&message, MAX_MESSAGE)))
     }
 
     fn label(&self) -> String {
         format!("route of {} deltas", self.0.len())
     }
-}
-
-/// Puts a guest's error message on one line and truncates it.
-fn error_message(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE {
-        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
-        text.shrink_to_fit();
-        text.push_str(" [truncated]");
-    }
-    printable(&text)
 }
 
 impl From<Delta> for guest::Delta {
@@ -186,11 +178,12 @@ impl From<Delta> for guest::Delta {
 impl From<guest::RoutedKey> for RoutedKey {
     fn from(
         guest::RoutedKey {
-            queue,
+            mut queue,
             key,
             delay_ms,
         }: guest::RoutedKey,
     ) -> Self {
+        queue.truncate(queue.floor_char_boundary(MAX_QUEUE_NAME));
         Self {
             queue,
             key,
@@ -204,12 +197,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_message_is_truncated_between_two_characters() {
-        assert_eq!(
-            error_message("short\n\u{1b}[2Jone".into()),
-            r"short\n\u001b[2Jone"
-        );
-        let long = error_message("ö".repeat(MAX_MESSAGE));
-        assert_eq!(long, "ö".repeat(MAX_MESSAGE / 2) + " [truncated]");
+    fn the_name_of_a_queue_that_a_guest_returns_is_short_in_messages() {
+        let routed = |queue: String| {
+            let (key, delay_ms) = ("a".to_owned(), 0);
+            let routed = guest::RoutedKey {
+                queue,
+                key,
+                delay_ms,
+            };
+            RoutedKey::from(routed).queue
+        };
+        assert_eq!(routed("q".into()), "q");
+        assert_eq!(routed("ö".repeat(30 << 20)), "ö".repeat(512));
     }
 }

@@ -4,9 +4,11 @@
 
 mod support;
 
+use std::process;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use flyball_fakes::memory::peak;
 use flyball_plugin::{Engine, Limit, Limits, Outcome, Plugin};
 use support::text_call::{TextCall, text_calls};
 use support::{Fake, engine, plain, plugin_of};
@@ -44,14 +46,6 @@ async fn guest(engine: &Engine, call: &TextCall) -> Plugin {
     Plugin::new(engine, component, limits).unwrap_or_else(|error| panic!("{call}: {error}"))
 }
 
-/// The most memory that this process has had, in bytes.
-fn peak_memory() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: usize = peak.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib * KIB
-}
-
 #[tokio::test]
 async fn no_text_reaches_the_host_that_is_longer_than_its_limit() {
     let calls = text_calls();
@@ -82,7 +76,7 @@ async fn no_text_reaches_the_host_that_is_longer_than_its_limit() {
         let is_counted = guest.stats().hits.of(Limit::Argument) > 0;
         assert!(is_counted || is_cut_off || call.is_name_of_get(), "{call}");
     }
-    let peak = peak_memory();
+    let peak = peak(process::id()).expect("this process runs");
     assert!(peak < 1024 * MIB, "{} MiB", peak / MIB);
 }
 

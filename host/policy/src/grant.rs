@@ -153,7 +153,7 @@ const CONCURRENCY_WITHOUT_POLICY: u32 = 10;
 pub const ACCOUNTS_NAMESPACE: &str = "flyball-system";
 
 impl Asks {
-    /// Returns what a description asks for.
+    /// Returns what a description asks for. For a large one this takes many milliseconds.
     pub fn of(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => {
@@ -375,7 +375,7 @@ impl Grants {
 
     /// Whether a version with this grant may continue while the package that the policy names is pulled. It may if the
     /// policy still grants all of it.
-    pub fn covers_running(&self, description: &Description, running: &Grant) -> bool {
+    pub fn covers_running(&self, description: &Description, asks: &Asks, running: &Grant) -> bool {
         let policy = self.plugins.plugins.get(&description.name);
         let Some(source) = policy.and_then(|policy| policy.source.as_deref()) else {
             return false;
@@ -385,7 +385,7 @@ impl Grants {
             package: Some(source),
             name: None,
         };
-        let granted = self.dropped_in(description, package, None);
+        let granted = self.dropped_in(description, asks, package, None);
         granted.is_ok_and(|granted| granted.covers(running))
     }
 
@@ -411,16 +411,16 @@ impl Grants {
         config
     }
 
-    /// The grant of a dropped-in plugin from this file. `before` has the permissions that the last running version
-    /// asked for.
+    /// The grant of a dropped-in plugin from this file, which asks for `asks`. `before` has the permissions that the last
+    /// running version asked for.
     pub fn dropped_in(
         &self,
         description: &Description,
+        asks: &Asks,
         file: PluginFile<'_>,
         before: Option<&Asks>,
     ) -> Result<Grant, Refusal> {
         let name = description.name.clone();
-        let asks = Asks::of(description);
         let policy = self.plugins.plugins.get(&name);
         if self.builtin_names.contains(&name)
             && !policy.is_some_and(|policy| policy.replaces_builtin)

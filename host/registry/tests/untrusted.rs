@@ -1,92 +1,22 @@
 //! Pulls from a registry that demands a login, and from a registry whose responses are too large.
 
-use std::sync::{Arc, Mutex};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flyball_fakes::registry::{FakeRegistry, Response};
 use flyball_registry::{Options, PackageReference, Pulled, RegistryError, pull};
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio::task::AbortHandle;
 
 const MIB: usize = 1024 * 1024;
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a component, as far as a registry can tell";
 
-/// A registry whose responses a function computes.
-struct FakeRegistry {
-    address: String,
-    /// The heads of the requests.
-    requests: Arc<Mutex<Vec<String>>>,
-    serving: AbortHandle,
+async fn pull_from(registry: &FakeRegistry, options: &Options) -> Result<Pulled, RegistryError> {
+    let from: PackageReference = format!("oci://{}/team/a:1", registry.address()).parse()?;
+    pull(&from, None, options).await
 }
 
-/// A status line with headers, and a body, which ends with the connection.
-struct Response {
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Response {
-    fn new(head: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
-        Self {
-            head: head.into(),
-            body: body.into(),
-        }
-    }
-
-    fn ok(body: impl Into<Vec<u8>>) -> Self {
-        Self::new("200 OK", body)
-    }
-}
-
-impl FakeRegistry {
-    /// Starts a registry. The function is given its address and the head of a request.
-    async fn start(respond: impl Fn(&str, &str) -> Response + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (own, log) = (address.clone(), requests.clone());
-        let serve = async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
-                let head = String::from_utf8(head).unwrap();
-                let Response { head: status, body } = respond(&own, &head);
-                log.lock().unwrap().push(head);
-                let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
-                // A client closes the connection once a response is too large.
-                let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
-            }
-        };
-        Self {
-            address,
-            requests,
-            serving: tokio::spawn(serve).abort_handle(),
-        }
-    }
-
-    async fn pull(&self, options: &Options) -> Result<Pulled, RegistryError> {
-        let from: PackageReference = format!("oci://{}/team/a:1", self.address).parse()?;
-        pull(&from, None, options).await
-    }
-
-    async fn error(&self) -> RegistryError {
-        self.pull(&Options::default()).await.unwrap_err()
-    }
-
-    fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-impl Drop for FakeRegistry {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
+async fn error(registry: &FakeRegistry) -> RegistryError {
+    let pulled = pull_from(registry, &Options::default()).await;
+    pulled.unwrap_err()
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -113,7 +43,7 @@ fn is_too_large(error: &RegistryError, expected: &str) -> bool {
 #[tokio::test]
 async fn a_manifest_is_read_up_to_the_limit() {
     let registry = FakeRegistry::start(|_, _| Response::ok(vec![b' '; 5 * MIB])).await;
-    let error = registry.error().await;
+    let error = error(&registry).await;
     assert!(is_too_large(&error, "manifest"), "{error:?}");
 }
 
@@ -125,7 +55,7 @@ async fn a_layer_is_read_up_to_its_size() {
             _ => Response::ok(manifest(size)),
         })
         .await;
-        let error = registry.error().await;
+        let error = error(&registry).await;
         assert_eq!(registry.requests().len(), 1 + usize::from(is_fetched));
         if is_fetched {
             assert!(matches!(error, RegistryError::Digest { .. }), "{error:?}");
@@ -142,7 +72,7 @@ async fn the_response_with_a_token_is_read_up_to_the_limit() {
         _ => demand(&format!("Bearer realm=\"http://{own}/token\"")),
     })
     .await;
-    let error = registry.error().await;
+    let error = error(&registry).await;
     assert!(is_too_large(&error, "token"), "{error:?}");
 }
 
@@ -152,7 +82,7 @@ async fn the_text_of_an_error_is_cut_off() {
     let registry =
         FakeRegistry::start(move |_, _| Response::new("500 Internal Server Error", body.clone()))
             .await;
-    let error = registry.error().await;
+    let error = error(&registry).await;
     assert!(error.can_retry());
     assert!(error.to_string().len() < 100_000);
 }
@@ -163,7 +93,7 @@ async fn redirects_end() {
         Response::new(format!("307 Moved\r\nlocation: http://{own}/again"), "")
     })
     .await;
-    let error = registry.error().await;
+    let error = error(&registry).await;
     assert!(!error.can_retry(), "{error:?}");
     assert!(registry.requests().len() < 10);
 }
@@ -213,8 +143,8 @@ async fn a_registry_that_demands_a_login_is_given_a_token_or_the_credentials() {
             }
         })
         .await;
-        let options = logged_in(&registry.address, &folder);
-        assert_eq!(registry.pull(&options).await.unwrap().wasm, WASM);
+        let options = logged_in(registry.address(), &folder);
+        assert_eq!(pull_from(&registry, &options).await.unwrap().wasm, WASM);
         let count = registry.requests().len();
         assert_eq!(
             count,
@@ -229,8 +159,8 @@ async fn a_registry_that_demands_a_login_is_given_a_token_or_the_credentials() {
 async fn a_registry_that_refuses_the_login_is_an_error_without_retry() {
     let registry = FakeRegistry::start(|_, _| demand("Basic realm=\"r\"")).await;
     let folder = tempfile::tempdir().unwrap();
-    for options in [logged_in(&registry.address, &folder), Options::default()] {
-        let error = registry.pull(&options).await.unwrap_err();
+    for options in [logged_in(registry.address(), &folder), Options::default()] {
+        let error = pull_from(&registry, &options).await.unwrap_err();
         assert!(matches!(error, RegistryError::Refused(_)), "{error:?}");
     }
 }
@@ -238,7 +168,7 @@ async fn a_registry_that_refuses_the_login_is_an_error_without_retry() {
 #[tokio::test]
 async fn another_server_is_not_given_the_credentials() {
     let other = FakeRegistry::start(|_, _| Response::ok(manifest(WASM.len()))).await;
-    let target = other.address.clone();
+    let target = other.address().to_owned();
     let registry = FakeRegistry::start(move |_, request| {
         if request.contains("authorization: Basic") {
             let head = format!("307 Moved\r\nlocation: http://{target}/elsewhere");
@@ -248,9 +178,9 @@ async fn another_server_is_not_given_the_credentials() {
     })
     .await;
     let folder = tempfile::tempdir().unwrap();
-    let options = logged_in(&registry.address, &folder);
+    let options = logged_in(registry.address(), &folder);
     // The other server has no layer.
-    registry.pull(&options).await.unwrap_err();
+    pull_from(&registry, &options).await.unwrap_err();
     let requests = other.requests();
     assert!(!requests.is_empty());
     assert!(

@@ -126,11 +126,12 @@ impl PluginContext {
     }
 
     /// Returns the memory in bytes that the host holds for the plugin besides its instances and its calls, by its use.
-    pub fn held_memory(&self) -> [(&'static str, usize); 4] {
+    pub fn held_memory(&self) -> [(&'static str, usize); 5] {
         let Held { bytes, memory, .. } = self.held_keys();
         [
             // The two reasons of a key name objects. Their names are about as long as the key.
             ("keys", memory + 2 * bytes),
+            ("history", self.telemetry.history.bytes()),
             ("memo", self.memo.bytes()),
             ("metrics", self.telemetry.metrics.size()),
             ("route", self.limits.route.bytes()),

@@ -134,7 +134,7 @@ impl GuestRoute {
             }
             Err(error) => error,
         };
-        if context.limits.log_lines.pass() {
+        if context.limits.log_lines.pass_line(&error) {
             tracing::warn!(
                 deltas = batch.len(),
                 error,
@@ -257,7 +257,7 @@ async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>)
         plugin.work(enqueue).await;
     }
     if let Some(error) = first
-        && context.limits.log_lines.pass()
+        && context.limits.log_lines.pass_line(&error.message)
     {
         tracing::warn!(dropped, %error, "dropped keys that `route` returned");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use flyball_types::Kind;
+use flyball_types::{Kind, size_of_block};
 use flyball_writer::Touched;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -17,19 +17,29 @@ use crate::queue::Reason;
 
 /// How many reconciles are kept.
 const KEPT: usize = 512;
+/// The bytes of the counts of a shared text.
+const SHARED: usize = 2 * size_of::<usize>();
 /// Buckets of durations in each power of two of microseconds.
 const FINENESS: u32 = 4;
 const BUCKETS: usize = 40 * FINENESS as usize;
 
 /// The history of one plugin, over all of its versions.
 pub struct History {
-    recent: Mutex<VecDeque<HistoryEntry>>,
+    recent: Mutex<Recent>,
     last_error: Mutex<Option<Failure>>,
     reconciles: AtomicU64,
     errors: AtomicU64,
     last_success: Mutex<Option<SystemTime>>,
     took: [AtomicU64; BUCKETS],
     pace: Mutex<Pace>,
+}
+
+/// The last reconciles.
+#[derive(Default)]
+struct Recent {
+    entries: VecDeque<HistoryEntry>,
+    /// The bytes behind the entries.
+    bytes: usize,
 }
 
 /// One reconcile.
@@ -151,11 +161,13 @@ impl History {
             *self.last_success.lock() = Some(entry.at);
             (self.last_error.lock()).take_if(|error| *error.digest != *entry.digest);
         }
-        let mut recent = self.recent.lock();
-        if recent.len() == KEPT {
-            recent.pop_front();
-        }
-        recent.push_back(entry);
+        self.recent.lock().add(entry);
+    }
+
+    /// The bytes that the history takes.
+    pub fn bytes(&self) -> usize {
+        let recent = self.recent.lock();
+        recent.entries.capacity() * size_of::<HistoryEntry>() + recent.bytes
     }
 
     /// Computes the rate since the last call. Called every ten seconds or so.
@@ -198,7 +210,7 @@ impl History {
             p50_ms: quantile(0.5),
             p99_ms: quantile(0.99),
             last_error: self.last_error.lock().clone(),
-            last_why: self.recent.lock().back().map(|entry| entry.why.to_string()),
+            last_why: (self.recent.lock().entries.back()).map(|entry| entry.why.to_string()),
         }
     }
 
@@ -223,12 +235,49 @@ impl History {
                 || (entry.wrote.iter())
                     .any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
         };
-        let about = recent.iter().filter(is_about);
+        let about = recent.entries.iter().filter(is_about);
         about.map(|entry| entry.for_people(plugin)).collect()
     }
 }
 
+impl Recent {
+    fn add(&mut self, entry: HistoryEntry) {
+        if self.entries.len() == KEPT {
+            let oldest = self.entries.pop_front();
+            self.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
+        }
+        self.bytes += entry.bytes();
+        self.entries.push_back(entry);
+    }
+}
+
 impl HistoryEntry {
+    /// The bytes behind it. The names of its queue and version are shared.
+    fn bytes(&self) -> usize {
+        let why = match &self.why {
+            Reason::Delta { object, .. } => object.len(),
+            Reason::Requeued { by } => by.len(),
+            Reason::Retry | Reason::Tick | Reason::HeldBack | Reason::Resumed => 0,
+        };
+        let wrote = self.wrote.iter().map(|touched| {
+            let Touched {
+                verb: _,
+                kind,
+                subresource,
+                key,
+            } = touched;
+            let kind = [&kind.group, &kind.version, &kind.kind];
+            let texts = kind.into_iter().chain([subresource, key]);
+            texts.map(|text| size_of_block(text.len())).sum::<usize>()
+        });
+        let failed = self
+            .failed
+            .as_ref()
+            .map_or(0, |failed| size_of_block(failed.len()));
+        let wrote = self.wrote.capacity() * size_of::<Touched>() + wrote.sum::<usize>();
+        size_of_block(self.key.len() + SHARED) + size_of_block(why + SHARED) + failed + wrote
+    }
+
     fn for_people(&self, plugin: &str) -> Reconciled {
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
         Reconciled {

@@ -143,7 +143,12 @@ impl Worker {
             call.commit();
         }
         call.wait_for_writes().await;
-        self.log(item, started, &call, &result);
+        let failed = match &result {
+            Ok(Outcome::Done | Outcome::RequeueAfter(_)) => None,
+            Ok(Outcome::Failed(message) | Outcome::Terminal(message)) => Some(message.clone()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.log(item, started, &call, &result, failed.as_deref());
         self.note_outcome(pass, &result);
         let telemetry = &self.context.telemetry;
         telemetry.counters.reconciled(result_label(&result));
@@ -157,11 +162,7 @@ impl Worker {
             attempt,
             queued: item.queued(),
             took: started.elapsed(),
-            failed: match &result {
-                Ok(Outcome::Done | Outcome::RequeueAfter(_)) => None,
-                Ok(Outcome::Failed(message) | Outcome::Terminal(message)) => Some(message.clone()),
-                Err(error) => Some(error.to_string()),
-            },
+            failed,
             wrote: call.take_touched(),
         });
         match result {
@@ -219,16 +220,18 @@ impl Worker {
         started: Instant,
         call: &GuestCall,
         result: &Result<Outcome, CallError>,
+        failed: Option<&str>,
     ) {
-        let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
         // A server that can't be reached has one line for all keys of all plugins: see `Reachability`.
         let is_shared = matches!(result, Ok(Outcome::Failed(_))) && call.has_lost_server();
-        if (is_well || is_shared)
+        if (failed.is_none() || is_shared)
             && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG)
         {
             return;
         }
-        if !self.context.limits.log_lines.pass() {
+        let backtrace = result.as_ref().err().and_then(CallError::backtrace);
+        let text = [failed, backtrace].map(Option::unwrap_or_default).concat();
+        if !self.context.limits.log_lines.pass_line(&text) {
             return;
         }
         let causes = item.causes();
@@ -262,7 +265,6 @@ impl Worker {
                 );
             }
             Err(error) => {
-                let backtrace = error.backtrace();
                 tracing::error!(
                     target: "flyball::reconcile",
                     why, coalesced, wrote, took_ms, queued_ms, backtrace, "{error}"

@@ -1,20 +1,19 @@
 //! Columns: the values at some paths of an object. A row holds only these values, without field names, so that reading
 //! many objects costs few bytes.
 
-use serde::de::DeserializeSeed;
-
-use crate::path::{Found, Select};
-use crate::text::reader;
+use crate::mask::entry_or;
+use crate::path::Filter;
+use crate::search::{NotJson, Pattern, search};
 use crate::{FieldPath, Mask, MaskError, Step};
 
-/// The maximum number of columns of a row. Each is searched for in the whole object.
+/// The maximum number of columns of a row.
 const MAX_COLUMNS: usize = 256;
 
 /// A row that can't be made. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum RowError {
     #[error("can't decode an object of the API")]
-    Json(#[from] serde_json::Error),
+    Json(#[from] NotJson),
     /// The values have more bytes than this limit.
     #[error("the values of a row have more than {0} bytes: ask for fewer or smaller fields")]
     TooLarge(usize),
@@ -24,8 +23,90 @@ pub enum RowError {
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     paths: Vec<FieldPath>,
+    tree: Tree,
     /// The mask of the paths.
     mask: Mask,
+}
+
+/// The paths of columns that lead through one place of an object. Paths with a common beginning share it, so that an
+/// object is searched for all of them at once.
+#[derive(Clone, Debug, Default)]
+struct Tree {
+    /// The columns whose value is here.
+    columns: Vec<usize>,
+    /// Sorted by name, and `filtered` by filter.
+    fields: Vec<(Box<str>, Tree)>,
+    each: Option<Box<Tree>>,
+    filtered: Vec<(Filter, Tree)>,
+}
+
+impl Tree {
+    fn add(&mut self, column: usize, steps: &[Step]) {
+        let Some((step, rest)) = steps.split_first() else {
+            self.columns.push(column);
+            return;
+        };
+        let below = match step {
+            Step::Field(name) => entry_or(&mut self.fields, name, Self::default),
+            Step::Each => self.each.get_or_insert_default(),
+            Step::Where(filter) => entry_or(&mut self.filtered, filter, Self::default),
+        };
+        below.add(column, rest);
+    }
+
+    /// Estimates the bytes that it holds.
+    fn size(&self) -> usize {
+        let field = |(name, tree): &(Box<str>, Self)| name.len() + tree.size();
+        let filtered = |(filter, tree): &(Filter, Self)| filter.size() + tree.size();
+        size_of::<Self>()
+            + size_of_val(&*self.columns)
+            + self.fields.iter().map(field).sum::<usize>()
+            + self.each.iter().map(|tree| tree.size()).sum::<usize>()
+            + self.filtered.iter().map(filtered).sum::<usize>()
+    }
+}
+
+impl Pattern for &Tree {
+    fn ends(self) -> impl Iterator<Item = usize> {
+        self.columns.iter().copied()
+    }
+
+    fn continues(self) -> bool {
+        !self.fields.is_empty() || self.each.is_some() || !self.filtered.is_empty()
+    }
+
+    fn fields(self) -> usize {
+        self.fields.len()
+    }
+
+    fn field(self, name: &str) -> Option<Self> {
+        let own = self.fields.iter().find(|(own, _)| **own == *name);
+        own.map(|(_, below)| below)
+    }
+
+    fn each(self) -> Option<Self> {
+        self.each.as_deref()
+    }
+
+    fn filtered<'f>(self) -> impl Iterator<Item = (&'f Filter, Self)>
+    where
+        Self: 'f,
+    {
+        self.filtered.iter().map(|(filter, below)| (filter, below))
+    }
+}
+
+/// Why a search for a row's values ended.
+enum Stop {
+    NotJson(NotJson),
+    /// The values are too large.
+    Full,
+}
+
+impl From<NotJson> for Stop {
+    fn from(error: NotJson) -> Self {
+        Self::NotJson(error)
+    }
 }
 
 impl PartialEq for Columns {
@@ -55,8 +136,13 @@ impl Columns {
         if paths.len() > MAX_COLUMNS {
             return Err(MaskError::TooComplex);
         }
+        let mut tree = Tree::default();
+        for (column, path) in paths.iter().enumerate() {
+            tree.add(column, path.steps());
+        }
         Ok(Self {
             mask: Mask::of(&paths)?,
+            tree,
             paths,
         })
     }
@@ -68,7 +154,7 @@ impl Columns {
 
     /// Estimates the bytes that they hold.
     pub fn size(&self) -> usize {
-        self.mask.size() + self.paths.iter().map(FieldPath::size).sum::<usize>()
+        self.mask.size() + self.tree.size() + self.paths.iter().map(FieldPath::size).sum::<usize>()
     }
 
     /// The mask of the fields that the columns read.
@@ -76,55 +162,64 @@ impl Columns {
         &self.mask
     }
 
-    /// Appends an object's row: a JSON array with one value per column. The value is `null` if the path has none, and
-    /// an array of all values if the path has a `[*]`. If a filter selects several elements, the first counts.
+    /// Appends the row of an object that was parsed before: a JSON array with one value per column. The value is `null` if
+    /// the path has none, and an array of all values if the path has a `[*]`. If a filter selects several elements, the
+    /// first counts.
     ///
     /// # Errors
-    /// The bytes are not one JSON value, or the values have more than `at_most` bytes. Nothing is appended then.
+    /// The bytes are not JSON, which isn't always noticed, or the values have more than `at_most` bytes. Nothing is appended
+    /// then.
     pub fn row(&self, json: &[u8], out: &mut Vec<u8>, at_most: usize) -> Result<(), RowError> {
-        let wanted: Vec<_> = self
-            .paths
-            .iter()
-            .map(FieldPath::steps)
-            .enumerate()
-            .collect();
-        let mut found = Found::at_most(at_most);
-        let mut input = reader(json)?;
-        let selected = Select {
-            wanted: &wanted,
-            found: &mut found,
-        }
-        .deserialize(&mut input);
-        if found.is_full {
-            return Err(RowError::TooLarge(at_most));
-        }
-        selected?;
-        input.end()?;
-        let found = found.values;
+        let values = self.values(json, at_most)?;
+        let mut values = values.into_iter().peekable();
         out.push(b'[');
-        for (column, steps) in wanted {
+        for (column, path) in self.paths.iter().enumerate() {
             if column > 0 {
                 out.push(b',');
             }
-            let mut values = found
-                .iter()
-                .filter(|(of, _)| *of == column)
-                .map(|(_, value)| value.get().as_bytes());
-            if steps.contains(&Step::Each) {
+            let mut own = std::iter::from_fn(|| values.next_if(|(of, _)| *of == column));
+            if path.steps().contains(&Step::Each) {
                 out.push(b'[');
-                for (at, value) in values.enumerate() {
+                for (at, (_, value)) in own.enumerate() {
                     if at > 0 {
                         out.push(b',');
                     }
-                    out.extend_from_slice(value);
+                    out.extend_from_slice(value.as_bytes());
                 }
                 out.push(b']');
             } else {
-                out.extend_from_slice(values.next().unwrap_or(b"null"));
+                let first = own.next().map_or("null", |(_, value)| value);
+                out.extend_from_slice(first.as_bytes());
+                own.for_each(drop);
             }
         }
         out.push(b']');
         Ok(())
+    }
+
+    /// The values at the columns, in the order of the columns, each with its column.
+    fn values<'a>(
+        &self,
+        json: &'a [u8],
+        at_most: usize,
+    ) -> Result<Vec<(usize, &'a str)>, RowError> {
+        let mut values = Vec::with_capacity(self.paths.len());
+        let mut left = at_most;
+        let json = std::str::from_utf8(json).map_err(|error| NotJson::at(error.valid_up_to()))?;
+        let searched = search(json, &self.tree, &mut |column, value: &'a str| {
+            // Plus one byte for the comma.
+            left = left.checked_sub(value.len() + 1).ok_or(Stop::Full)?;
+            values.push((column, value));
+            Ok(())
+        });
+        match searched {
+            Ok(()) => {
+                values.sort_by_key(|(column, _)| *column);
+                Ok(values)
+            }
+            Err(Stop::NotJson(error)) => Err(error.into()),
+            Err(Stop::Full) => Err(RowError::TooLarge(at_most)),
+        }
     }
 }
 
@@ -217,13 +312,13 @@ mod tests {
     #[test]
     fn what_is_no_path_or_no_json_is_refused() {
         assert!(Columns::parse(["a..b"]).is_err());
-        for json in ["", "{", "{}{}"] {
+        for json in [&b""[..], b"{", b"{\"b\":\xff}"] {
             assert!(
                 Columns::parse(["a"])
                     .unwrap()
-                    .row(json.as_bytes(), &mut Vec::new(), 1000)
+                    .row(json, &mut Vec::new(), 1000)
                     .is_err(),
-                "{json}"
+                "{json:?}"
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of the API, durations,
 //! IP addresses and plugin descriptions. No I/O, no clock, no runtime.
 
+mod allocation;
 mod catalogue;
 mod columns;
 pub mod description;
@@ -24,9 +25,11 @@ mod query;
 mod reference;
 #[cfg(test)]
 mod schema;
+mod search;
 mod selector;
 mod text;
 
+pub use allocation::size_of_block;
 pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
 pub use columns::{Columns, RowError};
 pub use error::{ApiError, Effect, HostReason};
@@ -40,9 +43,10 @@ pub use kubernetes_kinds::kubernetes_kinds;
 pub use listed::listed;
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
-pub use printable::{printable, printable_json, quoted};
+pub use printable::{excerpt, printable, printable_json, quoted};
 pub use prune::{MetadataSink, Prune, PruneError, separate};
 pub use query::{ALL_KINDS, Projection, Query};
 pub use reference::{Reference, ReferenceError};
+pub use search::NotJson;
 pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
 pub use text::{Text, read, reader};

@@ -15,14 +15,18 @@ const MAX_SHOWN: usize = 2048;
 pub fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let (mut text, mut hidden) = (String::new(), 0);
     for item in items {
+        if hidden > 0 {
+            hidden += 1;
+            continue;
+        }
         let item = item.to_string();
         if text.is_empty() {
             text.push_str(shown(&item));
-        } else if hidden == 0 && text.len() + item.len() <= MAX_SHOWN {
+        } else if text.len() + item.len() <= MAX_SHOWN {
             text.push_str(", ");
             text.push_str(&item);
         } else {
-            hidden += 1;
+            hidden = 1;
         }
     }
     if hidden > 0 {

@@ -255,7 +255,7 @@ impl Node {
         };
         let meant = filtered
             .iter()
-            .filter(|(filter, _)| filter.matches(element))
+            .filter(|(filter, _)| filter.matches(element.get()))
             .map(|(_, node)| Cow::Borrowed(node));
         let both = |mut one: Cow<'_, Node>, other: Cow<'_, Node>| {
             // It can't fail: `Node::check` has united all of them.
@@ -462,10 +462,19 @@ impl Node {
 
 /// The node of a name or filter in a sorted list. If there is none, an empty node is inserted.
 fn entry<'a, K: Ord + Clone>(nodes: &'a mut Vec<(K, Node)>, key: &K) -> &'a mut Node {
+    entry_or(nodes, key, Node::none)
+}
+
+/// The value of a key in a sorted list. If there is none, `empty` is inserted.
+pub(crate) fn entry_or<'a, K: Ord + Clone, V>(
+    nodes: &'a mut Vec<(K, V)>,
+    key: &K,
+    empty: impl FnOnce() -> V,
+) -> &'a mut V {
     let at = nodes
         .binary_search_by(|(own, _)| own.cmp(key))
         .unwrap_or_else(|at| {
-            nodes.insert(at, (key.clone(), Node::none()));
+            nodes.insert(at, (key.clone(), empty()));
             at
         });
     &mut nodes[at].1

@@ -1,19 +1,16 @@
 //! Field paths, such as `spec.containers[*].name`, `status.conditions[type=Ready].status` and
 //! `metadata.annotations['example.com/note']`.
 //!
-//! Plugins use them for the fields that they read, index and watch. A path is looked up in a parsed value, or in JSON
-//! bytes without parsing the rest.
+//! Plugins use them for the fields that they read, index and watch. A path is looked up in a parsed value, or in the JSON
+//! of one (see `search.rs`).
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::Text;
-use crate::text::reader;
+use crate::search::{NotJson, field, search, strings_of_list, unescaped};
 
 /// The maximum number of steps of a path. The lookup is recursive, and JSON is never nested deeper.
 const MAX_STEPS: usize = 128;
@@ -51,12 +48,10 @@ impl Filter {
         self.field.len() + self.value.len()
     }
 
-    /// Whether the filter selects this element, in JSON.
-    pub(crate) fn matches(&self, element: &RawValue) -> bool {
-        let mut input = serde_json::Deserializer::from_str(element.get());
-        input
-            .deserialize_any(FieldOf(&self.field))
-            .is_ok_and(|text| text.is_some_and(|text| *text == *self.value))
+    /// Whether the filter selects this element of a list, in JSON.
+    pub(crate) fn matches(&self, element: &str) -> bool {
+        let text = field(element, &self.field).and_then(unescaped);
+        text.is_some_and(|text| *text == *self.value)
     }
 }
 
@@ -124,35 +119,25 @@ impl FieldPath {
         found
     }
 
-    /// All values at this path in JSON bytes. The search ends at a syntax error.
-    pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
-        let mut found = Found::at_most(usize::MAX);
-        if let Ok(mut input) = reader(json) {
-            let _ = Select {
-                wanted: &[(0, &self.steps)],
-                found: &mut found,
-            }
-            .deserialize(&mut input);
+    /// All values at this path in JSON that was parsed before. The search ends at a syntax error.
+    pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a str> {
+        let mut found = Vec::new();
+        if let Ok(json) = std::str::from_utf8(json) {
+            let _ = search(json, &*self.steps, &mut |_, value| -> Result<(), NotJson> {
+                found.push(value);
+                Ok(())
+            });
         }
-        found.values.into_iter().map(|(_, value)| value).collect()
+        found
     }
 
-    /// The strings at this path in JSON bytes, as [`FieldPath::lookup`] finds them.
+    /// The strings at this path in JSON that was parsed before, as [`FieldPath::lookup`] finds them.
     pub fn strings<'a>(&self, json: &'a [u8]) -> Vec<Cow<'a, str>> {
         let mut found = Vec::new();
         for value in self.select(json) {
-            match value.get().as_bytes().first() {
-                Some(b'"') => found.extend(Text::of_raw(value).map(|text| text.0)),
-                Some(b'[') => {
-                    let items: Vec<&RawValue> =
-                        serde_json::from_str(value.get()).unwrap_or_default();
-                    found.extend(
-                        items
-                            .into_iter()
-                            .filter_map(Text::of_raw)
-                            .map(|text| text.0),
-                    );
-                }
+            match value.as_bytes().first() {
+                Some(b'"') => found.extend(unescaped(value)),
+                Some(b'[') => found.extend(strings_of_list(value)),
                 _ => {}
             }
         }
@@ -188,196 +173,6 @@ fn walk<'a>(steps: &[Step], value: &'a Value, found: &mut impl FnMut(&'a Value))
 
 fn is_meant(filter: &Filter, element: &Value) -> bool {
     element.get(&*filter.field).and_then(Value::as_str) == Some(&*filter.value)
-}
-
-/// A path that is looked up: its number, and its remaining steps.
-pub(crate) type Wanted<'p> = (usize, &'p [Step]);
-
-/// Finds the values at some paths in one pass, without building a tree. Each value is recorded with the number of its
-/// path.
-pub(crate) struct Select<'w, 'p, 'a> {
-    pub(crate) wanted: &'w [Wanted<'p>],
-    pub(crate) found: &'w mut Found<'a>,
-}
-
-/// The values that were found, up to a bound on their bytes.
-pub(crate) struct Found<'a> {
-    /// Each with the number of its path.
-    pub(crate) values: Vec<(usize, &'a RawValue)>,
-    /// Bytes that are left for values.
-    left: usize,
-    /// Whether a value did not fit. The search ends there.
-    pub(crate) is_full: bool,
-}
-
-impl<'a> Found<'a> {
-    /// An empty result with room for values of up to this many bytes.
-    pub(crate) fn at_most(bytes: usize) -> Self {
-        Self {
-            values: Vec::new(),
-            left: bytes,
-            is_full: false,
-        }
-    }
-
-    fn push<E: serde::de::Error>(&mut self, path: usize, value: &'a RawValue) -> Result<(), E> {
-        // Plus one byte for the comma.
-        match self.left.checked_sub(value.get().len() + 1) {
-            Some(left) => self.left = left,
-            None => {
-                self.is_full = true;
-                return Err(E::custom("the values are too large"));
-            }
-        }
-        self.values.push((path, value));
-        Ok(())
-    }
-}
-
-impl<'p> Select<'_, 'p, '_> {
-    /// The paths that continue below this place with a matching first step.
-    fn below(&self, leads: impl Fn(&Step) -> bool) -> Vec<Wanted<'p>> {
-        let on = |&(path, steps): &Wanted<'p>| {
-            let (first, rest) = steps.split_first()?;
-            leads(first).then_some((path, rest))
-        };
-        self.wanted.iter().filter_map(on).collect()
-    }
-
-    fn has_filters(&self) -> bool {
-        self.wanted
-            .iter()
-            .any(|(_, steps)| matches!(steps.first(), Some(Step::Where(_))))
-    }
-}
-
-impl<'a> DeserializeSeed<'a> for Select<'_, '_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
-        let ends = |(_, steps): &&Wanted<'_>| steps.is_empty();
-        let count = self.wanted.iter().filter(ends).count();
-        if count == 0 {
-            return input.deserialize_any(self);
-        }
-        let value: &'a RawValue = serde::Deserialize::deserialize(input)?;
-        for (path, _) in self.wanted.iter().filter(ends) {
-            self.found.push(*path, value)?;
-        }
-        if count < self.wanted.len() {
-            // Can't fail: the value was just read as JSON.
-            value
-                .deserialize_any(self)
-                .map_err(serde::de::Error::custom)?;
-        }
-        Ok(())
-    }
-}
-
-impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'a>>()? {
-            let wanted = self.below(|step| match step {
-                Step::Field(name) => **name == *key,
-                Step::Each => true,
-                Step::Where(_) => false,
-            });
-            match wanted.is_empty() {
-                true => drop(map.next_value::<IgnoredAny>()?),
-                false => map.next_value_seed(Select {
-                    wanted: &wanted,
-                    found: self.found,
-                })?,
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
-        if self.has_filters() {
-            while let Some(element) = seq.next_element::<&'a RawValue>()? {
-                let wanted = self.below(|step| match step {
-                    Step::Field(_) => false,
-                    Step::Each => true,
-                    Step::Where(filter) => filter.matches(element),
-                });
-                if !wanted.is_empty() {
-                    let select = Select {
-                        wanted: &wanted,
-                        found: self.found,
-                    };
-                    select
-                        .deserialize(element)
-                        .map_err(serde::de::Error::custom)?;
-                }
-            }
-            return Ok(());
-        }
-        let wanted = self.below(|step| *step == Step::Each);
-        if wanted.is_empty() {
-            return IgnoredAny.visit_seq(seq).map(drop);
-        }
-        while seq
-            .next_element_seed(Select {
-                wanted: &wanted,
-                found: self.found,
-            })?
-            .is_some()
-        {}
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Reads the string in a field of an object. Returns none if the value is not an object or has no such string.
-struct FieldOf<'p>(&'p str);
-
-impl<'a> Visitor<'a> for FieldOf<'_> {
-    type Value = Option<Text<'a>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(key) = map.next_key::<Text<'a>>()? {
-            match *key == *self.0 {
-                true => found = Text::of_raw(map.next_value()?),
-                false => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(found)
-    }
 }
 
 impl FromStr for FieldPath {

@@ -21,6 +21,23 @@ pub fn printable(text: &str) -> String {
     printed
 }
 
+/// Returns the beginning of a text as [`printable`] returns it, for messages. Escapes count: no more than `limit` bytes
+/// are shown, and a mark follows if more are left.
+///
+/// ```
+/// assert_eq!(flyball_types::excerpt("\u{1b}[2J all is well", 12), r"\u001b[2J al [truncated]");
+/// ```
+pub fn excerpt(text: &str, limit: usize) -> String {
+    let beginning = &text[..text.floor_char_boundary(limit)];
+    let mut shown = printable(beginning);
+    if beginning.len() < text.len() || shown.len() > limit {
+        shown.truncate(shown.floor_char_boundary(limit));
+        shown.shrink_to_fit();
+        shown.push_str(" [truncated]");
+    }
+    shown
+}
+
 /// Returns the text as a JSON string on one line, without invisible characters. A parser of JSON reads exactly the text
 /// from it.
 ///
@@ -116,6 +133,18 @@ mod tests {
             let once = printable(&text.into_iter().collect::<String>());
             prop_assert!(!once.chars().any(is_hidden), "{once}");
             prop_assert_eq!(printable(&once), once);
+        }
+
+        #[test]
+        fn an_excerpt_has_no_more_than_its_limit_and_a_short_text_is_whole(
+            text in prop::collection::vec(any::<char>(), 0..40), limit in 0_usize..60
+        ) {
+            let text: String = text.into_iter().collect();
+            let (printed, shown) = (printable(&text), excerpt(&text, limit));
+            match shown.strip_suffix(" [truncated]") {
+                Some(shown) => prop_assert!(shown.len() <= limit && printed.starts_with(shown)),
+                None => prop_assert!(shown == printed && shown.len() <= limit),
+            }
         }
 
         #[test]

@@ -9,6 +9,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::size_of_block;
+
 /// The maximum length of a selector's text in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
 
@@ -212,6 +214,13 @@ impl LabelSelector {
         self.nothing
     }
 
+    /// Estimates the bytes that it holds.
+    pub fn size(&self) -> usize {
+        let all = self.requirements.capacity() * size_of::<Requirement>();
+        let behind = self.requirements.iter().map(Requirement::size_behind);
+        size_of::<Self>() + all + behind.sum::<usize>()
+    }
+
     /// The conjunction of both selectors.
     pub fn and(&self, other: &Self) -> Self {
         let mut requirements: Vec<_> = self
@@ -252,6 +261,14 @@ impl Requirement {
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
         }
+    }
+
+    /// Estimates the bytes behind it.
+    fn size_behind(&self) -> usize {
+        let values = self.values.iter().map(|value| size_of_block(value.len()));
+        size_of_block(self.key.len())
+            + size_of_block(size_of_val(&*self.values))
+            + values.sum::<usize>()
     }
 
     fn check(&self) -> Result<(), SelectorError> {

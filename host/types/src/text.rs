@@ -7,6 +7,8 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
+use crate::search::unescaped;
+
 /// A deserializer of JSON bytes. It checks once that they are UTF-8, and not again for each string. Fails if they are
 /// not.
 pub fn reader(json: &[u8]) -> serde_json::Result<serde_json::Deserializer<StrRead<'_>>> {
@@ -28,12 +30,7 @@ pub struct Text<'a>(pub Cow<'a, str>);
 impl<'a> Text<'a> {
     /// The string in a raw value, or none if the value is not a string.
     pub fn of_raw(value: &'a RawValue) -> Option<Self> {
-        let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
-        if inner.contains('\\') {
-            serde_json::from_str(value.get()).ok()
-        } else {
-            Some(Self(Cow::Borrowed(inner)))
-        }
+        unescaped(value.get()).map(Self)
     }
 }
 

@@ -80,11 +80,8 @@ impl Options {
         path
     }
 
-    /// Returns the body of a delete; empty if there are no options.
+    /// Returns the body of a delete. It is never empty: the fence is checked before a body is sent.
     pub(crate) fn delete_body(&self) -> Bytes {
-        if self.0.is_empty() {
-            return Bytes::new();
-        }
         let mut body = self.0.clone();
         body.insert("apiVersion".into(), "v1".into());
         body.insert("kind".into(), "DeleteOptions".into());
@@ -123,7 +120,12 @@ mod tests {
             serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "1"}})
         );
         assert!(!options.is_dry_run());
-        assert!(Options::parse(b"").unwrap().delete_body().is_empty());
+        let without_options: Value =
+            serde_json::from_slice(&Options::parse(b"").unwrap().delete_body()).unwrap();
+        assert_eq!(
+            without_options,
+            serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"})
+        );
         assert!(Options::parse(b"[]").is_err());
         let unknown = Options::parse(br#"{"fieldmanager":"a"}"#).unwrap_err();
         assert!(

@@ -23,12 +23,21 @@ pub(crate) struct SelectorIndex {
     terms: Postings,
     /// By slot.
     posted: HashMap<u32, PostedSelector>,
+    /// The bytes behind the posted selectors.
+    bytes: usize,
 }
 
 struct PostedSelector {
     selector: LabelSelector,
     /// The terms that the selector is posted under.
     terms: Box<[u64]>,
+}
+
+impl PostedSelector {
+    /// The bytes behind it. A selector of JSON may have any number of requirements.
+    fn bytes(&self) -> usize {
+        self.selector.size() + size_of_val(&*self.terms)
+    }
 }
 
 /// A selector that is to be posted.
@@ -75,11 +84,14 @@ impl PathIndex for SelectorIndex {
         let terms = fewest.unwrap_or_else(|| [entry.requires_none].into());
         terms.iter().for_each(|term| self.terms.insert(*term, slot));
         let selector = entry.selector;
-        self.posted.insert(slot, PostedSelector { selector, terms });
+        let posted = PostedSelector { selector, terms };
+        self.bytes += posted.bytes();
+        self.posted.insert(slot, posted);
     }
 
     fn remove(&mut self, slot: u32, _: &Object, _: &FieldPath, _: &RandomState) {
         if let Some(posted) = self.posted.remove(&slot) {
+            self.bytes -= posted.bytes();
             posted
                 .terms
                 .iter()
@@ -88,13 +100,12 @@ impl PathIndex for SelectorIndex {
     }
 
     fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
-        let (one, other) = (path.select(&one.json), path.select(&other.json));
-        one.first().map(|raw| raw.get()) == other.first().map(|raw| raw.get())
+        path.select(&one.json).first() == path.select(&other.json).first()
     }
 
     fn bytes(&self) -> usize {
         let posted = size_of::<(u32, PostedSelector)>() + size_of::<u64>();
-        self.terms.bytes() + self.posted.capacity() * posted
+        self.terms.bytes() + self.posted.capacity() * posted + self.bytes
     }
 
     fn declared(indexer: &Indexer) -> &Declared<Self> {
@@ -109,7 +120,7 @@ impl PathIndex for SelectorIndex {
 #[cfg(test)]
 impl SelectorIndex {
     pub(super) fn is_empty(&self) -> bool {
-        self.terms.is_empty() && self.posted.is_empty()
+        self.terms.is_empty() && self.posted.is_empty() && self.bytes == 0
     }
 
     /// The number of terms that all selectors are posted under.
@@ -154,8 +165,8 @@ impl Indexer {
 
 /// The selector at a path; `None` if there is none, or if it is invalid or matches nothing.
 pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSelector> {
-    let raw = path.select(&object.json).into_iter().next()?;
-    LabelSelector::of_json(raw.get().as_bytes())
+    let selector = path.select(&object.json).into_iter().next()?;
+    LabelSelector::of_json(selector.as_bytes())
         .ok()
         .filter(|selector| !selector.is_nothing())
 }

@@ -17,6 +17,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Lines whose repetitions are counted. Further lines are always written.
 const MAX_LINES: usize = 1024;
+/// The most of these lines that one dropped-in plugin may have, so that it leaves some to the others.
+const MAX_LINES_OF_PLUGIN: usize = 64;
 /// Plugins that a line about repetitions names, and that are remembered for each line.
 const MAX_PLUGINS: usize = 64;
 /// Fields of one attempt. Lines that differ only in these and in the plugin are the same.
@@ -74,7 +76,7 @@ impl Repeats {
             }
             Some(repeated) => repeated.add(line),
             None => {
-                if lines.len() < MAX_LINES {
+                if lines.len() < MAX_LINES && has_room(&lines, dropped_in(&line)) {
                     lines.insert(of, Repeated::new(line.clone(), now));
                 }
                 written.push(line);
@@ -87,9 +89,18 @@ impl Repeats {
         let is_own = |name: &&'static str| *name != PLUGIN && !ATTEMPT_FIELDS.contains(name);
         let fields = line.fields().iter();
         let own: Vec<_> = fields.filter(|(name, _)| is_own(name)).collect();
-        let dropped_in = plugin(line).filter(|name| !is_builtin(name));
-        let parts = (line.target(), line.message(), own, dropped_in);
+        let parts = (line.target(), line.message(), own, dropped_in(line));
         self.hasher.hash_one(parts)
+    }
+}
+
+/// Whether a dropped-in plugin may have another line.
+fn has_room(lines: &HashMap<u64, Repeated>, dropped_in: Option<&str>) -> bool {
+    dropped_in.is_none() || {
+        let own = lines
+            .values()
+            .filter(|line| plugin(&line.last) == dropped_in);
+        own.count() < MAX_LINES_OF_PLUGIN
     }
 }
 
@@ -168,6 +179,11 @@ impl Repeated {
 /// the controller's place.
 fn is_builtin(name: &str) -> bool {
     flyball_controllers::built_in().any(|(controller, _)| controller.name == name)
+}
+
+/// The plugin that a line names, unless it is a built-in controller.
+fn dropped_in(line: &Line) -> Option<&str> {
+    plugin(line).filter(|name| !is_builtin(name))
 }
 
 /// The plugin that a line names.
@@ -305,6 +321,17 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(log.at(0, line(Level::INFO, "running", &[])).len(), 1);
         }
+    }
+
+    #[test]
+    fn a_dropped_in_plugin_with_many_lines_leaves_room_for_others() {
+        let log = Log::start();
+        for number in 0..MAX_LINES {
+            let own = line(Level::WARN, &number.to_string(), &[("plugin", "hostile")]);
+            assert_eq!(log.at(0, own).len(), 1);
+        }
+        assert_eq!(log.failed(0, "victim", "0").len(), 1);
+        assert_eq!(log.failed(0, "victim", "0").len(), 0);
     }
 
     #[test]

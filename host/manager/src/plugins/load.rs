@@ -11,14 +11,17 @@ use flyball_plugin::{
     Component, Describe, DescribeError, EmbeddedComponent, Engine, Limits, LoadError,
 };
 use flyball_policy::LimitPolicy;
-use flyball_policy::grant::PluginFile;
+use flyball_policy::grant::{Asks, PluginFile};
 use flyball_policy::kinds;
 use flyball_registry::RegistryError;
 use flyball_runtime::telemetry::{call_span, log_guest};
 use flyball_types::description::{Description, DescriptionError};
+use flyball_types::{error_chain, excerpt};
 
 /// The most instances of a dropped-in plugin if its policy sets no limit.
 const DROPPED_IN_INSTANCES: usize = 100;
+/// Bytes that are shown of the reason why a plugin can't be loaded.
+const MAX_REASON: usize = 4096;
 /// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
 const DROPPED_IN_SHARE: u32 = 250;
 
@@ -49,6 +52,8 @@ pub(crate) struct LoadedPlugin {
     /// The SHA-256 of its file, in hex.
     pub(crate) digest: String,
     pub(crate) description: Arc<Description>,
+    /// All that it asks for.
+    pub(crate) asks: Arc<Asks>,
     /// The configuration of its `describe` call.
     pub(crate) config: BTreeMap<String, String>,
 }
@@ -167,6 +172,12 @@ impl LoadedPlugin {
     }
 }
 
+/// An error and its causes as one line, for the log and for `flyball status`. Names in a plugin's file and answers of a
+/// registry may be much longer.
+pub(crate) fn reason(error: &dyn std::error::Error) -> String {
+    excerpt(&error_chain(error), MAX_REASON)
+}
+
 /// Loads a built-in with the operator's configuration.
 pub(crate) async fn builtin(
     engine: &Engine,
@@ -256,17 +267,18 @@ pub(crate) async fn describe(
             source: Box::new(source),
         },
     })?;
-    // Parsing a large document takes a while, which must not delay other tasks.
+    // Parsing a large document takes a while, which must not delay other tasks. Each plan needs what the plugin asks for.
     let read = tokio::task::spawn_blocking(move || {
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
             .and_then(Description::read)
             .and_then(|description| kinds::check_description(&description).map(|()| description))
+            .map(|description| (Asks::of(&description), description))
     });
-    let description = read
+    let described = read
         .await
         .unwrap_or_else(|error| Err(DescriptionError::Parse(error.to_string())));
-    let description = description.map_err(|source| PluginError::Description {
+    let (asks, description) = described.map_err(|source| PluginError::Description {
         origin: text.clone(),
         source,
     })?;
@@ -274,6 +286,7 @@ pub(crate) async fn describe(
         origin,
         digest: component.digest().to_owned(),
         description: Arc::new(description),
+        asks: Arc::new(asks),
         config,
     })
 }
@@ -407,6 +420,43 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_of_a_failure_is_short_and_on_one_line() {
+        let text = || "a\u{1b}[2J ".repeat(1 << 18);
+        let origin: Arc<str> = "a.wasm".into();
+        let package = "oci://127.0.0.1:1/a:1".parse().unwrap();
+        for error in [
+            PluginError::Read {
+                origin: origin.clone(),
+                source: std::io::Error::other(text()),
+            },
+            PluginError::Pull {
+                origin: origin.clone(),
+                source: RegistryError::NotAPlugin {
+                    package,
+                    problem: text(),
+                },
+            },
+            PluginError::Load {
+                origin: origin.clone(),
+                source: LoadError::Mismatch(text()),
+            },
+            PluginError::Describe {
+                origin: origin.clone(),
+                source: Box::new(DescribeError::Rejected(text())),
+            },
+            PluginError::Description {
+                origin,
+                source: DescriptionError::Parse(text()),
+            },
+        ] {
+            let reason = reason(&error);
+            assert!(reason.len() < MAX_REASON + 20, "{} bytes", reason.len());
+            assert!(!reason.contains(char::is_control), "{reason}");
+            assert!(reason.contains("a.wasm"), "{reason}");
+        }
+    }
+
+    #[test]
     fn a_plugin_whose_name_depends_on_its_configuration_is_refused() {
         let named = |name: &str| LoadedPlugin {
             origin: Origin::File("/plugins/a.wasm".into()),
@@ -415,6 +465,7 @@ mod tests {
                 name: name.into(),
                 ..Description::default()
             }),
+            asks: Arc::default(),
             config: BTreeMap::new(),
         };
         assert_eq!(keeps_its_name(&named("a"), named("a")).unwrap(), named("a"));

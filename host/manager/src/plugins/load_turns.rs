@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
+use crate::plugins::rollback::KeptVersion;
 
 /// The most components that are compiled concurrently, as long as none takes long. Compiling one uses all cores.
 const COMPILED_AT_ONCE: usize = 2;
@@ -26,8 +27,8 @@ const DESCRIBED_AT_ONCE: usize = 4;
 const UNEXPECTED_DESCRIBED_AT_ONCE: usize = 3;
 /// The most components that are compiled concurrently although they take long.
 const SLOW_AT_ONCE: usize = 1;
-/// The most packages that are pulled from one registry concurrently. Each is in memory until it is verified, and a
-/// registry that is slow holds up no packages of another one.
+/// The most packages that are pulled from one registry concurrently. Each is in memory until it is verified and in the
+/// cache, and a registry that is slow holds up no packages of another one.
 const PULLED_AT_ONCE: usize = 2;
 /// How long a component may be compiled while others wait. The guests of most toolchains take less.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
@@ -58,7 +59,13 @@ pub(crate) enum Content {
         /// The only digest that the file may have; none if it may have any.
         digest: Option<String>,
     },
-    Bytes(Bytes),
+    Kept(KeptVersion),
+    /// Of a package that is not in the cache of packages.
+    Pulled {
+        wasm: Bytes,
+        /// The turn to pull it, until it is its turn to be compiled: meanwhile, few others may take memory. None then.
+        turn: Option<OwnedSemaphorePermit>,
+    },
 }
 
 /// A step of loading a plugin. Its text is a sentence about the plugin.
@@ -136,7 +143,7 @@ impl LoadTurns {
         is_expected: bool,
         on_step: OnStep<'_>,
     ) -> Result<(LoadedPlugin, Component), PluginError> {
-        let compiled = self.compile(engine, &origin, &content, is_expected, on_step);
+        let compiled = self.compile(engine, &origin, content, is_expected, on_step);
         let component = compiled.await?;
         on_step(Step::AwaitsDescribing);
         let _turn = self.describing.turn(is_expected).await;
@@ -147,7 +154,8 @@ impl LoadTurns {
         }
     }
 
-    /// Waits for a turn to pull a package from this registry. It ends when the result is dropped.
+    /// Waits for a turn to pull a package from this registry. It ends when the result is dropped: once the package is in
+    /// the cache, or is being compiled.
     pub(crate) async fn pulling(&self, registry: &str) -> Option<OwnedSemaphorePermit> {
         let turns = {
             let mut pulling = self.pulling.lock();
@@ -177,14 +185,17 @@ impl LoadTurns {
         &self,
         engine: &Engine,
         origin: &Origin,
-        content: &Content,
+        mut content: Content,
         is_expected: bool,
         on_step: OnStep<'_>,
     ) -> Result<Component, PluginError> {
         on_step(Step::AwaitsCompiling);
         let turn = self.compiling.turn(is_expected).await;
         on_step(Step::Compiling);
-        let mut compiling = Box::pin(self.compile_now(engine, origin, content));
+        if let Content::Pulled { turn, .. } = &mut content {
+            *turn = None;
+        }
+        let mut compiling = Box::pin(self.compile_now(engine, origin, &content));
         if let Ok(compiled) = tokio::time::timeout(SLOW, compiling.as_mut()).await {
             return compiled;
         }
@@ -196,7 +207,7 @@ impl LoadTurns {
         on_step(Step::AwaitsCompiling);
         let _slow = self.slow.acquire().await;
         on_step(Step::Compiling);
-        self.compile_now(engine, origin, content).await
+        self.compile_now(engine, origin, &content).await
     }
 
     async fn compile_now(
@@ -240,13 +251,17 @@ impl LoadTurns {
 impl Content {
     /// Reads the component on a blocking thread, and returns it with its digest.
     async fn read(&self, engine: &Engine, origin: &Origin) -> Result<(Bytes, String), PluginError> {
-        let wasm = match self {
-            Self::File { path, .. } => load::read(engine, path).await?,
-            Self::Bytes(wasm) => wasm.clone(),
-        };
         let failed = |source| PluginError::Read {
             origin: origin.text(),
             source,
+        };
+        let wasm = match self {
+            Self::File { path, .. } => load::read(engine, path).await?,
+            Self::Kept(version) => {
+                let wasm = version.read().await.map_err(failed)?;
+                return Ok((wasm, version.digest().to_owned()));
+            }
+            Self::Pulled { wasm, .. } => wasm.clone(),
         };
         let digested = move || (flyball_plugin::digest(&wasm), wasm);
         let digested = tokio::task::spawn_blocking(digested).await;
@@ -261,134 +276,10 @@ impl Content {
                 );
                 Err(failed(io::Error::other(changed)))
             }
-            Self::File { .. } | Self::Bytes(_) => Ok((wasm, found)),
+            _ => Ok((wasm, found)),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    #[cfg(target_os = "linux")]
-    use flyball_fakes::memory::is_alone;
-    use flyball_plugin::{CompileLimit, EngineOptions};
-    use futures::FutureExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn files_of_which_no_plugin_is_expected_leave_a_turn_for_the_others() {
-        let turns = Turns::new(2, 1);
-        let first = turns.turn(false).await;
-        assert!(turns.turn(false).now_or_never().is_none());
-        let expected = turns.turn(true).now_or_never().expect("a turn");
-        assert!(turns.turn(true).now_or_never().is_none());
-        drop(expected);
-        assert!(turns.turn(false).now_or_never().is_none());
-        drop(first);
-        assert!(turns.turn(false).now_or_never().is_some());
-    }
-
-    #[tokio::test]
-    async fn a_registry_that_is_slow_holds_up_no_other_one() {
-        let turns = LoadTurns::default();
-        let _slow = [turns.pulling("slow").await, turns.pulling("slow").await];
-        assert!(turns.pulling("slow").now_or_never().is_none());
-        let other = turns.pulling("other").now_or_never();
-        assert!(other.flatten().is_some());
-    }
-
-    /// The most memory that this process has had since [`reset_peak`], in bytes.
-    #[cfg(target_os = "linux")]
-    fn peak() -> usize {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.unwrap().trim_end_matches("kB").trim();
-        kib.parse::<usize>().unwrap() << 10
-    }
-
-    #[cfg(target_os = "linux")]
-    fn reset_peak() {
-        std::fs::write("/proc/self/clear_refs", "5").unwrap();
-    }
-
-    /// Files without a grant, each of which is a component as far as its first bytes tell.
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn files_that_wait_for_their_turn_take_no_memory() {
-        const TEST: &str =
-            "plugins::load_turns::tests::files_that_wait_for_their_turn_take_no_memory";
-        const FILES: usize = 12;
-        const SIZE: usize = 32 << 20;
-        if !is_alone(TEST) {
-            return;
-        }
-        let engine = Engine::new(EngineOptions {
-            max_instances: 1,
-            ..EngineOptions::default()
-        })
-        .unwrap();
-        let (home, turns) = (tempfile::tempdir().unwrap(), LoadTurns::default());
-        reset_peak();
-        let before = peak();
-        let loads = (0..FILES).map(|number| {
-            let path = home.path().join(format!("{number}.wasm"));
-            std::fs::write(&path, b"\0asm\x0d\0\x01\0").unwrap();
-            let file = std::fs::File::options().write(true).open(&path).unwrap();
-            file.set_len(SIZE as u64).unwrap();
-            let origin = Origin::File(path.clone());
-            let content = Content::File { path, digest: None };
-            turns.load(&engine, origin, content, false, &|_| ())
-        });
-        for loaded in futures::future::join_all(loads).await {
-            loaded.map(drop).unwrap_err();
-        }
-        let grown = peak().saturating_sub(before);
-        assert!(grown >= SIZE, "{grown} bytes: the files were not read");
-        assert!(grown < FILES / 2 * SIZE, "{grown} bytes");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_used_up_its_time_is_not_compiled_again() {
-        let engine = Engine::new(EngineOptions {
-            max_instances: 1,
-            ..EngineOptions::default()
-        })
-        .unwrap();
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("slow.wasm");
-        std::fs::write(&path, "no component").unwrap();
-        let turns = LoadTurns::default();
-        let load = async || {
-            let content = Content::File {
-                path: path.clone(),
-                digest: None,
-            };
-            let loaded = turns.load(&engine, Origin::File(path.clone()), content, true, &|_| ());
-            loaded.await.map(drop).unwrap_err().to_string()
-        };
-        let first = load().await;
-        assert_eq!(load().await, first, "it fails at once, and is tried again");
-        let origin: std::sync::Arc<str> = "slow.wasm".into();
-        let digest = flyball_plugin::digest(b"no component");
-        let limit = CompileLimit::Cpu(Duration::from_secs(300));
-        let slow = PluginError::Load {
-            origin: origin.clone(),
-            source: LoadError::CompileLimit(limit),
-        };
-        turns.noted(&digest, slow);
-        let refused = load().await;
-        assert!(refused.contains("300 s of CPU time"), "{refused}");
-        turns.refused.lock().clear();
-        let failure = |reason: &str, is_slow| PluginError::Describe {
-            origin: origin.clone(),
-            source: Box::new(DescribeError::Failed {
-                reason: reason.into(),
-                is_slow,
-            }),
-        };
-        turns.noted(&digest, failure("describe trapped", false));
-        assert_eq!(load().await, first);
-        turns.noted(&digest, failure("describe used 10s of CPU time", true));
-        assert!(load().await.contains("10s of CPU time"));
-    }
-}
+mod tests;

@@ -26,7 +26,7 @@ pub(crate) struct PluginMetrics {
 pub(crate) struct Measured {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
     /// Returns the memory in bytes that the host holds besides instances and calls, by its use.
-    pub(crate) held: Box<dyn Fn() -> [(&'static str, usize); 4] + Send + Sync>,
+    pub(crate) held: Box<dyn Fn() -> [(&'static str, usize); 5] + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
     /// How often a request to the API server waited for its [`RateLimiter`](flyball_limits::rate::RateLimiter).
     pub(crate) waits: Vec<Arc<AtomicU64>>,
@@ -130,7 +130,7 @@ impl Families {
             )?,
             held: metrics.gauge(
                 "flyball_plugin_held_bytes",
-                "Memory that the host holds for the plugin besides its instances: data of its calls, keys of its queues, its memo, the series of its metrics, and the deltas that wait for its `route`.",
+                "Memory that the host holds for the plugin besides its instances: data of its calls, keys of its queues, its last reconciles, its memo, the series of its metrics, and the deltas that wait for its `route`.",
                 &["plugin", "use"],
             )?,
             instances: metrics.gauge(
@@ -335,7 +335,15 @@ mod tests {
     fn measured(limits: Arc<HostLimits>) -> Measured {
         Measured {
             stats: Box::new(Stats::default),
-            held: Box::new(|| [("keys", 1), ("memo", 2), ("metrics", 3), ("route", 4)]),
+            held: Box::new(|| {
+                [
+                    ("keys", 1),
+                    ("history", 5),
+                    ("memo", 2),
+                    ("metrics", 3),
+                    ("route", 4),
+                ]
+            }),
             limits,
             waits: Vec::new(),
             history: Arc::default(),

@@ -103,19 +103,20 @@ impl Package {
             }
             None => None,
         };
-        let pulled = {
-            let _turn = turns.pulling(source.registry()).await;
-            let pulled = flyball_registry::pull(&source, key.as_ref(), options);
-            pulled.await.map_err(failed)?
-        };
-        let path = pulled.path;
+        let turn = turns.pulling(source.registry()).await;
+        let pulled = flyball_registry::pull(&source, key.as_ref(), options);
+        let pulled = pulled.await.map_err(failed)?;
+        let (wasm, path) = (pulled.wasm, pulled.path);
         // A package in the cache is read again in its turn, so that others that wait take no memory.
         let content = match &path {
-            Some(path) => Content::File {
-                path: path.clone(),
-                digest: Some(pulled.component_digest),
-            },
-            None => Content::Bytes(pulled.wasm),
+            Some(path) => {
+                drop((wasm, turn));
+                Content::File {
+                    path: path.clone(),
+                    digest: Some(pulled.component_digest),
+                }
+            }
+            None => Content::Pulled { wasm, turn },
         };
         let loaded = turns.load(engine, origin.clone(), content, true, on_step);
         let (plugin, component) = loaded.await?;

@@ -15,7 +15,8 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use flyball_policy::grant::{Asks, Grants};
+use flyball_policy::grant::Grants;
+use flyball_types::listed;
 
 use crate::plugins::files::Stamp;
 use crate::plugins::load::Origin;
@@ -244,7 +245,7 @@ fn records(state: &CurrentState) -> Vec<Action> {
         (!version.grant.is_builtin).then_some((name, version))
     });
     let changed = running.filter_map(|(name, version)| {
-        let asks = Asks::of(&version.plugin.description);
+        let asks = (*version.plugin.asks).clone();
         let runs = version.plugin.file();
         let own = &version.plugin.description.version;
         let versions = state.record.after(name, runs, own, &version.file, asks);
@@ -261,6 +262,7 @@ fn troubles(
     candidates: &Candidates,
 ) -> BTreeMap<String, Trouble> {
     let mut troubles: BTreeMap<String, Trouble> = BTreeMap::new();
+    let mut others: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (key, source) in &state.sources {
         let name = match (key, &source.plugin) {
             (SourceKey::Package(plugin), _) => plugin,
@@ -271,10 +273,15 @@ fn troubles(
         let problem = || source.problem.clone().map(Trouble::failed);
         if let Some(trouble) = refusal.or_else(problem) {
             // Each of two files with the same name has its own problem.
-            match troubles.get_mut(name) {
-                Some(first) => first.reason = format!("{}; {}", first.reason, trouble.reason),
-                None => drop(troubles.insert(name.to_owned(), trouble)),
+            match troubles.contains_key(name) {
+                true => others.entry(name).or_default().push(trouble.reason),
+                false => drop(troubles.insert(name.to_owned(), trouble)),
             }
+        }
+    }
+    for (name, reasons) in others {
+        if let Some(trouble) = troubles.get_mut(name) {
+            trouble.reason = format!("{}; {}", trouble.reason, listed(reasons));
         }
     }
     for (name, slot) in &state.slots {

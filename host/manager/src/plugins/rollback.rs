@@ -364,6 +364,14 @@ pub(crate) struct VersionStore {
     task: JoinHandle<()>,
 }
 
+/// A stored version that is yet to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptVersion {
+    /// None if versions are not stored.
+    folder: Option<VersionFolder>,
+    digest: String,
+}
+
 enum Job {
     Keep(String, PathBuf),
     Write(Record, BTreeSet<String>, Option<oneshot::Sender<()>>),
@@ -401,13 +409,11 @@ impl VersionStore {
         let _ = self.jobs.send(Job::Write(record.clone(), in_use, done));
     }
 
-    /// Reads the bytes of a version.
-    pub(crate) fn read(&self, digest: &str) -> impl Future<Output = io::Result<Bytes>> + use<> {
-        let (folder, digest) = (self.folder.clone(), digest.to_owned());
-        async move {
-            let folder = folder.ok_or_else(|| io::Error::other("versions are not kept"))?;
-            let read = tokio::task::spawn_blocking(move || folder.read(&digest)).await;
-            read.map_err(io::Error::other)?
+    /// Returns a version, to be read later.
+    pub(crate) fn version(&self, digest: &str) -> KeptVersion {
+        KeptVersion {
+            folder: self.folder.clone(),
+            digest: digest.to_owned(),
         }
     }
 
@@ -419,6 +425,21 @@ impl VersionStore {
     pub(crate) async fn close(self) {
         drop(self.jobs);
         let _ = self.task.await;
+    }
+}
+
+impl KeptVersion {
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Reads its bytes on a blocking thread, and checks its digest.
+    pub(crate) async fn read(&self) -> io::Result<Bytes> {
+        let folder = self.folder.clone();
+        let folder = folder.ok_or_else(|| io::Error::other("versions are not kept"))?;
+        let digest = self.digest.clone();
+        let read = tokio::task::spawn_blocking(move || folder.read(&digest)).await;
+        read.map_err(io::Error::other)?
     }
 }
 

@@ -18,7 +18,7 @@ mod writer;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_types::{ApiError, Effect, printable};
+use flyball_types::{ApiError, Effect, printable, size_of_block};
 use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::allowance::Allowance;
@@ -136,7 +136,7 @@ impl InstanceState {
     pub(crate) fn last_error(&self) -> Option<String> {
         let logged = self.last_error.clone();
         let text = logged.or_else(|| self.wasi.as_ref()?.stderr_tail())?;
-        Some(printable(&text))
+        Some(last_error_tail(&printable(&text)).into())
     }
 
     /// Returns the imports of the current call if the arguments are within their limits: see `arguments.rs`.
@@ -297,14 +297,6 @@ fn size_of_strings(strings: &[String]) -> usize {
         .iter()
         .map(|string| size_of::<String>() + size_of_block(string.len()))
         .sum()
-}
-
-/// Bytes that the allocator takes for a block: glibc adds 8 bytes and rounds up to 16, and no block has less than 32.
-fn size_of_block(bytes: usize) -> usize {
-    match bytes {
-        0 => 0,
-        bytes => (bytes + 8).next_multiple_of(16).max(32),
-    }
 }
 
 /// Returns the end of a text, at most [`MAX_LAST_ERROR`] bytes.

@@ -1,10 +1,10 @@
 //! `reader` and `discovery`: live reads. While a call waits for the API server, its thread runs other calls.
 
-use flyball_types::{ApiError, Catalogue, ServedKind};
+use flyball_types::{ApiError, Catalogue, ServedKind, size_of_block};
 use futures::StreamExt;
 use wasmtime::component::Resource;
 
-use super::{InstanceState, arguments, owned, size_of_block, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::handles::ReadBatch;

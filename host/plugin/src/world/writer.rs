@@ -1,10 +1,10 @@
 //! `writer`: batches of writes. Only `run` sends requests to the API server. They continue if the guest is stopped.
 
 use bytes::Bytes;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, size_of_block};
 use wasmtime::component::Resource;
 
-use super::{InstanceState, arguments, owned, size_of_block, size_of_strings, trap};
+use super::{InstanceState, arguments, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::budget::Held;
 use crate::handles::WriteBatch;

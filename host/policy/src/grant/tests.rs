@@ -16,6 +16,17 @@ const fn file(digest: &str) -> PluginFile<'_> {
     }
 }
 
+impl Grants {
+    fn grant_of(
+        &self,
+        description: &Description,
+        file: PluginFile<'_>,
+        before: Option<&Asks>,
+    ) -> Result<Grant, Refusal> {
+        self.dropped_in(description, &Asks::of(description), file, before)
+    }
+}
+
 fn plugin(permissions: &str) -> Description {
     let text = format!(
         r#"{{"format": 1, "name": "hello", "queues": [{{"name": "hello"}}],
@@ -41,7 +52,7 @@ const WATCHES: &str = "[[plugins.hello.allow]]\nkinds = [\"v1/Namespace\"]\nverb
 #[test]
 fn without_a_policy_a_plugin_waits_and_what_it_asks_for_is_told() {
     let refused = grants("")
-        .dropped_in(&plugin(CREATES), FILE, None)
+        .grant_of(&plugin(CREATES), FILE, None)
         .unwrap_err()
         .to_string();
     assert!(
@@ -52,7 +63,7 @@ fn without_a_policy_a_plugin_waits_and_what_it_asks_for_is_told() {
         trust: true,
         ..Grants::default()
     };
-    let granted = trusting.dropped_in(&plugin(CREATES), FILE, None).unwrap();
+    let granted = trusting.grant_of(&plugin(CREATES), FILE, None).unwrap();
     assert_eq!(granted.account, None);
     assert!(
         granted
@@ -72,7 +83,7 @@ fn a_plugin_asks_for_no_more_workers_than_the_operator_allows() {
         ..Grants::default()
     };
     let concurrency = |grants: &Grants| {
-        let grant = grants.dropped_in(&greedy, FILE, None);
+        let grant = grants.grant_of(&greedy, FILE, None);
         grant.expect("it is granted").concurrency
     };
     assert_eq!(concurrency(&trusting), 10);
@@ -99,7 +110,7 @@ fn the_operator_sets_the_concurrency_which_is_at_least_one() {
         (&by_flag(3), 7, 3),
         (&by_flag(0), 7, 1),
     ] {
-        let grant = grants.dropped_in(&asks(asked), FILE, None);
+        let grant = grants.grant_of(&asks(asked), FILE, None);
         assert_eq!(grant.expect("it is granted").concurrency, expected);
     }
 }
@@ -230,7 +241,7 @@ fn a_watch_outside_the_granted_namespaces_is_refused_without_a_word_about_fields
 
 #[test]
 fn a_grant_covers_one_of_the_same_account_that_grants_no_more() {
-    let granted = |policy: &str| grants(policy).dropped_in(&plugin(CREATES), FILE, None);
+    let granted = |policy: &str| grants(policy).grant_of(&plugin(CREATES), FILE, None);
     let grant = granted(WATCHES).expect("it is granted");
     let more = format!(
         "{WATCHES}[[plugins.hello.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"create\"]"
@@ -253,7 +264,7 @@ fn a_grant_covers_one_of_the_same_account_that_grants_no_more() {
 #[test]
 fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
     let granted = grants(WATCHES)
-        .dropped_in(&plugin(CREATES), FILE, None)
+        .grant_of(&plugin(CREATES), FILE, None)
         .unwrap();
     assert!(
         !granted
@@ -270,21 +281,17 @@ fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
 fn what_it_watches_must_be_granted() {
     let other = WATCHES.replace("v1/Namespace", "v1/Pod");
     let refused = grants(&other)
-        .dropped_in(&plugin(CREATES), FILE, None)
+        .grant_of(&plugin(CREATES), FILE, None)
         .unwrap_err();
     assert_eq!(refused, Refusal::Watch("watch v1/Namespace".into()));
     let narrow = format!("{WATCHES}fields = [\"metadata.labels\"]");
     let refused = grants(&narrow)
-        .dropped_in(&plugin(CREATES), FILE, None)
+        .grant_of(&plugin(CREATES), FILE, None)
         .unwrap_err();
     let told = "watch v1/Namespace: it reads metadata.annotations, which `fields` does not grant everywhere it would see";
     assert_eq!(refused, Refusal::Watch(told.into()));
     let wide = format!("{WATCHES}fields = [\"metadata\"]");
-    assert!(
-        grants(&wide)
-            .dropped_in(&plugin(CREATES), FILE, None)
-            .is_ok()
-    );
+    assert!(grants(&wide).grant_of(&plugin(CREATES), FILE, None).is_ok());
 }
 
 #[test]
@@ -292,11 +299,11 @@ fn a_version_that_asks_for_more_waits_and_one_that_asks_for_as_much_does_not() {
     let before = Asks::of(&plugin(CREATES));
     assert!(
         grants(WATCHES)
-            .dropped_in(&plugin(CREATES), FILE, Some(&before))
+            .grant_of(&plugin(CREATES), FILE, Some(&before))
             .is_ok()
     );
     let refused = grants(WATCHES)
-        .dropped_in(&plugin(DELETES), FILE, Some(&before))
+        .grant_of(&plugin(DELETES), FILE, Some(&before))
         .unwrap_err();
     assert!(
         refused.to_string().contains("to delete v1/ConfigMap;"),
@@ -307,7 +314,7 @@ fn a_version_that_asks_for_more_waits_and_one_that_asks_for_as_much_does_not() {
     );
     assert!(
         grants(&more)
-            .dropped_in(&plugin(DELETES), FILE, Some(&before))
+            .grant_of(&plugin(DELETES), FILE, Some(&before))
             .is_ok()
     );
 }
@@ -317,12 +324,12 @@ fn a_grant_may_be_for_one_file_alone() {
     let bound = format!("[plugins.hello]\ndigest = \"sha256:{DIGEST}\"\n{WATCHES}");
     assert!(
         grants(&bound)
-            .dropped_in(&plugin(CREATES), FILE, None)
+            .grant_of(&plugin(CREATES), FILE, None)
             .is_ok()
     );
     let other = DIGEST.replace('4', "5");
     let refused = grants(&bound)
-        .dropped_in(&plugin(CREATES), file(&other), None)
+        .grant_of(&plugin(CREATES), file(&other), None)
         .unwrap_err();
     assert!(refused.to_string().contains(&other), "{refused}");
 }
@@ -334,7 +341,7 @@ fn a_file_with_a_built_ins_name_runs_only_if_the_policy_says_that_it_replaces_it
         ..grants
     };
     let refused = with_builtin(grants(WATCHES))
-        .dropped_in(&plugin(CREATES), FILE, None)
+        .grant_of(&plugin(CREATES), FILE, None)
         .unwrap_err();
     assert!(
         refused.to_string().contains("replaces-builtin"),
@@ -343,7 +350,7 @@ fn a_file_with_a_built_ins_name_runs_only_if_the_policy_says_that_it_replaces_it
     let replacing = format!("[plugins.hello]\nreplaces-builtin = true\n{WATCHES}");
     assert!(
         with_builtin(grants(&replacing))
-            .dropped_in(&plugin(CREATES), FILE, None)
+            .grant_of(&plugin(CREATES), FILE, None)
             .is_ok()
     );
     let trusting = Grants {
@@ -352,7 +359,7 @@ fn a_file_with_a_built_ins_name_runs_only_if_the_policy_says_that_it_replaces_it
     };
     assert!(
         with_builtin(trusting)
-            .dropped_in(&plugin(CREATES), FILE, None)
+            .grant_of(&plugin(CREATES), FILE, None)
             .is_err()
     );
 }
@@ -386,7 +393,7 @@ fn a_policy_with_a_source_accepts_no_file_and_no_other_package() {
             package,
             name: None,
         };
-        let granted = grants(&bound).dropped_in(&plugin(CREATES), file, None);
+        let granted = grants(&bound).grant_of(&plugin(CREATES), file, None);
         granted.map_err(|refusal| refusal.to_string())
     };
     assert!(grant(Some(&source)).is_ok());
@@ -406,7 +413,7 @@ fn signing_keys_are_given_only_to_a_file_or_package_that_the_policy_names() {
     let keys = "[plugins.hello]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]\n";
     let grant = |bound: &str| {
         let text = format!("{keys}{bound}{WATCHES}");
-        grants(&text).dropped_in(&plugin(CREATES), FILE, None)
+        grants(&text).grant_of(&plugin(CREATES), FILE, None)
     };
     let refused = grant("").unwrap_err().to_string();
     assert!(
@@ -418,7 +425,7 @@ fn signing_keys_are_given_only_to_a_file_or_package_that_the_policy_names() {
                        certificates = [{ signers = [\"example.com/a\"] }]\n";
     let grant = |bound: &str| {
         let text = format!("{signers}{bound}{WATCHES}");
-        grants(&text).dropped_in(&plugin(CREATES), FILE, None)
+        grants(&text).grant_of(&plugin(CREATES), FILE, None)
     };
     assert!(matches!(grant(""), Err(Refusal::UnboundKeys { .. })));
     assert!(grant(&format!("digest = \"sha256:{DIGEST}\"\n")).is_ok());

@@ -146,7 +146,10 @@ impl<'a> Holders<'a> {
             _ => "all hold",
         };
         let origins: Vec<_> = holders.map(|number| self.origin(number)).collect();
-        let origins = origins.join(" and ");
+        let origins = match origins.as_slice() {
+            [one, other] => format!("{one} and {other}"),
+            all => listed(all),
+        };
         format!("{origins} {verb} a plugin with the name `{}`", self.name)
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flyball_policy::Policy;
+use flyball_policy::grant::Asks;
 use flyball_types::description::Description;
 
 use super::*;
@@ -49,10 +50,12 @@ fn plugin(name: &str, digest: &str, verbs: &str) -> LoadedPlugin {
              "watches": [{{"kind": "v1/Pod", "fields": ["metadata.labels"]}}],
              "permissions": [{{"kind": "v1/Pod", "verbs": [{verbs}]}}]}}"#
     );
+    let description = Description::read(&text).expect("a description");
     LoadedPlugin {
         origin: Origin::File("/plugins/unknown.wasm".into()),
         digest: digest.into(),
-        description: Arc::new(Description::read(&text).expect("a description")),
+        asks: Arc::new(Asks::of(&description)),
+        description: Arc::new(description),
         config: BTreeMap::new(),
     }
 }
@@ -405,6 +408,31 @@ fn both_files_are_named_if_neither_is_granted_anything() {
         "/a.wasm and /b.wasm both hold",
     ] {
         assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn any_number_of_files_with_one_name_makes_a_short_reason() {
+    type Given = fn(&mut World);
+    let cases: [(&str, Given); 3] = [
+        ("neither is granted anything", nothing),
+        ("neither runs", |world| world.policy(GRANTS)),
+        ("one runs", |world| {
+            one_runs(world);
+            world.settle();
+        }),
+    ];
+    for (name, given) in cases {
+        let mut world = World::new();
+        given(&mut world);
+        for number in 0..500 {
+            let path = format!("/plugins/{number}-{}.wasm", "n".repeat(200));
+            world.file(&path, a(&number.to_string()));
+        }
+        world.settle();
+        let reason = &world.plan().troubles["a"].reason;
+        assert!(reason.len() < 8192, "{name}: {} bytes", reason.len());
+        assert!(reason.contains(" more"), "{name}: {reason}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::plugins::load::LoadedPlugin;
 use crate::plugins::status::PluginState;
-use flyball_policy::grant::{Asks, Grant, PluginFile, Refusal};
+use flyball_policy::grant::{Grant, PluginFile, Refusal};
 
 /// The loaded plugins that should run.
 #[derive(Debug, Default)]
@@ -55,9 +55,11 @@ impl Candidates {
             let wanted = self.wanted.get(&name);
             if wanted.is_none_or(|version| version.grant.is_builtin)
                 && let Some(running) = running_dropped_in(&name, state)
-                && inputs
-                    .grants
-                    .covers_running(&running.plugin.description, &running.grant)
+                && inputs.grants.covers_running(
+                    &running.plugin.description,
+                    &running.plugin.asks,
+                    &running.grant,
+                )
             {
                 self.wanted.insert(name, running.clone());
             }
@@ -166,15 +168,15 @@ fn grant(
     inputs: &Inputs<'_>,
 ) -> Result<Grant, Refusal> {
     let running = running_dropped_in(plugin.name(), state);
-    let running = running.map(|running| Asks::of(&running.plugin.description));
+    let running = running.map(|running| &*running.plugin.asks);
     let recorded = state.record.of(plugin.name()).map(|ran| &ran.asks);
-    let before = running.as_ref().or(recorded);
+    let before = running.or(recorded);
     let grants = inputs.grants;
     let file: PluginFile<'_> = match is_rolled_back {
         true => grants.rolled_back(plugin.name(), plugin.file()),
         false => plugin.file(),
     };
-    grants.dropped_in(&plugin.description, file, before)
+    grants.dropped_in(&plugin.description, &plugin.asks, file, before)
 }
 
 fn running_dropped_in<'a>(name: &str, state: &'a CurrentState) -> Option<&'a Version> {

@@ -255,6 +255,6 @@ async fn without_a_folder_nothing_is_kept() {
     let store = VersionStore::start(None);
     assert!(!store.is_kept());
     store.keep("1", "no-such-file".into());
-    assert!(store.read("1").await.is_err());
+    assert!(store.version("1").read().await.is_err());
     store.close().await;
 }

@@ -17,6 +17,7 @@ fn version(is_builtin: bool, memo_schema: u32) -> Version {
             origin: Origin::BuiltIn("job-controller"),
             digest: String::new(),
             description: Arc::new(description),
+            asks: Arc::default(),
             config: BTreeMap::new(),
         },
         grant: Grant {

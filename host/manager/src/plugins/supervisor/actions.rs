@@ -21,8 +21,8 @@ impl Supervisor {
             }
             Action::Pull(package) => self.loader.pull(package),
             Action::LoadKept(origin, digest) => {
-                let read = self.versions.read(&digest);
-                self.loader.load_kept(origin, digest, read);
+                let version = self.versions.version(&digest);
+                self.loader.load_kept(origin, version);
             }
             Action::Describe(key, config) => self.describe(key, config),
             Action::Forget(key) => self.loader.abort(&key),

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use flyball_plugin::Component;
-use flyball_types::error_chain;
 
 use super::tasks::{Tasks, Ticket};
 use super::{Event, Events};
 use crate::plugins::PluginOptions;
 use crate::plugins::files::Stamp;
-use crate::plugins::load::{LoadedPlugin, Origin, PluginError};
+use crate::plugins::load::{LoadedPlugin, Origin, PluginError, reason};
 use crate::plugins::load_turns::{Content, LoadTurns, SLOW, Step};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::plan::SourceKey;
+use crate::plugins::rollback::KeptVersion;
 
 /// Loads files, packages and stored versions.
 pub(super) struct Loader {
@@ -94,7 +93,7 @@ impl Loader {
         let key = SourceKey::Package(package.plugin.clone());
         self.start(key, |results| async move {
             let failed = |error: PluginError, is_last| {
-                results.send(Err(error_chain(&error)), is_last);
+                results.send(Err(reason(&error)), is_last);
             };
             let on_step = |step| results.report(step);
             let pulled = package
@@ -115,28 +114,15 @@ impl Loader {
         });
     }
 
-    /// Loads a stored version from the bytes that `read` returns.
-    pub(super) fn load_kept(
-        &mut self,
-        origin: Origin,
-        digest: String,
-        read: impl Future<Output = std::io::Result<Bytes>> + Send + 'static,
-    ) {
+    /// Loads a stored version.
+    pub(super) fn load_kept(&mut self, origin: Origin, version: KeptVersion) {
         let (options, turns) = (self.options.clone(), self.turns.clone());
-        self.start(SourceKey::Kept(digest), |results| async move {
+        let key = SourceKey::Kept(version.digest().to_owned());
+        self.start(key, |results| async move {
             let on_step = |step| results.report(step);
-            let loaded = match read.await {
-                Ok(wasm) => {
-                    let content = Content::Bytes(wasm);
-                    let loads = turns.load(&options.engine, origin, content, true, &on_step);
-                    loads.await
-                }
-                Err(source) => Err(PluginError::Read {
-                    origin: origin.text(),
-                    source,
-                }),
-            };
-            results.finish(loaded.map(|(plugin, component)| Loaded {
+            let content = Content::Kept(version);
+            let loaded = turns.load(&options.engine, origin, content, true, &on_step);
+            results.finish(loaded.await.map(|(plugin, component)| Loaded {
                 plugin,
                 component,
                 path: None,
@@ -196,7 +182,7 @@ impl Loader {
 impl Results {
     /// Sends the last result.
     fn finish(&self, loaded: Result<Loaded, PluginError>) {
-        self.send(loaded.map_err(|error| error_chain(&error)), true);
+        self.send(loaded.map_err(|error| reason(&error)), true);
     }
 
     /// Reports that the load has come to this step.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use flyball_api::cluster::Cluster;
 use flyball_plugin::Component;
-use flyball_types::error_chain;
 
 use super::tasks::{Tasks, Ticket};
 use super::{Event, Events};
 use crate::plugins::PluginOptions;
+use crate::plugins::load::reason;
 use crate::plugins::open::{OpenError, Opened, open};
 use crate::plugins::plan::{Progress, Trouble, Version};
 use crate::plugins::status::PluginState;
@@ -224,7 +224,7 @@ impl From<&OpenError> for Trouble {
             OpenError::Unreachable(..) => PluginState::Starting,
         };
         Self {
-            reason: error_chain(error),
+            reason: reason(error),
             state,
         }
     }

@@ -178,10 +178,10 @@ impl Supervisor {
         if rollback.target == rollback.file {
             return self.finish_rollback(rollback, Ok(()), reply);
         }
-        let read = self.versions.read(&rollback.target);
+        let version = self.versions.version(&rollback.target);
         let events = self.inbox.sender.clone();
         tokio::spawn(async move {
-            let read = read.await;
+            let read = version.read().await;
             let read = read.map(drop).map_err(|error| error.to_string());
             let _ = events.send(Event::RollbackRead {
                 rollback,

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use flyball_api::cluster::Cluster;
-use flyball_policy::grant::Asks;
 use flyball_serving::metrics::MetricsError;
 use tokio::task::{Id, JoinSet};
 
@@ -132,7 +131,7 @@ fn log_start(name: &str, running: &RunningVersion, takes_over: bool) {
     if grant.is_builtin {
         return;
     }
-    let asks = Asks::of(&plugin.description);
+    let asks = &plugin.asks;
     if grant.account.is_none() {
         tracing::warn!(
             plugin = name,
