@@ -178,6 +178,20 @@ impl Cluster {
         *self.running_since.lock() = Some(Instant::now());
     }
 
+    /// Like [`until`], from the last restart of the host under test on: a new host begins its grace periods again.
+    pub async fn until<T>(
+        &self,
+        what: &str,
+        look: impl AsyncFnMut() -> Result<Result<T, String>>,
+    ) -> Result<T> {
+        let begun = Instant::now();
+        let start = || {
+            let restarted = self.running_since().unwrap_or_else(Instant::now);
+            restarted.max(begun)
+        };
+        until_since(start, PATIENCE, what, look).await
+    }
+
     fn admin_socket(&self, host: &str) -> PathBuf {
         self.plane.dir().join(format!("{host}.sock"))
     }
@@ -411,16 +425,26 @@ pub async fn until<T>(
 pub async fn until_within<T>(
     patience: Duration,
     what: &str,
-    mut look: impl AsyncFnMut() -> Result<Result<T, String>>,
+    look: impl AsyncFnMut() -> Result<Result<T, String>>,
 ) -> Result<T> {
     let start = Instant::now();
+    until_since(|| start, patience, what, look).await
+}
+
+/// Like [`until_within`], with the time at which the wait began. It may change.
+async fn until_since<T>(
+    start: impl Fn() -> Instant,
+    patience: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
     loop {
         match look()
             .await
             .with_context(|| format!("while waiting until {what}"))?
         {
             Ok(value) => return Ok(value),
-            Err(seen) if start.elapsed() > patience => {
+            Err(seen) if start().elapsed() > patience => {
                 bail!(
                     "waited {} s until {what}; seen last: {seen}",
                     patience.as_secs()

@@ -139,7 +139,7 @@ impl Lookup for Caches<'_> {
             let selectors = path.select(found.json()).into_iter();
             found.namespace() == object.namespace()
                 && selectors
-                    .filter_map(|text| LabelSelector::of_json(text.get().as_bytes()).ok())
+                    .filter_map(|text| LabelSelector::of_json(text.as_bytes()).ok())
                     .any(|selector| object.labels().match_selector(&selector))
         };
         self.now.of_kind(kind).filter(selects).cloned().collect()

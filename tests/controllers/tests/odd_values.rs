@@ -26,7 +26,7 @@ const ABSENT: [(&str, &str); 1] = [(
     "it watches the kinds that it discovers, and reads their objects from a server that has all of them",
 )];
 /// Failures that stock has too: the controller's folder, a part of the error, and the reason.
-const FAILS_IN_STOCK: [(&str, &str, &str); 3] = [
+const FAILS_IN_STOCK: [(&str, &str, &str); 4] = [
     (
         "ephemeral-volume",
         "(pod is not owner)",
@@ -36,6 +36,11 @@ const FAILS_IN_STOCK: [(&str, &str, &str); 3] = [
         "resourceclaim",
         "none of the supported fields are set",
         "handleClaim fails if resourceclaim.Name does",
+    ),
+    (
+        "resourceclaim",
+        ": resource claim template \"",
+        "handleClaim fails if the template does not exist",
     ),
     (
         "statefulset",

@@ -50,7 +50,7 @@ pub const CONTROLLERS: &str = "controllers";
 /// How many scenarios are played concurrently on a control plane.
 const SCENARIOS_AT_ONCE: usize = 12;
 /// How many control planes run concurrently if their scenarios mostly wait.
-const PLANES_AT_ONCE: usize = 2;
+const PLANES_AT_ONCE: usize = 3;
 
 /// The controllers that play a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

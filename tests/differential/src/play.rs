@@ -45,7 +45,7 @@ pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest:
             namespace: None,
             name: Name::Is("default".into()),
         };
-        wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
+        wait(cluster, &namespace, &account, &BTreeMap::new()).await?;
     }
     play_steps(cluster, scenario, &scenario.steps).await?;
     rest::settle(cluster, scenario).await
@@ -100,18 +100,20 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
             overwrite(cluster, namespace, which, &patch).await?;
             let expected =
                 BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.clone().into())]);
-            wait(client, namespace, which, &expected).await
+            wait(cluster, namespace, which, &expected).await
         }
         Step::Delete(which) => {
             let found = find(client, namespace, which).await?;
             api::delete(client, &which.kind, &found.namespace, &found.name).await?;
-            until(&format!("{which} is deleted"), async || {
-                let object = api::get(client, &which.kind, &found.namespace, &found.name).await?;
-                Ok(absent(
-                    object.filter(|object| object["metadata"]["uid"] == found.uid),
-                ))
-            })
-            .await
+            cluster
+                .until(&format!("{which} is deleted"), async || {
+                    let object =
+                        api::get(client, &which.kind, &found.namespace, &found.name).await?;
+                    Ok(absent(
+                        object.filter(|object| object["metadata"]["uid"] == found.uid),
+                    ))
+                })
+                .await
         }
         Step::DeleteWith(which, options) => {
             let found = find(client, namespace, which).await?;
@@ -128,27 +130,29 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
             .await
         }
         Step::Gone(which) => {
-            until(&format!("{which} is deleted"), async || {
-                let objects = list(client, namespace, which).await?;
-                Ok(absent(choose(&objects, which).cloned()))
-            })
-            .await
+            cluster
+                .until(&format!("{which} is deleted"), async || {
+                    let objects = list(client, namespace, which).await?;
+                    Ok(absent(choose(&objects, which).cloned()))
+                })
+                .await
         }
         Step::Pause => rest::pause(cluster, scenario).await,
-        Step::Wait(which, expected) => wait(client, namespace, which, expected).await,
+        Step::Wait(which, expected) => wait(cluster, namespace, which, expected).await,
         Step::Count(kind, expected) => {
-            until(
-                &format!("{expected} objects of the kind {kind} exist"),
-                async || {
-                    let count = api::list(client, kind, namespace).await?.len();
-                    Ok(if count == *expected {
-                        Ok(())
-                    } else {
-                        Err(count.to_string())
-                    })
-                },
-            )
-            .await
+            cluster
+                .until(
+                    &format!("{expected} objects of the kind {kind} exist"),
+                    async || {
+                        let count = api::list(client, kind, namespace).await?.len();
+                        Ok(if count == *expected {
+                            Ok(())
+                        } else {
+                            Err(count.to_string())
+                        })
+                    },
+                )
+                .await
         }
     }
 }
@@ -207,43 +211,44 @@ async fn overwrite(cluster: &Cluster, namespace: &str, which: &Which, patch: &Va
 }
 
 async fn wait(
-    client: &Client,
+    cluster: &Cluster,
     namespace: &str,
     which: &Which,
     expected: &BTreeMap<String, Value>,
 ) -> Result<()> {
-    until(&format!("{which} has {expected:?}"), async || {
-        let objects = list(client, namespace, which).await?;
-        let Some(object) = choose(&objects, which) else {
-            return Ok(Err("it does not exist".to_owned()));
-        };
-        let (generation, seen) = (
-            &object["metadata"]["generation"],
-            &object["status"]["observedGeneration"],
-        );
-        if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
-            return Ok(Err(format!(
-                "its generation is {generation}, but {seen} was observed"
-            )));
-        }
-        let is = |path: &str, value: &Value| {
-            if value == ANY {
-                !at(object, path).is_null()
-            } else {
-                at(object, path) == value
+    cluster
+        .until(&format!("{which} has {expected:?}"), async || {
+            let objects = list(&cluster.client, namespace, which).await?;
+            let Some(object) = choose(&objects, which) else {
+                return Ok(Err("it does not exist".to_owned()));
+            };
+            let (generation, seen) = (
+                &object["metadata"]["generation"],
+                &object["status"]["observedGeneration"],
+            );
+            if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
+                return Ok(Err(format!(
+                    "its generation is {generation}, but {seen} was observed"
+                )));
             }
-        };
-        let different = expected.iter().find(|(path, value)| !is(path, value));
-        Ok(match different {
-            None => Ok(()),
-            Some((path, _)) => Err(format!(
-                "{path} is {}; its status is {}",
-                at(object, path),
-                object["status"]
-            )),
+            let is = |path: &str, value: &Value| {
+                if value == ANY {
+                    !at(object, path).is_null()
+                } else {
+                    at(object, path) == value
+                }
+            };
+            let different = expected.iter().find(|(path, value)| !is(path, value));
+            Ok(match different {
+                None => Ok(()),
+                Some((path, _)) => Err(format!(
+                    "{path} is {}; its status is {}",
+                    at(object, path),
+                    object["status"]
+                )),
+            })
         })
-    })
-    .await
+        .await
 }
 
 /// The coordinates of an object.

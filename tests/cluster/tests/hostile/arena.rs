@@ -316,7 +316,7 @@ impl Arena {
         let peak = self.memory("VmHWM")?;
         ensure!(peak < MEMORY, "{name}: the host had {} MiB", peak >> 20);
         self.victim
-            .greet(During::Attack, self.done.len())
+            .greet(During::Attack(name), self.done.len())
             .await
             .with_context(|| format!("during {name}"))?;
         self.is_healthy(name).await?;

@@ -14,13 +14,16 @@ const GREETINGS: usize = 8;
 const ROUNDS: usize = 3;
 /// The largest allowed ratio of the victim's 99th percentile during attacks to its 99th percentile between attacks.
 const SLOWER: f64 = 2.0;
+/// The number of slow observations that are printed for each round.
+const SLOWEST: usize = 8;
 
 /// When the victim is observed.
 #[derive(Clone, Copy)]
-pub(crate) enum During {
+pub(crate) enum During<'a> {
     /// Between two attacks.
     Calm,
-    Attack,
+    /// During the attack of this name.
+    Attack(&'a str),
 }
 
 /// The plugin `greeter`, which writes a greeting whenever its namespace is annotated with one.
@@ -35,6 +38,8 @@ pub(crate) struct Victim {
 struct Round {
     calm: Vec<Duration>,
     attacked: Vec<Duration>,
+    /// The name of the attack during each of these.
+    attacks: Vec<String>,
 }
 
 impl Victim {
@@ -47,14 +52,17 @@ impl Victim {
     }
 
     /// Observes the victim before or during an attack.
-    pub(crate) async fn greet(&mut self, during: During, attack: usize) -> Result<()> {
+    pub(crate) async fn greet(&mut self, during: During<'_>, attack: usize) -> Result<()> {
         let greetings = if is_full() { GREETINGS } else { 1 };
         for _ in 0..greetings {
             let took = self.greet_once().await?;
             let round = &mut self.rounds[attack % ROUNDS];
             match during {
                 During::Calm => round.calm.push(took),
-                During::Attack => round.attacked.push(took),
+                During::Attack(name) => {
+                    round.attacked.push(took);
+                    round.attacks.push(name.to_owned());
+                }
             }
         }
         Ok(())
@@ -92,6 +100,7 @@ impl Victim {
                 quantile(&round.calm, 0.5),
                 quantile(&round.attacked, 0.5),
             );
+            eprintln!("the slowest: {:?}", round.slowest());
             ratios.push(attacked.as_secs_f64() / calm.as_secs_f64());
         }
         ratios.sort_by(f64::total_cmp);
@@ -101,6 +110,17 @@ impl Victim {
             "the victim's p99 was {median:.2} times as long during attacks: more than {SLOWER} (rounds: {ratios:.2?})"
         );
         Ok(())
+    }
+}
+
+impl Round {
+    /// The slowest observations during attacks, each with the attack's name.
+    fn slowest(&self) -> Vec<(Duration, &str)> {
+        let attacks = self.attacks.iter().map(String::as_str);
+        let mut slowest: Vec<_> = self.attacked.iter().copied().zip(attacks).collect();
+        slowest.sort_by(|one, other| other.cmp(one));
+        slowest.truncate(SLOWEST);
+        slowest
     }
 }
 

@@ -1,13 +1,11 @@
 //! The shapes of generated files, and the reasons that the host may give for each.
 
 use std::fmt;
-use std::path::Path;
 
+use flyball_fakes::guest::{self, FOR_AN_HOUR, SLEEP};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
 
 /// A file, and the texts of which the status must have one.
 pub(super) struct File {
@@ -24,6 +22,7 @@ impl fmt::Debug for File {
 
 const MALFORMED: &str = "not a valid component";
 const NO_GUEST: &str = "does not export";
+const TOO_MANY: &str = "more than 1000 imports and exports";
 /// Of two files that claim a name.
 const BOTH: &str = "hold a plugin with the name `twin`";
 
@@ -33,8 +32,8 @@ struct Part {
     /// The greatest number of them that is generated.
     most: usize,
     text: fn(usize) -> String,
-    /// The number beyond which the host refuses them, and its reason.
-    limit: (usize, &'static str),
+    /// The number beyond which the host refuses them, and its reason; none if it accepts any number.
+    limit: Option<(usize, &'static str)>,
 }
 
 /// Parts of a component that is no controller.
@@ -43,7 +42,7 @@ const PARTS: [Part; 5] = [
         name: "imports",
         most: 4000,
         text: |number| format!("(import \"i{number}\" (instance))"),
-        limit: (1000, "more than 1000 imports and exports"),
+        limit: Some((1000, TOO_MANY)),
     },
     Part {
         name: "exports",
@@ -51,25 +50,25 @@ const PARTS: [Part; 5] = [
         text: |number| {
             format!("(instance $e{number}) (export \"e{number}\" (instance $e{number}))")
         },
-        limit: (1000, "more than 1000 imports and exports"),
+        limit: Some((1000, TOO_MANY)),
     },
     Part {
         name: "modules",
         most: 20_000,
         text: |_| "(core module)".to_owned(),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
     Part {
         name: "types",
         most: 20_000,
         text: |_| "(type (func))".to_owned(),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
     Part {
         name: "components",
         most: 20_000,
         text: |_| "(component)".to_owned(),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
 ];
 
@@ -79,25 +78,25 @@ const DEFINITIONS: [Part; 4] = [
         name: "globals",
         most: 100_000,
         text: |_| "(global (mut i64) (i64.const 1))".to_owned(),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
     Part {
         name: "functions",
         most: 2000,
         text: |_| "(func)".to_owned(),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
     Part {
         name: "tables",
         most: 90,
         text: |_| "(table 1 funcref)".to_owned(),
-        limit: (16, "table"),
+        limit: Some((16, "table")),
     },
     Part {
         name: "data",
         most: 300,
         text: |number| format!("(data (i32.const 4096) \"{}{number}\")", "d".repeat(10_000)),
-        limit: (usize::MAX, ""),
+        limit: None,
     },
 ];
 
@@ -141,12 +140,7 @@ const DESCRIPTIONS: [(&str, &str, &str); 9] = [
         "(loop $again (br $again)) (i32.const 0)",
         "describe",
     ),
-    (
-        "sleep",
-        "(i32.store (i32.const 64) (call $after (i64.const 3600000000000)))
-         (call $poll (i32.const 64) (i32.const 1) (i32.const 128)) (i32.const 0)",
-        "describe",
-    ),
+    ("sleep", "FOR_AN_HOUR (i32.const 0)", "describe"),
 ];
 
 /// A valid description, whose name other files have, too.
@@ -174,9 +168,8 @@ fn parts(random: &mut StdRng, of: &[Part]) -> (String, String, Vec<&'static str>
         let count = magnitude as usize;
         text.extend((0..count).map(part.text));
         shape += &format!("{count} {}, ", part.name);
-        if count > part.limit.0 {
-            reasons.push(part.limit.1);
-        }
+        let exceeded = part.limit.filter(|(limit, _)| count > *limit);
+        reasons.extend(exceeded.map(|(_, reason)| reason));
     }
     (text, shape, reasons)
 }
@@ -186,7 +179,7 @@ fn component(random: &mut StdRng) -> File {
     let (text, shape, mut reasons) = parts(random, &PARTS);
     if reasons.is_empty() {
         // Imports and exports together may exceed their limit.
-        reasons = vec![NO_GUEST, PARTS[0].limit.1];
+        reasons = vec![NO_GUEST, TOO_MANY];
     }
     let bytes = wat::parse_str(format!("(component {text})")).expect("the text is valid");
     let shape = format!("component of {shape}");
@@ -205,10 +198,10 @@ fn guest(random: &mut StdRng) -> File {
         reasons.extend([*reason, BOTH]);
     }
     let describe = describe.replace("TWIN", &wat_length(TWIN).to_string());
+    let describe = describe.replace("FOR_AN_HOUR", FOR_AN_HOUR);
     let module = format!(
         r#"(module
-        (import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))
-        (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
+        {SLEEP}
         (memory (export "memory") 1)
         (data (i32.const 2048) "{TWIN}")
         {text}
@@ -223,7 +216,7 @@ fn guest(random: &mut StdRng) -> File {
     );
     File {
         shape: format!("guest with {shape}that describes itself by `{name}`"),
-        bytes: encoded(&module),
+        bytes: guest::component(&module),
         reasons,
     }
 }
@@ -231,41 +224,6 @@ fn guest(random: &mut StdRng) -> File {
 /// The length of a text of the text format, in which `\22` is a quote.
 fn wat_length(text: &str) -> usize {
     text.replace("\\22", "\"").len()
-}
-
-/// The parts of WASI that a guest needs to sleep.
-const WORLD: &str = "
-    package test:sleeper@1.0.0;
-    world sleeper {
-        include flyball:controller/controller@0.2.0;
-        import wasi:io/poll@0.2.0;
-        import wasi:clocks/monotonic-clock@0.2.0;
-    }
-    package wasi:io@0.2.0 {
-        interface poll { resource pollable; poll: func(in: list<borrow<pollable>>) -> list<u32>; }
-    }
-    package wasi:clocks@0.2.0 {
-        interface monotonic-clock {
-            use wasi:io/poll@0.2.0.{pollable};
-            subscribe-duration: func(when: u64) -> pollable;
-        }
-    }";
-
-/// Builds a component from the module of a guest.
-fn encoded(module: &str) -> Vec<u8> {
-    let mut resolve = Resolve::default();
-    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-    resolve.push_dir(wit).expect("the world is valid");
-    let package = resolve.push_str("sleeper.wit", WORLD);
-    let package = package.expect("the world is valid");
-    let world = resolve.select_world(&[package], Some("sleeper"));
-    let world = world.expect("the package has the world");
-    let mut module = wat::parse_str(module).expect("the module is valid");
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
-        .expect("the module takes the metadata");
-    let encoder = ComponentEncoder::default().module(&module);
-    let component = encoder.and_then(|mut encoder| encoder.encode());
-    component.expect("the module fits the world")
 }
 
 /// Components, each inside of the one before.
@@ -317,6 +275,6 @@ fn damaged(random: &mut StdRng) -> File {
     File {
         shape: format!("{megabytes} MiB of imports"),
         bytes: [header.as_slice(), &section(10, &content)].concat(),
-        reasons: vec![MALFORMED, PARTS[0].limit.1],
+        reasons: vec![MALFORMED, TOO_MANY],
     }
 }

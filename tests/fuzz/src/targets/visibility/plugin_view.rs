@@ -14,7 +14,7 @@ use flyball_cache::{
 };
 use flyball_limits::rate::RateLimiter;
 use flyball_plugin::{Allowance, Batch, Budget, Held, Read, Write};
-use flyball_policy::grant::{Grant, Grants, PluginFile};
+use flyball_policy::grant::{Asks, Grant, Grants, PluginFile};
 use flyball_policy::{PluginPolicy, Policy};
 use flyball_reads::cached::{CachedReads, RouteView, SharedReads, WatchView};
 use flyball_reads::discovery::PluginDiscovery;
@@ -67,7 +67,7 @@ impl PluginView {
             package: None,
             name: None,
         };
-        let grant = grants.dropped_in(&description, file, None);
+        let grant = grants.dropped_in(&description, &Asks::of(&description), file, None);
         let Grant { policy, .. } = grant.map_err(|refusal| refusal.to_string())?;
 
         let source: Arc<dyn Source> = Arc::new(KubeSource::new(server.clone()));
