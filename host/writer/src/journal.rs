@@ -89,14 +89,17 @@ impl Journal {
                     });
                 }
             }
-            Err(error) if error.effect == Effect::Unknown => {
-                state.unknown.insert(kind.clone());
+            Err(error) => {
+                // The effect may be that of an earlier attempt, which the server answered.
+                if error.effect == Effect::Unknown {
+                    state.unknown.insert(kind.clone());
+                }
+                state.has_lost_server |= error.is_unreachable();
             }
-            Err(error) => state.has_lost_server |= error.is_unreachable(),
         }
     }
 
-    /// Whether a write was not sent because the API server could not be reached.
+    /// Whether the API server could not be reached for the last attempt of a write.
     pub fn has_lost_server(&self) -> bool {
         self.state.lock().has_lost_server
     }
@@ -249,6 +252,10 @@ mod tests {
         let pod = Kind::new("", "v1", "Pod");
         for (error, is_lost) in [
             (ApiError::unreachable("refused"), true),
+            (
+                ApiError::unreachable("refused").with_effect(Effect::Unknown),
+                true,
+            ),
             (ApiError::timeout("cut"), false),
             (
                 ApiError::of_server(503, "ServiceUnavailable", "full"),

@@ -42,10 +42,6 @@ pub struct Scenario {
     /// Known differences from stock: prefixes of paths, and the reasons.
     #[serde(default)]
     pub known: BTreeMap<String, String>,
-    /// The reason why the number of writes depends on timing, if it does. Then a play with more writes
-    /// than stock is repeated.
-    #[serde(default, rename = "repeat-writes")]
-    pub(crate) repeat_writes: Option<String>,
     /// The steps before the controllers start.
     #[serde(default)]
     pub(crate) before: Vec<Step>,

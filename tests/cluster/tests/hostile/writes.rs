@@ -217,7 +217,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "large-body",
         class: Class::Memory,
         script: r#"[{"write": {"verb": "update", "kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "version": "1",
-            "body": {"begin": "{\"a\":[", "text": "1,", "times": 25000000, "end": "1]}"}}}]"#,
+            "body": {"begin": "{\"a\":[", "text": "1,", "times": 5000000, "end": "1]}"}}}]"#,
         expects: &["Full: the body of a write has"],
         ..WRITE
     },
