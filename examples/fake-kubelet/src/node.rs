@@ -14,6 +14,8 @@ pub const LEASES: &str = "kube-node-lease";
 pub const LEASE: &str = "coordination.k8s.io/v1/Lease";
 /// The taint that an admission plugin of the API server adds to each new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The annotation of a node whose volumes a controller attaches. Kubelets have it by default.
+const ATTACHED_BY_CONTROLLER: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// A lease lasts this many renewal periods, as with kubelets: 40 s by default.
 const LEASE_PERIODS: u32 = 4;
 
@@ -101,7 +103,7 @@ pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": {ATTACHED_BY_CONTROLLER: "true"}},
         "spec": {"podCIDR": cidr, "podCIDRs": [cidr]},
         "status": status(settings, index, &[], now),
     })

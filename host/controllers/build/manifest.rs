@@ -110,6 +110,7 @@ pub(crate) enum Sets {
     Nothing,
     Concurrency,
     Config(String),
+    File(String),
     ResyncPeriod,
 }
 

@@ -53,6 +53,7 @@ fn flag(flag: &Flag) -> String {
     };
     let sets = match &flag.sets {
         Sets::Config(key) => format!("Config({key:?})"),
+        Sets::File(key) => format!("File({key:?})"),
         other => format!("{other:?}"),
     };
     let least = match (flag.kind, &flag.sets) {

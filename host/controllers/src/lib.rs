@@ -67,6 +67,8 @@ pub enum Sets {
     Concurrency,
     /// The configuration value with this key.
     Config(&'static str),
+    /// The configuration value with this key: the content of the file that the flag names, YAML or JSON, as JSON.
+    File(&'static str),
     /// How often all objects are reconciled.
     ResyncPeriod,
 }

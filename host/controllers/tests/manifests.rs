@@ -53,6 +53,14 @@ fn a_folder_is_a_controller_of_the_table() {
 }
 
 #[test]
+fn a_flag_can_set_the_content_of_a_file() {
+    let manifest = MANIFEST.replace("{ config =", "{ file =");
+    let folder = controllers(&manifest, POLICY);
+    let code = table::code(&manifest::read_all(folder.path()).unwrap());
+    assert!(code.contains("Sets::File(\"period\")"), "{code}");
+}
+
+#[test]
 fn the_histograms_of_a_controller_can_be_native_unless_its_manifest_says_no() {
     for (line, expected) in [("", true), ("native-histograms = false\n", false)] {
         let folder = controllers(&format!("{line}{MANIFEST}"), POLICY);

@@ -187,6 +187,7 @@ fn the_policy_of_each_guest_is_valid_and_its_roles_are_equal_in_yaml_and_json() 
         "deployment-controller",
         "garbage-collector-controller",
         "namespace-controller",
+        "fake-csi",
         "fake-kubelet",
     ] {
         let guest = guest(name);

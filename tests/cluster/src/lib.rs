@@ -1,5 +1,6 @@
 //! End-to-end tests against a real API server: a control plane, the host under test, and a second
-//! host that runs the fake kubelet. The fake kubelet makes pods behave as their annotations request.
+//! host that runs the fake kubelet and, if a test adds them, fake CSI drivers. They make pods and volumes behave as their
+//! annotations request.
 //!
 //! The tests use the binary and the plugins that `cargo xtask build` builds.
 
@@ -79,6 +80,14 @@ impl Cluster {
         cluster.nodes = Some(cluster.spawn_host("nodes", &kubeconfig, &args)?);
         cluster.until_nodes_are_ready().await?;
         Ok(cluster)
+    }
+
+    /// Lets the host of the nodes play CSI drivers, too.
+    ///
+    /// # Errors
+    /// The plugin has not been built.
+    pub fn add_csi_drivers(&self) -> Result<()> {
+        self.folder_with("nodes", &[guest("fake-csi")?]).map(drop)
     }
 
     /// Starts a control plane without nodes.

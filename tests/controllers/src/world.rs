@@ -22,8 +22,9 @@ const CREATES: [&str; 3] = ["create", "create-as", "ensure"];
 const RANDOM: &str = "*";
 
 /// The kinds without a namespace that scenarios create.
-const CLUSTER_SCOPED: [&str; 20] = [
+const CLUSTER_SCOPED: [&str; 26] = [
     "APIService",
+    "CSIDriver",
     "CertificateSigningRequest",
     "ClusterRole",
     "ClusterRoleBinding",
@@ -37,10 +38,15 @@ const CLUSTER_SCOPED: [&str; 20] = [
     "Node",
     "PersistentVolume",
     "PriorityClass",
+    "ResourcePoolStatusRequest",
     "ResourceSlice",
     "ServiceCIDR",
     "StorageClass",
     "StorageVersion",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
     "VolumeAttachment",
     "VolumeAttributesClass",
 ];

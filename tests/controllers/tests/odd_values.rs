@@ -26,11 +26,41 @@ const ABSENT: [(&str, &str); 1] = [(
     "it watches the kinds that it discovers, and reads their objects from a server that has all of them",
 )];
 /// Failures that stock has too: the controller's folder, a part of the error, and the reason.
-const FAILS_IN_STOCK: [(&str, &str, &str); 4] = [
+const FAILS_IN_STOCK: [(&str, &str, &str); 12] = [
     (
         "ephemeral-volume",
         "(pod is not owner)",
         "handleVolume fails if VolumeIsForPod does",
+    ),
+    (
+        "persistentvolume-binder",
+        "is without a storage capacity",
+        "updateClaimStatus fails if the volume has no capacity",
+    ),
+    (
+        "persistentvolume-binder",
+        "VolumeBindingMode not set",
+        "IsDelayBindingMode fails if the class has no mode",
+    ),
+    (
+        "persistentvolume-binder",
+        "its selector is invalid",
+        "FindMatchingVolume fails if LabelSelectorAsSelector does",
+    ),
+    (
+        "persistentvolume-binder",
+        "which belongs to another claim",
+        "syncUnboundClaim fails if the controller bound the claim",
+    ),
+    (
+        "persistentvolume-expander",
+        "does not exist",
+        "syncHandler fails if the claim's volume does not exist",
+    ),
+    (
+        "persistentvolume-expander",
+        "is not bound to the claim",
+        "syncHandler fails if the volume refers to another claim",
     ),
     (
         "resourceclaim",
@@ -41,6 +71,16 @@ const FAILS_IN_STOCK: [(&str, &str, &str); 4] = [
         "resourceclaim",
         ": resource claim template \"",
         "handleClaim fails if the template does not exist",
+    ),
+    (
+        "resourcepoolstatusrequest",
+        "slices",
+        "syncRequest fails while a pool lacks slices",
+    ),
+    (
+        "selinux-warning",
+        "has several SELinux labels",
+        "syncPod fails if GetMountSELinuxLabel does",
     ),
     (
         "statefulset",

@@ -39,6 +39,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
         "podcertificaterequests",
     ),
     ("PodGroup", "apis/scheduling.k8s.io/v1alpha2", "podgroups"),
+    ("PodTemplate", "api/v1", "podtemplates"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
     ("ResourceClaim", "apis/resource.k8s.io/v1", "resourceclaims"),
@@ -61,6 +62,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/apiregistration.k8s.io/v1",
         "apiservices",
     ),
+    ("CSIDriver", "apis/storage.k8s.io/v1", "csidrivers"),
     (
         "CertificateSigningRequest",
         "apis/certificates.k8s.io/v1",
@@ -101,12 +103,23 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/scheduling.k8s.io/v1",
         "priorityclasses",
     ),
+    (
+        "ResourcePoolStatusRequest",
+        "apis/resource.k8s.io/v1alpha3",
+        "resourcepoolstatusrequests",
+    ),
     ("ResourceSlice", "apis/resource.k8s.io/v1", "resourceslices"),
     ("ServiceCIDR", "apis/networking.k8s.io/v1", "servicecidrs"),
+    ("StorageClass", "apis/storage.k8s.io/v1", "storageclasses"),
     (
         "StorageVersion",
         "apis/internal.apiserver.k8s.io/v1alpha1",
         "storageversions",
+    ),
+    (
+        "StorageVersionMigration",
+        "apis/storagemigration.k8s.io/v1beta1",
+        "storageversionmigrations",
     ),
     (
         "ValidatingAdmissionPolicy",
@@ -117,6 +130,16 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "ValidatingAdmissionPolicyBinding",
         "apis/admissionregistration.k8s.io/v1",
         "validatingadmissionpolicybindings",
+    ),
+    (
+        "ValidatingWebhookConfiguration",
+        "apis/admissionregistration.k8s.io/v1",
+        "validatingwebhookconfigurations",
+    ),
+    (
+        "VolumeAttachment",
+        "apis/storage.k8s.io/v1",
+        "volumeattachments",
     ),
     (
         "VolumeAttributesClass",

@@ -195,7 +195,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
         ..plane.options()
     };
     options.apiserver_args.extend(gates.clone());
-    let mut cluster = Cluster::start(options).await?;
+    let mut cluster = plane.start(options).await?;
     prepare(&cluster, scenarios).await?;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();

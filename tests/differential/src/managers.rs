@@ -8,16 +8,16 @@ use serde_json::Value;
 use crate::endpoints;
 use crate::normalise::{self, Random};
 
-/// The managers that are the same program on both sides, and whose fields depend on timing: the fake kubelet and the
-/// scheduler. A controller that takes a field from them has it among its own.
-const OTHERS: &[&str] = &["fake-kubelet", "kube-scheduler"];
+/// The managers that are the same program on both sides, and whose fields depend on timing: the fake kubelet, the fake CSI
+/// drivers and the scheduler. A controller that takes a field from them has it among its own.
+const OTHERS: &[&str] = &["fake-csi", "fake-kubelet", "kube-scheduler"];
 /// The beginning of the name of the volume that the API server adds to pods. The name is part of a field's path.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The number of random characters after it.
 const TOKEN_SUFFIX: usize = 5;
 
 /// The entries of all objects, each as kind, name, manager, operation, version, subresource and fields:
-/// `ReplicaSet/web-HASH kube-controller-manager Update apps/v1 status {"f:status":…}`. Objects with the same name after
+/// `ReplicaSet/web-6b89d9595 kube-controller-manager Update apps/v1 status {"f:status":…}`. Objects with the same name after
 /// normalisation, such as the pods of a ReplicaSet, share their entries.
 pub fn managers(objects: &[Value]) -> BTreeSet<String> {
     let random = Random::of(objects);

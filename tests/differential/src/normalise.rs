@@ -55,9 +55,8 @@ impl Random {
 }
 
 fn random_values(objects: &[Value]) -> Vec<(String, String)> {
-    // The hash of a template occurs in names, labels, selectors and messages; only the controller
-    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are replaced
-    // first, since they contain hashes; claims before pods, since their names contain those of pods.
+    // UIDs occur in the labels and the selector of Jobs. Names are replaced first, since they contain hashes; claims
+    // before pods, since their names contain those of pods.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -131,10 +130,11 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the hash in an object's name or labels that may differ between two runs:
-/// - of a ReplicaSet's or a DaemonSet's template, in the ReplicaSet, the revision and the pods;
+/// Returns the hash in an object's name that differs between two runs:
 /// - of a Job's UID, in the name of its Workload, and of that name, in the name of the PodGroup;
 /// - of the API server's bundle, which differs between control planes.
+///
+/// Hashes of pod templates are the same in all runs.
 fn hash(object: &Value) -> Option<String> {
     let metadata = &object["metadata"];
     if object["kind"] == "ClusterTrustBundle" {
@@ -142,17 +142,10 @@ fn hash(object: &Value) -> Option<String> {
         return (hash.len() == PUBLISHED_HASH).then(|| hash.to_owned());
     }
     let owner = &metadata["ownerReferences"][0]["kind"];
-    if owner == "Job" && (object["kind"] == "Workload" || object["kind"] == "PodGroup") {
-        let (_, hash) = metadata["name"].as_str()?.rsplit_once('-')?;
-        return Some(hash.to_owned());
-    }
-    let is_of_set = owner == "DaemonSet";
-    let label = if is_of_set {
-        "controller-revision-hash"
-    } else {
-        "pod-template-hash"
-    };
-    metadata["labels"][label].as_str().map(str::to_owned)
+    let is_of_job =
+        owner == "Job" && (object["kind"] == "Workload" || object["kind"] == "PodGroup");
+    let (_, hash) = metadata["name"].as_str()?.rsplit_once('-')?;
+    is_of_job.then(|| hash.to_owned())
 }
 
 /// A generated name and its replacement. It has a random suffix, and occurs in messages. The pods of
@@ -293,16 +286,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_of_a_revision_is_replaced_only_for_daemonsets() {
-        let run = |kind: &str, hash: &str| {
+    fn hashes_of_pod_templates_remain() {
+        let run = |kind: &str, label: &str, hash: &str| {
             objects(vec![json!({
-                "kind": "ControllerRevision",
-                "metadata": {"name": format!("web-{hash}"), "labels": {"controller-revision-hash": hash},
-                             "ownerReferences": [{"kind": kind}]},
+                "kind": kind, "metadata": {"name": format!("web-{hash}"), "labels": {label: hash}},
             })])
         };
-        assert_eq!(run("DaemonSet", "abc"), run("DaemonSet", "def"));
-        assert_ne!(run("StatefulSet", "abc"), run("StatefulSet", "def"));
+        for (kind, label) in [
+            ("ReplicaSet", "pod-template-hash"),
+            ("ControllerRevision", "controller-revision-hash"),
+        ] {
+            assert_ne!(run(kind, label, "abc"), run(kind, label, "def"));
+        }
     }
 
     #[test]
@@ -322,17 +317,17 @@ mod tests {
 
     #[test]
     fn two_runs_that_differ_in_random_values_are_equal() {
-        let run = |hash: &str, end: &str, time: &str| {
+        let run = |generation: u32, end: &str, time: &str| {
             objects(vec![
-                json!({"kind": "ReplicaSet", "metadata": {"name": format!("web-{hash}"), "generation": 3,
-                "labels": {"pod-template-hash": hash}}, "status": {"observedGeneration": 3, "conditions": []}}),
-                json!({"kind": "Pod", "metadata": {"generateName": format!("web-{hash}-"), "name": format!("web-{hash}-{end}"),
+                json!({"kind": "ReplicaSet", "metadata": {"name": "web-abc", "generation": generation},
+                "status": {"observedGeneration": generation, "conditions": []}}),
+                json!({"kind": "Pod", "metadata": {"generateName": "web-abc-", "name": format!("web-abc-{end}"),
                 "creationTimestamp": time}, "spec": {"volumes": [{"name": format!("kube-api-access-{end}")}]}}),
             ])
         };
         assert_eq!(
-            run("abc", "x1", "2000-01-01T00:00:00Z"),
-            run("def", "y2", "2001-01-01T00:00:00Z")
+            run(3, "x1", "2000-01-01T00:00:00Z"),
+            run(4, "y2", "2001-01-01T00:00:00Z")
         );
     }
 

@@ -19,6 +19,8 @@ pub struct Plane {
     pub(crate) is_busy: bool,
     /// Whether the metrics APIs are served.
     has_metrics: bool,
+    /// Whether the fake CSI drivers run.
+    has_csi: bool,
     /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
     /// Additional flags for the API server.
@@ -51,6 +53,11 @@ static PLANES: &[Plane] = &[
     TRUST_BUNDLES,
     SERVICES,
     AUTOSCALERS,
+    VOLUMES,
+    ATTACHMENTS,
+    BOUND_VOLUMES,
+    MIGRATIONS,
+    RESOURCE_POOLS,
 ];
 
 /// The controllers of each plane: without service accounts and the CA bundle, no pod is admitted.
@@ -65,6 +72,7 @@ const QUIET: Plane = Plane {
     helpers: &[],
     is_busy: false,
     has_metrics: false,
+    has_csi: false,
     flags: &[],
     apiserver_flags: &[],
 };
@@ -284,6 +292,63 @@ const AUTOSCALERS: Plane = Plane {
     ..QUIET
 };
 
+/// The plane of volumes. Claims that wait are looked at every second. The scenarios play schedulers and external
+/// provisioners; the pods of scenarios that use claims are on nodes.
+const VOLUMES: Plane = Plane {
+    name: "volumes",
+    helpers: &[
+        "persistentvolume-protection-controller",
+        "persistentvolumeclaim-protection-controller",
+    ],
+    flags: &[
+        "--enable-hostpath-provisioner=true",
+        "--pvclaimbinder-sync-period=1s",
+    ],
+    ..QUIET
+};
+
+/// The plane of attachments. The scenarios bind claims to volumes, play the kubelets and, for most volumes, the attachers, so
+/// that no other controller of volumes writes to their objects.
+const ATTACHMENTS: Plane = Plane {
+    name: "attachments",
+    has_csi: true,
+    flags: &["--attach-detach-reconcile-sync-period=2s"],
+    ..QUIET
+};
+
+/// The plane of the controllers of bound volumes. Nobody binds volumes here: the scenarios write the statuses of claims.
+const BOUND_VOLUMES: Plane = Plane {
+    name: "bound-volumes",
+    helpers: &[
+        "persistentvolume-protection-controller",
+        "persistentvolumeclaim-protection-controller",
+    ],
+    ..QUIET
+};
+
+/// The plane of migrations to other storage versions. Stock migrates the objects in the cache of its garbage collector.
+const MIGRATIONS: Plane = Plane {
+    name: "migrations",
+    helpers: &["garbage-collector-controller"],
+    flags: &["--feature-gates=StorageVersionMigrator=true"],
+    apiserver_flags: &[
+        "--feature-gates=StorageVersionMigrator=true",
+        "--runtime-config=storagemigration.k8s.io/v1beta1=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of pools of devices. The scenarios publish the devices and allocate them.
+const RESOURCE_POOLS: Plane = Plane {
+    name: "resource-pools",
+    flags: &["--feature-gates=DRAResourcePoolStatus=true"],
+    apiserver_flags: &[
+        "--feature-gates=DRAResourcePoolStatus=true",
+        "--runtime-config=resource.k8s.io/v1alpha3=true",
+    ],
+    ..QUIET
+};
+
 impl Plane {
     /// The plane of a controller's scenarios, given its folder.
     ///
@@ -314,6 +379,18 @@ impl Plane {
             apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
             ..Options::default()
         }
+    }
+
+    /// Starts a control plane with these options, and the CSI drivers if its scenarios need them.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub async fn start(&self, options: Options) -> Result<Cluster> {
+        let cluster = Cluster::start(options).await?;
+        if self.has_csi {
+            cluster.add_csi_drivers()?;
+        }
+        Ok(cluster)
     }
 
     /// Starts the metrics APIs if its scenarios need them. They are served until the returned value is dropped.

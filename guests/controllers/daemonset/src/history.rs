@@ -7,8 +7,9 @@ use std::collections::HashSet;
 
 use flyball_pods::PodTemplateMeta;
 use flyball_revisions::{ControllerRevision, NewRevision};
-use flyball_revisions::{exact_data, hash, name, next_number, set_number, sort, surplus};
+use flyball_revisions::{exact_data, next_number, set_number, sort, surplus};
 use flyball_sdk::prelude::*;
+use flyball_template_hash::{name, template_hash};
 use serde::Deserialize;
 
 use crate::observed::HASH_LABEL;
@@ -141,7 +142,7 @@ fn unite(
 /// in the status was incremented, and a retry creates the revision under another name.
 fn create(host: &Host, set: &DaemonSet, new: &NewRevision) -> Result<ControllerRevision, Error> {
     let (namespace, collisions) = (&set.meta.namespace, set.status.collision_count);
-    let hash = hash(&new.data, collisions.unwrap_or(0));
+    let hash = template_hash(&set.template, collisions.map(i64::from));
     let name = name(&set.meta.name, &hash);
     let owner = set.meta.controller_reference(DaemonSet::KIND);
     let refused = match host.write(new.creation(namespace, &name, (HASH_LABEL, &hash), &owner)) {

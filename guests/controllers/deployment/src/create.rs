@@ -1,9 +1,10 @@
 //! The ReplicaSet that a Deployment creates for a new template.
 //!
-//! Upstream: pkg/controller/deployment/sync.go: getNewReplicaSet, generateReplicaSetName.
+//! Upstream: pkg/controller/deployment/sync.go: getNewReplicaSet.
 //! Upstream: pkg/util/labels/labels.go: CloneAndAddLabel, CloneSelectorAndAddLabel.
 
 use flyball_sdk::prelude::*;
+use flyball_template_hash::{name, template_hash};
 use serde_json::Map;
 
 use crate::revision::{of_new_set, sizes};
@@ -12,12 +13,10 @@ use crate::sets::Sets;
 use crate::template::{HASH_LABEL, Template};
 use crate::views::{Deployment, ReplicaSet};
 
-/// The longest name of an object.
-const NAME_LIMIT: usize = 253;
-
 /// Returns the ReplicaSet to create.
 pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
-    let hash = Template::of(&deployment.template).hash(deployment.status.collision_count);
+    // A retry computes the same hash, and so uses the same name.
+    let hash = template_hash(&deployment.template, deployment.status.collision_count);
     let mut template = deployment.template.value();
     let labels = label(&mut template, &["metadata", "labels"], &hash);
     let mut selector = deployment.selector.value();
@@ -48,13 +47,6 @@ pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
 pub fn is_own(deployment: &Deployment, set: &ReplicaSet) -> bool {
     set.meta.is_controlled_by(&deployment.meta.uid)
         && Template::of(&set.template) == Template::of(&deployment.template)
-}
-
-/// The Deployment's name and the template's hash, so that a retry uses the same name. The
-/// Deployment's name is cut if the result would be too long.
-fn name(deployment: &str, hash: &str) -> String {
-    let most = NAME_LIMIT.saturating_sub(1 + hash.len());
-    format!("{}-{hash}", deployment.get(..most).unwrap_or(deployment))
 }
 
 /// Adds the hash label to the map at this path and returns the map.
@@ -103,7 +95,7 @@ mod tests {
     #[test]
     fn a_new_set_has_the_hash_label_the_owner_and_the_annotations() {
         let deployment = deployment();
-        let hash = Template::of(&deployment.template).hash(None);
+        let hash = template_hash(&deployment.template, None);
         let labels = json!({"app": "web", HASH_LABEL: hash});
         let old = ReplicaSet {
             desired: Some(10),
@@ -142,6 +134,31 @@ mod tests {
     }
 
     #[test]
+    fn a_new_set_has_the_name_that_stock_gives_it() {
+        // The golden of the scenario has the name in a message. This is the scenario's template with the API server's defaults.
+        let golden = include_str!("../goldens/sets-refused.json");
+        let container = json!({
+            "name": "app", "image": "app:1", "resources": {}, "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+        });
+        let template = json!({
+            "metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
+            "spec": {
+                "containers": [container], "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
+                "dnsPolicy": "ClusterFirst", "securityContext": {}, "schedulerName": "default-scheduler",
+            },
+        });
+        let deployment = Deployment {
+            template: Raw::from(template),
+            ..deployment()
+        };
+        let set = new_set(&deployment, &Sets::default(), 1);
+        let name = set["metadata"]["name"].as_str().unwrap();
+        let message = format!(r#"Failed to create new replica set \"{name}\""#);
+        assert!(golden.contains(&message), "{name}");
+    }
+
+    #[test]
     fn a_selector_of_expressions_alone_gets_the_hash_as_well() {
         let selector = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
         let deployment = Deployment {
@@ -164,15 +181,6 @@ mod tests {
             new_set(&deployment, &Sets::default(), 1)["metadata"]["name"],
             before["metadata"]["name"]
         );
-    }
-
-    #[test]
-    fn a_long_name_is_cut() {
-        assert_eq!(name("web", "abc"), "web-abc");
-        let long = name(&"a".repeat(253), "0123456789");
-        assert_eq!((long.len(), long.ends_with("a-0123456789")), (253, true));
-        assert_eq!(name(&"a".repeat(249), "abc").len(), 253);
-        assert_eq!(name(&"a".repeat(250), "abc").len(), 253);
     }
 
     #[test]

@@ -1,18 +1,15 @@
-//! Semantic comparison of pod templates, and the hash that names a ReplicaSet.
+//! Semantic comparison of pod templates.
 //!
-//! A Deployment finds its ReplicaSet by the template, never by the hash. So it also finds ReplicaSets that another
-//! controller named, and the hash only has to be the same for equal templates.
+//! A Deployment finds its ReplicaSet by the template, never by the hash in its name. So it also finds ReplicaSets that another
+//! release or another controller named.
 //!
 //! Upstream: pkg/controller/deployment/util/deployment_util.go: EqualIgnoreHash.
-//! Upstream: pkg/controller/controller_utils.go: ComputeHash.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use flyball_hash::{Fnv32a, safe_suffix};
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
-use serde_json::Map;
 
 use crate::difference::differ_in_a_string;
 
@@ -66,25 +63,6 @@ impl Template {
             spec,
             canonical_spec: OnceCell::new(),
         }
-    }
-
-    /// Returns the value of the hash label, which depends only on the template and the number of
-    /// collisions.
-    pub fn hash(&self, collisions: Option<i64>) -> String {
-        let parts = [
-            ("metadata", self.metadata.clone()),
-            ("spec", self.spec().cloned()),
-        ];
-        let whole: Map<String, Value> = parts
-            .into_iter()
-            .filter_map(|(name, part)| Some((name.to_owned(), part?)))
-            .collect();
-        let mut hash = Fnv32a::default();
-        hash.write(Value::Object(whole).to_string().as_bytes());
-        if let Some(collisions) = collisions {
-            hash.write(&collisions.to_le_bytes());
-        }
-        safe_suffix(hash.finish())
     }
 
     /// Compares the specs, as text where that is enough. If a Deployment has many old ReplicaSets, nearly all of them
@@ -242,35 +220,5 @@ mod tests {
         assert_ne!(new, old);
         assert!(new.canonical_spec.get().is_none() && old.canonical_spec.get().is_none());
         assert_eq!(new, of("app:2", "1000m"));
-    }
-
-    #[test]
-    fn equal_templates_have_the_same_hash_and_collisions_change_it() {
-        let one =
-            template(json!({"spec": {"a": 1, "b": 2}, "metadata": {"labels": {HASH_LABEL: "x"}}}));
-        let same = template(json!({"metadata": {}, "spec": {"b": 2, "a": 1}}));
-        assert_eq!(one.hash(None), same.hash(None));
-        let hashes = [
-            one.hash(None),
-            one.hash(Some(0)),
-            one.hash(Some(1)),
-            template(json!({})).hash(None),
-        ];
-        let distinct: std::collections::BTreeSet<_> = hashes.iter().collect();
-        assert_eq!(distinct.len(), hashes.len());
-        assert!(hashes.iter().all(|hash| {
-            hash.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        }));
-    }
-
-    #[test]
-    fn a_hash_stays_what_it_is_over_versions() {
-        // A changed hash is harmless but should be noticed: it renames ReplicaSets created from
-        // then on.
-        let web = template(
-            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}),
-        );
-        assert_eq!(web.hash(None), "5d6db96897");
     }
 }

@@ -60,10 +60,28 @@ fn a_request_that_was_deleted_or_replaced_meanwhile_is_done_and_other_failures_a
 }
 
 #[test]
-fn requests_are_checked_every_five_minutes() {
+fn the_operator_sets_the_age_at_which_requests_are_deleted() {
+    let cluster = Cluster::with([request("2025-12-31T23:59:50Z")]);
+    cluster.set_config("threshold", "10500ms");
+    reconcile(&cluster).unwrap();
+    assert!(cluster.written().is_empty());
+    cluster.advance(Duration::from_millis(500));
+    reconcile(&cluster).unwrap();
+    assert_eq!(cluster.written(), [DELETE]);
+
+    cluster.set_config("threshold", "soon");
+    assert!(reconcile(&cluster).unwrap_err().is_terminal());
+}
+
+#[test]
+fn requests_are_checked_every_five_minutes_unless_the_operator_sets_another_period() {
     let description = Cleaner::describe();
     description.check().unwrap();
     assert_eq!(description.tickers[0].period_ms, 300_000);
+    assert_eq!(description.tickers[0].config, "period");
+    for (key, default) in [("period", "5m"), ("threshold", "15m")] {
+        assert_eq!(description.config[key].default.as_deref(), Some(default));
+    }
     assert_eq!(permissions(&description), [format!("{KIND}  delete")]);
     assert_eq!(reconcile(&Cluster::new()).unwrap(), Outcome::Done);
 }

@@ -2,6 +2,8 @@
 //!
 //! Upstream: staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go: SafeEncodeString.
 
+use std::fmt;
+
 /// The characters of generated names in Kubernetes: no vowels and no look-alikes, so that no words
 /// are formed.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -27,6 +29,14 @@ impl Fnv32a {
     /// Returns the hash of all bytes.
     pub fn finish(self) -> u32 {
         self.0
+    }
+}
+
+/// Hashes text while it is formatted. It never fails.
+impl fmt::Write for Fnv32a {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.write(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -315,6 +315,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_a_flag_names_is_read_as_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pod.yaml");
+        let flag = format!("--pv-recycler-pod-template-filepath-nfs={}", path.display());
+        assert!(error(&[&flag]).contains("can't read it"));
+        std::fs::write(&path, "metadata: {name: a}\nspec: {volumes: [{name: b}]}\n").unwrap();
+        let values = read(&[&flag]).built_ins.values;
+        let values = &values["persistentvolume-binder-controller"];
+        let expected = r#"{"metadata":{"name":"a"},"spec":{"volumes":[{"name":"b"}]}}"#;
+        assert_eq!(values["nfs-recycler-pod"], expected);
+        assert!(!values.contains_key("hostpath-recycler-pod"));
+        std::fs::write(&path, "a: [").unwrap();
+        assert!(error(&[&flag]).contains("neither YAML nor JSON"));
+    }
+
+    #[test]
     fn an_invalid_value_is_an_error() {
         assert_eq!(
             error(&["--concurrent-job-syncs=0"]),

@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
+use flyball_template_hash::template_hash;
 
 use super::world::*;
 use crate::DeploymentController;
 use crate::revision::{DESIRED, MAX, REVISION};
-use crate::template::{HASH_LABEL, Template};
+use crate::template::HASH_LABEL;
 
 /// The name of the ReplicaSet that `web` would create for this image.
 fn name_of(image: &str, collisions: Option<i64>) -> String {
-    format!(
-        "web-{}",
-        Template::of(&Raw::from(template(image))).hash(collisions)
-    )
+    let hash = template_hash(&Raw::from(template(image)), collisions);
+    format!("web-{hash}")
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The flags that the controllers' manifests describe.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use flyball_controllers::flag::Kind;
@@ -38,6 +39,12 @@ impl Flags<'_> {
                         let values = all.values.entry(controller.name).or_default();
                         values.insert(key, self.config_value(flag)?);
                     }
+                    Sets::File(key) => {
+                        if let Some(path) = self.path(name) {
+                            let values = all.values.entry(controller.name).or_default();
+                            values.insert(key, self.document(name, &path)?);
+                        }
+                    }
                     Sets::ResyncPeriod => {
                         all.resync_periods
                             .insert(controller.name, self.duration(name)?);
@@ -62,12 +69,26 @@ impl Flags<'_> {
                 if flag.is_positive && duration.is_zero() {
                     return Err(self.error(name, "it must be more than zero"));
                 }
+                let least = Duration::from_millis(u64::try_from(flag.range.0).unwrap_or(0));
+                if duration < least {
+                    return Err(self.error(name, format!("it must be at least {least:?}")));
+                }
                 format!("{}ms", duration.as_millis())
             }
             Kind::Int32 => self.in_range(flag)?.to_string(),
             Kind::Float => self.float(name).to_string(),
+            Kind::Bool => self.bool(name).to_string(),
             _ => self.text(name).unwrap_or_default(),
         })
+    }
+
+    /// Returns the document in the file that a flag names, as JSON.
+    fn document(&self, name: &'static str, path: &Path) -> Result<String, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| self.error(name, format!("can't read it: {error}")))?;
+        let document: serde_json::Value = serde_saphyr::from_str(&text)
+            .map_err(|error| self.error(name, format!("it is neither YAML nor JSON: {error}")))?;
+        Ok(document.to_string())
     }
 
     /// Returns the value of an integer flag. Fails if it is out of the range that the manifest says.

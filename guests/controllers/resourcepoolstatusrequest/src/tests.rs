@@ -1,0 +1,7 @@
+//! Native tests of the whole controller.
+
+mod answered;
+mod describe;
+mod expired;
+mod pools;
+mod world;
