@@ -19,8 +19,6 @@ pub(crate) struct Described {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Manifest {
     pub(crate) about: String,
-    /// The effect of the controller's absence on a cluster, as a clause. Required for each absent controller.
-    pub(crate) without: Option<String>,
     #[serde(default = "complete")]
     pub(crate) state: String,
     #[serde(default)]
@@ -139,12 +137,10 @@ fn yes() -> bool {
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Described>, String> {
     let path = folder.join("absent.toml");
     let absent: BTreeMap<String, Manifest> = parse(&path)?;
-    let is_silent = |(_, manifest): &(&String, &Manifest)| {
-        manifest.without.is_none() && !matches!(manifest.start, Start::Cloud)
-    };
-    if let Some((name, _)) = absent.iter().find(is_silent) {
+    let is_missing = |(_, manifest): &(&String, &Manifest)| !matches!(manifest.start, Start::Cloud);
+    if let Some((name, _)) = absent.iter().find(is_missing) {
         return Err(format!(
-            "{}: {name} does not tell what a cluster lacks `without` it",
+            "{}: {name} is not a cloud provider's: a controller of kube-controller-manager has a folder",
             path.display()
         ));
     }

@@ -19,12 +19,11 @@ pub(crate) fn code(controllers: &[Described]) -> String {
         let flags: Vec<String> = sorted(&manifest.flags).map(flag).collect();
         writeln!(
             code,
-            "    Controller {{ name: {:?}, aliases: &{:?}, start: Start::{:?}, without: {:?}, gates: &{:?}, enabled_by: {:?}, flags: &[{}], \
+            "    Controller {{ name: {:?}, aliases: &{:?}, start: Start::{:?}, gates: &{:?}, enabled_by: {:?}, flags: &[{}], \
              needs: &[{}], resyncs: {}, native_histograms: {}, guest: {} }},",
             one.name,
             manifest.aliases,
             manifest.start,
-            manifest.without,
             manifest.gates,
             manifest.enabled_by,
             flags.join(", "),

@@ -1,8 +1,8 @@
 //! The table of Kubernetes' controllers: their names, feature gates, flags and policies.
 //!
 //! It is generated at build time from the manifests in `guests/controllers`: `controller.toml` and `policy.toml` in the
-//! folder of each built-in controller, and `absent.toml` for controllers of Kubernetes that Flyball does not have. The
-//! host, the builds and the test suites read this table, so adding a controller is adding a folder.
+//! folder of each built-in controller, and `absent.toml` for the controllers of cloud providers. The host, the
+//! builds and the test suites read this table, so adding a controller is adding a folder.
 
 pub mod flag;
 
@@ -18,8 +18,6 @@ pub struct Controller {
     /// Older names, which stay valid.
     pub aliases: &'static [&'static str],
     pub start: Start,
-    /// The effect of the controller's absence on a cluster, as a clause; none if Flyball has it.
-    pub without: Option<&'static str>,
     /// Feature gates that can be off. The controller runs only if all of them are on.
     pub gates: &'static [&'static str],
     /// A boolean flag without which the controller does not run.

@@ -22,7 +22,7 @@ use flyball_policy::grant::Grants;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::chosen::{Chosen, choose};
+pub(crate) use self::chosen::choose;
 pub(crate) use self::leases::OWN_LEASE;
 use self::needs::Needs;
 use crate::admin;
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     pub(crate) config: RunConfig,
     /// The connection to the API server. Each controller has a client with its own `qps` and `burst`.
     pub(crate) cluster: kube::Config,
-    pub(crate) chosen: Chosen,
+    pub(crate) builtins: Vec<&'static Builtin>,
     pub(crate) telemetry: Telemetry,
     /// The last lines of the log.
     pub(crate) recent: Recent,
@@ -53,7 +53,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let Parts {
         config,
         cluster,
-        chosen: Chosen { builtins, missing },
+        builtins,
         telemetry,
         recent,
         shutdown,
@@ -74,7 +74,6 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let host = admin::Host {
         admin: manager.admin(),
         recent,
-        missing,
     };
     let admin = admin::serve(config.admin_socket.as_deref(), host).await?;
     let ended = manager.run(shutdown).await;

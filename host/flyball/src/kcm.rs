@@ -5,6 +5,5 @@ mod controllers;
 pub(crate) mod feature_gates;
 pub(crate) mod flags;
 pub(crate) mod leader_migration;
-pub(crate) mod missing;
 pub(crate) mod shown;
 pub(crate) mod versions;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use flyball_controllers::{CONTROLLERS, Controller, Start, canonical, find};
+use flyball_controllers::{CONTROLLERS, Start, built_in, canonical, find};
 use flyball_types::nearest::nearest;
-
-use crate::kcm::feature_gates::FeatureGates;
 
 /// The value of `--controllers`, with canonical names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,27 +37,9 @@ impl Selection {
         self.explicit(name).unwrap_or(true)
     }
 
-    /// Returns the enabled controllers of kube-controller-manager that this binary lacks, given the canonical names of
-    /// the ones that it has. A controller whose gates are off is missing only if it is named.
-    pub(crate) fn missing(&self, available: &[&str], gates: &FeatureGates) -> Vec<&'static str> {
-        let is_on =
-            |controller: &Controller| controller.gates.iter().all(|gate| gates.is_enabled(gate));
-        let is_wanted = |controller: &&Controller| {
-            controller.start != Start::Cloud
-                && self.enables(controller.name)
-                && (is_on(controller) || self.names(controller.name))
-        };
-        CONTROLLERS
-            .iter()
-            .filter(|controller| !available.contains(&controller.name))
-            .filter(is_wanted)
-            .map(|controller| controller.name)
-            .collect()
-    }
-
-    /// Whether the controller of this canonical name is enabled by its name, not only by `*`.
-    pub(crate) fn names(&self, name: &str) -> bool {
-        self.explicit(name) == Some(true)
+    /// Whether any built-in controller runs, as far as the flag decides.
+    pub(crate) fn enables_any(&self) -> bool {
+        built_in().any(|(controller, _)| self.enables(controller.name))
     }
 
     /// Returns an error message for each name that is neither a controller of kube-controller-manager nor a plugin. It
@@ -119,10 +99,6 @@ mod tests {
         "token-cleaner-controller",
     ];
 
-    fn gates() -> FeatureGates {
-        FeatureGates::new([], crate::kcm::versions::Versions::default()).expect("the defaults fit")
-    }
-
     fn selection(text: &str) -> Selection {
         Selection::new(&flyball_controllers::flag::list(text).expect("a list"))
     }
@@ -156,28 +132,8 @@ mod tests {
         assert_eq!(enabled("replicaset"), ["replicaset-controller"]);
         for text in ["-replicaset", ""] {
             assert_eq!(enabled(text), [""; 0]);
-            assert_eq!(selection(text).missing(&BUILT, &gates()), [""; 0]);
+            assert!(!selection(text).enables_any());
         }
-    }
-
-    #[test]
-    fn enabled_controllers_that_are_not_built_in_are_missing_except_cloud_and_gated_ones() {
-        let selection = selection("*,service,tokencleaner,job");
-        let missing = selection.missing(&["deployment-controller"], &gates());
-        assert!(missing.contains(&"namespace-controller"));
-        for name in [
-            "deployment-controller",
-            "service-lb-controller",
-            "podgroup-protection-controller",
-            "bootstrap-signer-controller",
-        ] {
-            assert!(!missing.contains(&name), "{name}");
-        }
-        let named: Vec<&str> = missing
-            .into_iter()
-            .filter(|name| selection.names(name))
-            .collect();
-        assert_eq!(named, ["job-controller", "token-cleaner-controller"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
     }
     let telemetry = telemetry(&config)?;
     let shutdown = shut_down_on_signals()?;
-    let chosen = controllers::choose(&config)?;
+    let builtins = controllers::choose(&config)?;
     let cluster = cluster::config(&config.cluster).await?;
     cluster::warn_if_unverified(&cluster, "kubeconfig");
     let port = match &config.serving {
@@ -45,7 +45,7 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
     let controllers = tokio::spawn(controllers::run(controllers::Parts {
         config,
         cluster,
-        chosen,
+        builtins,
         telemetry,
         recent,
         shutdown: shutdown.clone(),

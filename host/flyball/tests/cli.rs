@@ -66,17 +66,6 @@ fn an_unknown_controller_exits_with_1_and_suggests_the_nearest() {
 }
 
 #[test]
-fn a_controller_that_is_missing_alone_is_an_error() {
-    let said = refusal(&["run", "--controllers=persistentvolume-binder"]);
-    assert!(
-        said.contains(
-            "there is nothing to run: Flyball has no persistentvolume-binder-controller yet"
-        ),
-        "{said}"
-    );
-}
-
-#[test]
 fn a_missing_kubeconfig_is_one_sentence() {
     let said = refusal(&[
         "run",

@@ -91,6 +91,11 @@ pub static REACTIONS: &[Reaction] = &[
     row("volumeattributesclass-protection", "own-finalizer", "storage.k8s.io/v1/VolumeAttributesClass", &["update storage.k8s.io/v1/VolumeAttributesClass"], "removeFinalizer"),
     row("resourceclaim", "own-finalizer", "resource.k8s.io/v1/ResourceClaim", &["update resource.k8s.io/v1/ResourceClaim", "update resource.k8s.io/v1/ResourceClaim/status"], "syncClaim deallocates it and removes the finalizer"),
     row("namespace", "namespace-terminating", "v1/Namespace", &["update v1/Namespace/status", "update v1/Namespace/finalize"], "Delete"),
+    row("persistentvolume-binder", "foreign-finalizer", "storage.k8s.io/v1/StorageClass", &["Warning ProvisioningFailed"], "provisionClaimOperation, once it is gone"),
+    row("persistentvolume-binder", "foreign-finalizer", "v1/PersistentVolume", &["Warning ClaimLost"], "syncBoundClaim, once it is gone"),
+    row("persistentvolume-binder", "foreign-finalizer", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
+    row("persistentvolume-binder", "last-step", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
+    row("storage-version-migrator", "foreign-finalizer", "storagemigration.k8s.io/v1beta1/StorageVersionMigration", &["fails"], "its status can't be updated once it is gone"),
 
     // An owner that is gone.
     row("deployment", "owner-gone", "apps/v1/ReplicaSet", &["create apps/v1/ReplicaSet", "Normal ScalingReplicaSet", "update apps/v1/Deployment/status"], "getNewReplicaSet"),

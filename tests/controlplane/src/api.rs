@@ -404,6 +404,12 @@ pub fn is_forbidden(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 403)
 }
 
+/// Whether a request failed because an admission webhook could not be called.
+pub fn lacks_webhook(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status))
+        if status.code == 500 && status.message.contains("failed calling webhook"))
+}
+
 /// Whether a request failed because the object exists.
 pub fn is_already_there(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.reason == "AlreadyExists")

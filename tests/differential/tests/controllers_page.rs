@@ -1,19 +1,18 @@
-//! The tables of controllers in the docs, which are generated from the manifests: `BLESS=1 cargo test --workspace
-//! --test controllers_page` writes them.
+//! The table of controllers in the docs, which is generated from the manifests: `BLESS=1 cargo test --workspace
+//! --test controllers_page` writes it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use flyball_controllers::{CONTROLLERS, Controller, Guest, Start, built_in};
+use flyball_controllers::{Controller, Guest, Start, built_in};
 
 #[test]
 fn the_docs_list_the_controllers_of_the_manifests() -> Result<()> {
     let path = page();
     let current =
         std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-    let present = replaced(&current, "built-in", &built_in_table()?)?;
-    let expected = replaced(&present, "missing", &missing_table())?;
+    let expected = replaced(&current, "built-in", &built_in_table()?)?;
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &expected)?;
     }
@@ -75,15 +74,4 @@ fn scenarios(guest: &Guest) -> Result<usize> {
     let entries =
         std::fs::read_dir(&folder).with_context(|| format!("can't read {}", folder.display()))?;
     Ok(entries.count())
-}
-
-fn missing_table() -> String {
-    let missing = CONTROLLERS
-        .iter()
-        .filter(|controller| controller.guest.is_none() && controller.start != Start::Cloud);
-    let lines = missing.map(|controller| {
-        let consequence = controller.without.unwrap_or_default();
-        format!("- {}: without it, {consequence}\n", controller.name)
-    });
-    format!("\n{}\n", lines.collect::<String>())
 }

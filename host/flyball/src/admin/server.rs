@@ -16,7 +16,6 @@ use tokio_util::task::TaskTracker;
 
 use super::protocol::{Request, Response};
 use super::socket;
-use crate::kcm;
 use crate::logging::Recent;
 
 /// Maximum size of a request in bytes.
@@ -31,8 +30,6 @@ pub(crate) struct Host {
     pub(crate) admin: AdminHandle,
     /// The last lines of the log.
     pub(crate) recent: Recent,
-    /// The enabled controllers of kube-controller-manager that this host does not have.
-    pub(crate) missing: Vec<&'static str>,
 }
 
 /// The task that serves the socket.
@@ -186,7 +183,7 @@ fn is_same_user(stream: &UnixStream) -> bool {
 }
 
 async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
-    let Host { admin, recent, .. } = host;
+    let Host { admin, recent } = host;
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
     BufReader::new(tokio::io::AsyncReadExt::take(reading, MAX_REQUEST))
@@ -222,17 +219,9 @@ async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
 }
 
 async fn handle(request: Request, host: &Host) -> Response {
-    let Host {
-        admin,
-        recent,
-        missing,
-    } = host;
+    let Host { admin, recent } = host;
     let done = match request {
-        Request::Status => admin.status().await.map(|mut all| {
-            let missing = missing.iter();
-            all.extend(missing.map(|name| kcm::missing::status(name)));
-            Response::Status(all)
-        }),
+        Request::Status => admin.status().await.map(Response::Status),
         Request::Why { object } => admin.why(&object).await.map(Response::Why),
         Request::Logs { plugin, .. } => match admin.describe(&plugin).await {
             Ok(_) => Ok(Response::Logs(recent.lines(&plugin))),

@@ -9,14 +9,6 @@ use flyball_controllers::{Controller, Need, find};
 use crate::builtins::{BUILTINS, Builtin};
 use crate::config::RunConfig;
 use crate::kcm::leader_migration::LeaderMigration;
-use crate::kcm::missing::consequence;
-
-/// The built-in controllers to run, and the enabled controllers that this binary lacks.
-pub(crate) struct Chosen {
-    pub(crate) builtins: Vec<&'static Builtin>,
-    /// Names of controllers of kube-controller-manager.
-    pub(crate) missing: Vec<&'static str>,
-}
 
 /// The reason why an enabled controller does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +24,7 @@ enum Reason {
 
 /// Chooses the controllers, and logs why an enabled one does not run. Fails if a name is unknown, or if a controller is
 /// named and nothing can run.
-pub(crate) fn choose(config: &RunConfig) -> anyhow::Result<Chosen> {
+pub(crate) fn choose(config: &RunConfig) -> anyhow::Result<Vec<&'static Builtin>> {
     // The names of plugins are known only after they are loaded.
     if !config.plugins.may_load() {
         config.check_names(&[])?;
@@ -50,13 +42,8 @@ pub(crate) fn choose(config: &RunConfig) -> anyhow::Result<Chosen> {
             ),
         }
     }
-    let available: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-    let missing = config
-        .controllers
-        .missing(&available, &config.feature_gates);
-    let chosen = Chosen { builtins, missing };
-    check(&chosen, config, !BUILTINS.is_empty())?;
-    Ok(chosen)
+    check(&builtins, config, !BUILTINS.is_empty())?;
+    Ok(builtins)
 }
 
 /// Returns the first reason why a controller does not run.
@@ -104,33 +91,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Warns of missing controllers. Fails if nothing can run and one of them is named, or if this binary has no built-in
-/// controllers to run. Otherwise, a process without controllers goes on, as in kube-controller-manager, and serves
-/// health checks and metrics.
-fn check(chosen: &Chosen, config: &RunConfig, has_builtins: bool) -> anyhow::Result<()> {
-    let nothing_to_run = chosen.builtins.is_empty() && !config.plugins.may_load();
-    if !has_builtins && !chosen.missing.is_empty() {
+/// Fails if built-in controllers are to run and this binary has none, unless plugins may run. A process without controllers
+/// goes on, as in kube-controller-manager, and serves health checks and metrics.
+fn check(chosen: &[&Builtin], config: &RunConfig, has_builtins: bool) -> anyhow::Result<()> {
+    let nothing_to_run = chosen.is_empty() && !config.plugins.may_load();
+    if !has_builtins && config.controllers.enables_any() {
         let unbuilt = "built without built-in controllers: build with `cargo xtask build`";
         ensure!(!nothing_to_run, unbuilt);
         tracing::warn!("{unbuilt}");
-    } else if !chosen.missing.is_empty() {
-        let missing = chosen.missing.iter();
-        let missing = missing.map(|name| format!("{name} ({})", consequence(name)));
-        let missing = missing.collect::<Vec<_>>().join(", ");
-        tracing::warn!(
-            "these controllers are not part of Flyball yet, and don't run: {missing}; let a kube-controller-manager run \
-             them beside this process, with a lease of its own"
-        );
-    }
-    if nothing_to_run {
-        let missing = chosen.missing.iter().copied();
-        let named = missing.filter(|name| config.controllers.names(name));
-        let named: Vec<&str> = named.collect();
-        ensure!(
-            named.is_empty(),
-            "there is nothing to run: Flyball has no {} yet, and there is no --plugin-dir",
-            named.join(", ")
-        );
+    } else if nothing_to_run {
         tracing::warn!(
             "no controller runs: --controllers enables none that can, and there is neither --plugin-dir nor --policy"
         );
@@ -152,7 +121,6 @@ mod tests {
         name: "demanding-controller",
         aliases: &[],
         start: Start::Default,
-        without: None,
         gates: &["HPAConfigurableTolerance", GATE],
         enabled_by: Some(FLAG),
         flags: &[],
@@ -263,30 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn a_start_fails_if_a_named_controller_is_missing_and_nothing_else_can_run() {
-        let refusal = |flags: &[&str], missing: &[&'static str], has_builtins| {
-            let chosen = Chosen {
-                builtins: Vec::new(),
-                missing: missing.to_vec(),
-            };
-            check(&chosen, &read(flags), has_builtins)
+    fn a_binary_without_built_in_controllers_runs_only_plugins() {
+        let refusal = |flags: &[&str], has_builtins| {
+            check(&[], &read(flags), has_builtins)
                 .err()
                 .map(|error| error.to_string())
         };
-        let absent = "persistentvolume-binder-controller";
-        let named = format!("--controllers={absent}");
-        let expected = format!(
-            "there is nothing to run: Flyball has no {absent} yet, and there is no --plugin-dir"
-        );
-        assert_eq!(refusal(&[&named], &[absent], true), Some(expected));
-        // A plugin may run, or the controller is enabled by `*` alone, or none is wanted.
-        assert_eq!(refusal(&[&named, "--plugin-dir=a"], &[absent], true), None);
-        assert_eq!(refusal(&[&named, "--policy=a"], &[absent], true), None);
-        assert_eq!(refusal(&[], &[absent], true), None);
-        assert_eq!(refusal(&["--controllers="], &[], true), None);
-        // A binary without built-in controllers runs plugins only.
-        let unbuilt = refusal(&[], &[absent], false).expect("it fails");
+        let unbuilt = refusal(&[], false).expect("it fails");
         assert!(unbuilt.starts_with("built without built-in controllers"));
-        assert_eq!(refusal(&["--plugin-dir=a"], &[absent], false), None);
+        assert_eq!(refusal(&["--plugin-dir=a"], false), None);
+        assert_eq!(refusal(&["--policy=a"], false), None);
+        // None is to run.
+        assert_eq!(refusal(&["--controllers="], false), None);
+        // None can run.
+        assert_eq!(refusal(&[], true), None);
     }
 }

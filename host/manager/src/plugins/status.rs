@@ -27,8 +27,6 @@ pub enum PluginState {
     Pending,
     /// It can't be loaded or started.
     Failed,
-    /// A controller of kube-controller-manager that this host does not have.
-    Missing,
 }
 
 impl PluginState {
@@ -43,7 +41,6 @@ impl PluginState {
             Self::WaitingForKind => "waiting-for-kind",
             Self::Pending => "pending",
             Self::Failed => "failed",
-            Self::Missing => "missing",
         }
     }
 }
@@ -97,14 +94,6 @@ impl PluginStatus {
         Self::not_loaded(path.clone(), path, &reason)
     }
 
-    /// The status of an enabled controller that the host does not have.
-    pub fn missing(controller: &str, reason: String) -> Self {
-        Self {
-            state: PluginState::Missing,
-            ..Self::not_loaded(controller.to_owned(), "built-in".to_owned(), &reason)
-        }
-    }
-
     /// The status of a file or package that is loaded for the first time.
     pub(crate) fn loading(name: String, origin: String, reason: Option<String>) -> Self {
         Self {
@@ -149,7 +138,7 @@ pub struct PluginDescription {
 mod tests {
     use super::*;
 
-    const ALL: [PluginState; 9] = [
+    const ALL: [PluginState; 8] = [
         PluginState::Running,
         PluginState::Quarantined,
         PluginState::Standby,
@@ -158,7 +147,6 @@ mod tests {
         PluginState::WaitingForKind,
         PluginState::Pending,
         PluginState::Failed,
-        PluginState::Missing,
     ];
 
     #[test]
