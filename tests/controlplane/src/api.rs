@@ -301,6 +301,24 @@ pub async fn create_as(
         .with_context(|| format!("POST {path} as {user} failed"))
 }
 
+/// Whether the API server publishes the schema of a kind in OpenAPI.
+///
+/// # Errors
+/// Fails if the read fails.
+pub async fn publishes_schema(client: &Client, kind: &str) -> Result<bool> {
+    let version = api_version(kind)?;
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let path = format!("/openapi/v3/{root}/{version}");
+    let document = found(send(client, "GET", &path, None).await)?.unwrap_or_default();
+    let name = kind.split('.').next().unwrap_or_default();
+    let is_of_kind = |schema: &Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.iter().any(|own| own["kind"] == name))
+    };
+    let schemas = document["components"]["schemas"].as_object();
+    Ok(schemas.is_some_and(|schemas| schemas.values().any(is_of_kind)))
+}
+
 /// Changes an object by a merge patch.
 ///
 /// # Errors

@@ -131,6 +131,15 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
             })
             .await
         }
+        Step::Published(kind) => {
+            until(&format!("the schema of {kind} is published"), async || {
+                Ok(match api::publishes_schema(client, kind).await? {
+                    true => Ok(()),
+                    false => Err("its group version has no schema of it".to_owned()),
+                })
+            })
+            .await
+        }
         Step::Gone(which) => {
             cluster
                 .until(&format!("{which} is deleted"), async || {

@@ -77,6 +77,8 @@ pub(crate) enum Step {
     /// Waits until the API server refuses to create an object, without ever creating it. This shows that the caches of
     /// the server's admission plugins have the controllers' writes.
     Refused(Value),
+    /// Waits until the API server publishes the schema of a kind, such as `Widget.v1.example.com`. A kind is served before.
+    Published(String),
     /// Waits until an object does not exist.
     Gone(Which),
     /// Waits until an object has these values; `"*"` is any value except null. If the kind's status

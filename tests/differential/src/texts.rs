@@ -139,6 +139,9 @@ pub fn write(texts: &Texts, played: &[Scenario]) -> Result<()> {
             false => read(folder)?,
         };
         all.extend(texts.iter().cloned());
+        if all.is_empty() {
+            continue;
+        }
         let path = path(folder);
         fs::write(&path, serde_json::to_string_pretty(&all)? + "\n")
             .with_context(|| format!("can't write {}", path.display()))?;
