@@ -55,6 +55,7 @@ pub static REACTIONS: &[Reaction] = &[
     row("replicaset", "generation-behind", "apps/v1/ReplicaSet", &["update apps/v1/ReplicaSet/status"], "updateReplicaSetStatus"),
     row("replicationcontroller", "generation-behind", "v1/ReplicationController", &["update v1/ReplicationController/status"], "updateReplicaSetStatus"),
     row("statefulset", "generation-behind", "apps/v1/StatefulSet", &["update apps/v1/StatefulSet/status"], "updateStatefulSetStatus"),
+    row("validatingadmissionpolicy-status", "generation-behind", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", &["patch admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy/status"], "reconcile applies a status for each generation"),
 
     // A pod that is being deleted no longer counts.
     row("disruption", "last-step", POD, &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods", "Warning CalculateExpectedPodCountFailed"], "countHealthyPods leaves it out; trySync once it is gone, and if its controller isn't found"),
@@ -95,7 +96,7 @@ pub static REACTIONS: &[Reaction] = &[
     row("persistentvolume-binder", "foreign-finalizer", "v1/PersistentVolume", &["Warning ClaimLost"], "syncBoundClaim, once it is gone"),
     row("persistentvolume-binder", "foreign-finalizer", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
     row("persistentvolume-binder", "last-step", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
-    row("storage-version-migrator", "foreign-finalizer", "storagemigration.k8s.io/v1beta1/StorageVersionMigration", &["fails"], "its status can't be updated once it is gone"),
+    row("selinux-warning", "foreign-finalizer", "storage.k8s.io/v1/CSIDriver", &["Normal SELinuxChangePolicyConflict", "Normal SELinuxLabelConflict"], "deleteCSIDriver: without it, the policies of its pods are Recursive, and the pods are compared again, one after the other"),
 
     // An owner that is gone.
     row("deployment", "owner-gone", "apps/v1/ReplicaSet", &["create apps/v1/ReplicaSet", "Normal ScalingReplicaSet", "update apps/v1/Deployment/status"], "getNewReplicaSet"),

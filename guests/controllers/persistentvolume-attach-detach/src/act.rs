@@ -1,9 +1,9 @@
 //! The writes of a pass. Their order keeps data safe: a volume leaves the node's status first, so that the kubelet does
 //! not begin to use it; then the API server is asked whether the kubelet uses it; only then it is detached.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/statusupdater/node_status_updater.go;
-//! pkg/volume/util/operationexecutor/operation_generator.go: verifyVolumeIsSafeToDetach; pkg/volume/csi/csi_attacher.go:
-//! Attach, Detach.
+//! Upstream: pkg/controller/volume/attachdetach/statusupdater/node_status_updater.go.
+//! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: verifyVolumeIsSafeToDetach.
+//! Upstream: pkg/volume/csi/csi_attacher.go: Attach, Detach.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{info, warning};

@@ -1,7 +1,8 @@
 //! Decides what is to be done about each volume of a node.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reconcile, attachDesiredVolumes, nodeIsHealthy,
-//! hasOutOfServiceTaint; pkg/volume/csi/csi_attacher.go: waitForVolumeAttachDetachStatusWithLister.
+//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reconcile, attachDesiredVolumes,
+//! nodeIsHealthy, hasOutOfServiceTaint.
+//! Upstream: pkg/volume/csi/csi_attacher.go: waitForVolumeAttachDetachStatusWithLister.
 
 use std::time::Duration;
 

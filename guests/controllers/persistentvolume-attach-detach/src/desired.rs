@@ -1,9 +1,10 @@
 //! The desired state: the volumes that the pods of a node need.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/cache/desired_state_of_world.go;
-//! pkg/controller/volume/attachdetach/util/util.go: DetermineVolumeAction, ProcessPodVolumes;
-//! pkg/controller/volume/attachdetach/populator/desired_state_of_world_populator.go: findAndRemoveDeletedPods,
-//! findAndAddActivePods; pkg/controller/volume/attachdetach/metrics/metrics.go: getVolumeInUseCount.
+//! Upstream: pkg/controller/volume/attachdetach/cache/desired_state_of_world.go.
+//! Upstream: pkg/controller/volume/attachdetach/util/util.go: DetermineVolumeAction, ProcessPodVolumes.
+//! Upstream: pkg/controller/volume/attachdetach/populator/desired_state_of_world_populator.go:
+//! findAndRemoveDeletedPods, findAndAddActivePods.
+//! Upstream: pkg/controller/volume/attachdetach/metrics/metrics.go: getVolumeInUseCount.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Disks: from the volume of a pod, or a VolumeAttachment, to what a plugin attaches.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/util/util.go: createInTreeVolumeSpec, CreateVolumeSpecWithNodeMigration,
-//! getPVCFromCache, getPVSpecFromCache, translateInTreeSpecToCSIOnNodeIfNeeded; pkg/volume/util/util.go:
-//! GetUniqueVolumeNameFromSpec, IsMultiAttachAllowed; pkg/controller/volume/attachdetach/attach_detach_controller.go:
-//! processVolumeAttachments; staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go: VolumeClaimName,
-//! VolumeIsForPod.
+//! Upstream: pkg/controller/volume/attachdetach/util/util.go: createInTreeVolumeSpec,
+//! CreateVolumeSpecWithNodeMigration, getPVCFromCache, getPVSpecFromCache, translateInTreeSpecToCSIOnNodeIfNeeded.
+//! Upstream: pkg/volume/util/util.go: GetUniqueVolumeNameFromSpec, IsMultiAttachAllowed.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: processVolumeAttachments.
+//! Upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go: VolumeClaimName, VolumeIsForPod.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The events about pods whose volumes are attached.
 //!
-//! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: GenerateAttachVolumeFunc;
-//! pkg/volume/util/operationexecutor/operation_executor.go: generateVolumeMsg.
+//! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: GenerateAttachVolumeFunc.
+//! Upstream: pkg/volume/util/operationexecutor/operation_executor.go: generateVolumeMsg.
 
 use flyball_sdk::prelude::*;
 

@@ -13,8 +13,8 @@
 //! The memo holds what was attached, operations and waiting times. If it is emptied, all of that begins anew as after a
 //! restart: volumes in the status of nodes are attached, and other ones with a VolumeAttachment may be.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: Run, podAdd, podUpdate, podDelete, nodeAdd,
-//! nodeUpdate, nodeDelete.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: Run, podAdd, podUpdate, podDelete,
+//! nodeAdd, nodeUpdate, nodeDelete.
 
 pub mod act;
 pub mod decide;

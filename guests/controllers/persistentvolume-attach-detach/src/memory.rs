@@ -3,8 +3,8 @@
 //! If the memo is emptied, the memory begins with the volumes in the node's status, as after a restart. The status alone
 //! is not enough: somebody else may overwrite it, and a deleted node has none.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/cache/actual_state_of_world.go;
-//! pkg/controller/volume/attachdetach/attach_detach_controller.go: populateActualStateOfWorld.
+//! Upstream: pkg/controller/volume/attachdetach/cache/actual_state_of_world.go.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: populateActualStateOfWorld.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The metrics.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/metrics/metrics.go; pkg/volume/util/metrics.go: OperationCompleteHook.
+//! Upstream: pkg/controller/volume/attachdetach/metrics/metrics.go.
+//! Upstream: pkg/volume/util/metrics.go: OperationCompleteHook.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Reports that a volume can't be attached because another node has it.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reportMultiAttachError;
-//! pkg/controller/volume/attachdetach/cache/desired_state_of_world.go: GetVolumePodsOnNodes.
+//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reportMultiAttachError.
+//! Upstream: pkg/controller/volume/attachdetach/cache/desired_state_of_world.go: GetVolumePodsOnNodes.
 
 use flyball_sdk::prelude::*;
 

@@ -1,7 +1,8 @@
 //! Observes a node: the volumes that its pods need, and those that it has.
 //!
 //! Upstream: pkg/controller/volume/attachdetach/cache/actual_state_of_world.go: GetAttachedVolumes, GetAttachState,
-//! SetVolumesMountedByNode; pkg/controller/volume/attachdetach/attach_detach_controller.go: processVolumeAttachments,
+//! SetVolumesMountedByNode.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: processVolumeAttachments,
 //! processVolumesInUse.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,9 @@
 //! If the memo is emptied, they begin anew, as after a restart: what is under way shows in the VolumeAttachments.
 //!
 //! Upstream: pkg/volume/util/nestedpendingoperations/nestedpendingoperations.go: Run, IsOperationPending,
-//! IsOperationSafeToRetry, operationComplete; pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go;
-//! pkg/volume/util/metrics.go: OperationCompleteHook.
+//! IsOperationSafeToRetry, operationComplete.
+//! Upstream: pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go.
+//! Upstream: pkg/volume/util/metrics.go: OperationCompleteHook.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

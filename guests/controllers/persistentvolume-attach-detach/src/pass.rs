@@ -1,7 +1,8 @@
 //! A pass over the volumes of a node: takes the decisions, and carries them out.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reconcile, attachDesiredVolumes;
-//! pkg/volume/util/operationexecutor/operation_generator.go: GenerateAttachVolumeFunc, GenerateDetachVolumeFunc.
+//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: reconcile, attachDesiredVolumes.
+//! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: GenerateAttachVolumeFunc,
+//! GenerateDetachVolumeFunc.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The operator's settings.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: TimerConfig, DefaultTimerConfig;
-//! pkg/controller/volume/attachdetach/config/types.go.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: NewAttachDetachController.
+//! Upstream: pkg/controller/volume/attachdetach/config/types.go.
 
 use std::time::Duration;
 

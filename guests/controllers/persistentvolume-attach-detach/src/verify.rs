@@ -1,9 +1,9 @@
 //! Compares the volumes in the status of a node with their VolumeAttachments. Somebody else may have deleted one, or an
 //! attacher may have found that its volume is not attached.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: syncStates;
-//! pkg/volume/util/operationexecutor/operation_generator.go: GenerateVolumesAreAttachedFunc; pkg/volume/csi/csi_attacher.go:
-//! VolumesAreAttached.
+//! Upstream: pkg/controller/volume/attachdetach/reconciler/reconciler.go: syncStates.
+//! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: GenerateVolumesAreAttachedFunc.
+//! Upstream: pkg/volume/csi/csi_attacher.go: VolumesAreAttached.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! The fields that the controller reads.
 //!
-//! Upstream: pkg/volume/util/util.go: IsPodTerminated, notRunning; pkg/util/node/node.go: IsNodeReady;
-//! pkg/util/taints/taints.go: TaintKeyExists.
+//! Upstream: pkg/volume/util/util.go: IsPodTerminated, notRunning.
+//! Upstream: pkg/util/node/node.go: IsNodeReady.
+//! Upstream: pkg/util/taints/taints.go: TaintKeyExists.
 
 use flyball_pods::has_ended;
 use flyball_sdk::prelude::*;

@@ -1,8 +1,8 @@
 //! Wakes nodes: when a claim of their pods has been bound, when a driver changes, and periodically.
 //!
-//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: enqueuePVC, syncPVCByKey;
-//! pkg/controller/volume/attachdetach/populator/desired_state_of_world_populator.go: populatorLoopFunc;
-//! pkg/controller/volume/common/common.go: PodPVCIndexFunc.
+//! Upstream: pkg/controller/volume/attachdetach/attach_detach_controller.go: enqueuePVC, syncPVCByKey.
+//! Upstream: pkg/controller/volume/attachdetach/populator/desired_state_of_world_populator.go: populatorLoopFunc.
+//! Upstream: pkg/controller/volume/common/common.go: PodPVCIndexFunc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -8,8 +8,8 @@
 //! gets it. If both writes of the volume are left out, an old cache may be the reason: the volume is then read again
 //! before the claim is written.
 //!
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: bind, bindVolumeToClaim, updateBindVolumeToClaim,
-//! bindClaimToVolume, updateVolumePhase, updateClaimStatus, unbindVolume.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: bind, bindVolumeToClaim,
+//! updateBindVolumeToClaim, bindClaimToVolume, updateVolumePhase, updateClaimStatus, unbindVolume.
 //! Upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go: GetBindVolumeToClaim.
 
 use flyball_sdk::meta::CoreObjectReference;

@@ -1,7 +1,7 @@
 //! The controller's description: its watches, queues, indexes, permissions and settings.
 //!
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go: NewController, enqueueWork, deleteVolume,
-//! deleteClaim.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go: NewController, enqueueWork,
+//! deleteVolume, deleteClaim.
 
 use std::time::Duration;
 

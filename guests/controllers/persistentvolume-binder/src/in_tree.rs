@@ -4,8 +4,8 @@
 //! the steps. A plugin that needs time is asked again when it is due: the memo knows since when it works. If the memo is
 //! lost, the time begins anew.
 //!
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: provisionClaimOperation, rescheduleProvisioning,
-//! getProvisionedVolumeNameForClaim.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: provisionClaimOperation,
+//! rescheduleProvisioning, getProvisionedVolumeNameForClaim.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@
 //! long an operation that failed is not repeated.
 //!
 //! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go.
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go: syncVolumeByKey, syncClaimByKey, updateVolume,
-//! updateClaim, deleteVolume, deleteClaim.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go: syncVolumeByKey, syncClaimByKey,
+//! updateVolume, updateClaim, deleteVolume, deleteClaim.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};

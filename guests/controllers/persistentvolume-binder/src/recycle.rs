@@ -4,7 +4,8 @@
 //! volume. A pod with the same name that the memo doesn't know is of an earlier process, or a user's: it is deleted, and
 //! the next attempt creates another one.
 //!
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: recycleVolumeOperation, newRecyclerEventRecorder.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: recycleVolumeOperation,
+//! newRecyclerEventRecorder.
 //! Upstream: pkg/volume/util/recyclerclient/recycler_client.go: internalRecycleVolumeByWatchingPodUntilCompletion,
 //! waitForPod.
 

@@ -1,7 +1,8 @@
 //! Brings a volume to the phase that follows from its claim, and reclaims it when the claim is gone.
 //!
 //! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: syncVolume.
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go: updateVolumeMigrationAnnotationsAndFinalizers.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go:
+//! updateVolumeMigrationAnnotationsAndFinalizers.
 
 use flyball_sdk::meta::CoreObjectReference;
 use flyball_sdk::prelude::*;

@@ -1,8 +1,8 @@
 //! The writes of volumes and claims. Each fails with a conflict if the object has changed since it was read, and leaves
 //! the new version in the metadata, so that the next write of the same object can follow.
 //!
-//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: updateVolumePhase, updateVolumePhaseWithEvent,
-//! updateClaimStatus.
+//! Upstream: pkg/controller/volume/persistentvolume/pv_controller.go: updateVolumePhase,
+//! updateVolumePhaseWithEvent, updateClaimStatus.
 
 use flyball_sdk::prelude::*;
 use serde::Deserialize;

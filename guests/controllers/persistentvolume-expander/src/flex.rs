@@ -13,7 +13,8 @@
 //! Upstream: pkg/controller/volume/expand/expand_controller.go: expand, isNodeExpandComplete.
 //! Upstream: pkg/volume/util/operationexecutor/operation_generator.go: GenerateExpandAndRecoverVolumeFunc,
 //! expandAndRecoverFunction, markForPendingNodeExpansion.
-//! Upstream: pkg/volume/util/resize_util.go: UpdatePVSize, AddAnnPreResizeCapacity, DeleteAnnPreResizeCapacity, PatchPV.
+//! Upstream: pkg/volume/util/resize_util.go: UpdatePVSize, AddAnnPreResizeCapacity, DeleteAnnPreResizeCapacity,
+//! PatchPV.
 
 use flyball_sdk::prelude::*;
 

@@ -1,8 +1,7 @@
 //! The fields that the controller reads.
 //!
-//! Upstream: pkg/volume/plugins.go: Spec.IsKubeletExpandable, Spec.KubeletExpandablePluginName,
-//! VolumePluginMgr.FindExpandablePluginBySpec.
-//! Upstream: pkg/volume/csimigration/plugin_manager.go: PluginManager.IsMigratable.
+//! Upstream: pkg/volume/plugins.go: IsKubeletExpandable, KubeletExpandablePluginName, FindExpandablePluginBySpec.
+//! Upstream: pkg/volume/csimigration/plugin_manager.go: IsMigratable.
 
 use flyball_csi_translation::{Plugin, plugin_of};
 use flyball_sdk::prelude::*;

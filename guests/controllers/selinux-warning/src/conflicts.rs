@@ -1,9 +1,9 @@
 //! Compares the pods that use a volume.
 //!
-//! Upstream: pkg/controller/volume/selinuxwarning/cache/conflict.go: Conflict, EventMessage.
+//! Upstream: pkg/controller/volume/selinuxwarning/cache/conflict.go: EventMessage.
 //! Upstream: pkg/controller/volume/selinuxwarning/cache/volumecache.go: AddVolume, GetConflicts.
 //! Upstream: pkg/controller/volume/selinuxwarning/translator/selinux_translator.go: ConflictsParsed.
-//! Upstream: pkg/controller/volume/selinuxwarning/internal/parse: ParseSELinuxLabel.
+//! Upstream: pkg/controller/volume/selinuxwarning/internal/parse/selinux_label.go: ParseSELinuxLabel.
 //! Upstream: pkg/controller/volume/selinuxwarning/metrics.go: CollectWithStability.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! The SELinux labels with which a pod's containers mount its volumes.
 //!
-//! Upstream: pkg/volume/util/util.go: GetPodVolumeNames; pkg/volume/util/selinux.go: GetMountSELinuxLabel.
+//! Upstream: pkg/volume/util/util.go: GetPodVolumeNames.
+//! Upstream: pkg/volume/util/selinux.go: GetMountSELinuxLabel.
 //! Upstream: pkg/securitycontext/util.go: DetermineEffectiveSecurityContext.
 //! Upstream: pkg/controller/volume/selinuxwarning/translator/selinux_translator.go: SELinuxOptionsToFileLabel.
 

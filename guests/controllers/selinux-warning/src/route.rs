@@ -1,7 +1,7 @@
 //! Turns changes into keys.
 //!
-//! Upstream: pkg/controller/volume/selinuxwarning/selinux_warning_controller.go: updatePod, addPVC, updatePVC, addPV,
-//! updatePV, enqueueAllPodsForPVC, addCSIDriver, updateCSIDriver, deleteCSIDriver.
+//! Upstream: pkg/controller/volume/selinuxwarning/selinux_warning_controller.go: updatePod, addPVC, updatePVC,
+//! addPV, updatePV, enqueueAllPodsForPVC, addCSIDriver, updateCSIDriver, deleteCSIDriver.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};

@@ -7,8 +7,8 @@
 //! a label either.
 //!
 //! Upstream: pkg/controller/volume/selinuxwarning/selinux_warning_controller.go: syncVolume.
-//! Upstream: pkg/controller/volume/attachdetach/util/util.go: CreateVolumeSpec, createInTreeVolumeSpec, getPVCFromCache,
-//! getPVSpecFromCache, translateInTreeSpecToCSIIfNeeded.
+//! Upstream: pkg/controller/volume/attachdetach/util/util.go: CreateVolumeSpec, createInTreeVolumeSpec,
+//! getPVCFromCache, getPVSpecFromCache, translateInTreeSpecToCSIIfNeeded.
 //! Upstream: pkg/volume/util/selinux.go: GetMountSELinuxLabel, SupportsSELinuxContextMount.
 
 use std::time::Duration;

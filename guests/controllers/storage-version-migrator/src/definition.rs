@@ -4,8 +4,8 @@
 //! Each apply names the version that it is made for. The condition has the generation that it was set for: if it is still
 //! the current one at the end, no other storage version was chosen in the meantime.
 //!
-//! Upstream: pkg/controller/storageversionmigrator/migrationrunner.go: markAsActive, cleanupCRD, finishCRDMigration,
-//! crdForGroupResource.
+//! Upstream: pkg/controller/storageversionmigrator/migrationrunner.go: markAsActive, cleanupCRD,
+//! finishCRDMigration, crdForGroupResource.
 
 use flyball_sdk::condition;
 use flyball_sdk::meta::null_is_default;

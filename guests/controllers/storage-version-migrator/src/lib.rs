@@ -13,8 +13,9 @@
 //! Each step waits for one more condition of the status, so that a restart at any moment loses nothing: an object that is
 //! rewritten twice is the same.
 //!
-//! Upstream: pkg/controller/storageversionmigrator: NewSVMController, NewResourceVersionController,
-//! NewCustomResourceController.
+//! Upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go: NewSVMController.
+//! Upstream: pkg/controller/storageversionmigrator/resourceversion.go: NewResourceVersionController.
+//! Upstream: pkg/controller/storageversionmigrator/migrationrunner.go: NewCustomResourceController.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};

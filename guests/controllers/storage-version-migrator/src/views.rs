@@ -1,7 +1,7 @@
 //! StorageVersionMigrations.
 //!
-//! Upstream: pkg/controller/storageversionmigrator/util.go: setStatusConditions;
-//! pkg/controller/storageversionmigrator/migrationrunner.go: isRunning, isTerminal.
+//! Upstream: pkg/controller/storageversionmigrator/util.go: setStatusConditions.
+//! Upstream: pkg/controller/storageversionmigrator/migrationrunner.go: isRunning, isTerminal.
 
 use std::time::Duration;
 

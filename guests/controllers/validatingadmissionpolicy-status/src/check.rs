@@ -1,9 +1,9 @@
 //! Checks the expressions of a policy.
 //!
-//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go: Check, CreateContext,
-//! CheckExpression, buildEnvSet.
-//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go: CompileAndStoreVariable, AddField,
-//! convertCelTypeToDeclType.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go: Check,
+//! CreateContext, CheckExpression, buildEnvSet.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go: CompileAndStoreVariable,
+//! AddField, convertCelTypeToDeclType.
 
 use flyball_cel::{Environment, Fields, Type};
 use flyball_sdk::Time;

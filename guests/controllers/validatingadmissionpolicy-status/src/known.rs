@@ -1,6 +1,7 @@
 //! The types that expressions know of the request and of its namespace.
 //!
-//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go: BuildRequestType, BuildNamespaceType.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go: BuildRequestType,
+//! BuildNamespaceType.
 
 use flyball_cel::{Environment, Fields, Type};
 

@@ -1,6 +1,7 @@
 //! The kinds that the API server serves.
 //!
-//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go: tryRefreshRESTMapper.
+//! Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go:
+//! tryRefreshRESTMapper.
 
 use flyball_sdk::discovery::{Catalogue, ServedKind};
 use flyball_sdk::live::push_segment;

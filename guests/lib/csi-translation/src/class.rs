@@ -1,7 +1,14 @@
 //! StorageClasses: parameters and allowed topologies.
 //!
-//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins: TranslateInTreeStorageClassToCSI of each plugin,
-//! translateAllowedTopologies, replaceFailureDomainsToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/aws_ebs.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_disk.go: TranslateInTreeStorageClassToCSI,
+//! replaceFailureDomainsToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_file.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/gce_pd.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/openstack_cinder.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/portworx.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/vsphere_volume.go: TranslateInTreeStorageClassToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/in_tree_volume.go: translateAllowedTopologies.
 
 use serde_json::{Map, Value, json};
 

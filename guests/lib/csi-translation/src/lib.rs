@@ -24,7 +24,8 @@
 //! Only the direction to CSI is here. The opposite one, and the repair of volume handles, are for external provisioners
 //! and attachers; no controller of kube-controller-manager uses them.
 //!
-//! Upstream: staging/src/k8s.io/csi-translation-lib/translate.go; pkg/volume/csimigration/plugin_manager.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/translate.go.
+//! Upstream: pkg/volume/csimigration/plugin_manager.go.
 
 use serde_json::{Map, Value, json};
 

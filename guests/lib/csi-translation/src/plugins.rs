@@ -1,6 +1,12 @@
 //! The table of migrated plugins.
 //!
-//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins: the names, keys and parameters of each plugin.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/aws_ebs.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_disk.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_file.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/gce_pd.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/openstack_cinder.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/portworx.go.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/vsphere_volume.go.
 
 use serde_json::Value;
 

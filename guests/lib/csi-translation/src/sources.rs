@@ -1,8 +1,19 @@
 //! The sources of volumes: the disk or share that each one names.
 //!
-//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins: TranslateInTreePVToCSI and
-//! TranslateInTreeInlineVolumeToCSI of each plugin, KubernetesVolumeIDToEBSVolumeID, backwardCompatibleAccessModes,
-//! gceGetRegionFromZones, getStorageAccountName.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/aws_ebs.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI, KubernetesVolumeIDToEBSVolumeID.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_disk.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/azure_file.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI, getStorageAccountName.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/gce_pd.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI, backwardCompatibleAccessModes, gceGetRegionFromZones.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/openstack_cinder.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/portworx.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/vsphere_volume.go: TranslateInTreePVToCSI,
+//! TranslateInTreeInlineVolumeToCSI.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,8 @@
 //! replaced. A CSI driver has keys of its own, in the node affinity only.
 //!
 //! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/in_tree_volume.go: replaceTopology, getTopologyValues,
-//! addTopology, translateTopologyFromInTreeToCSI, getTopologyLabel, TopologyKeyExist; vsphere_volume.go:
+//! addTopology, translateTopologyFromInTreeToCSI, getTopologyLabel, TopologyKeyExist.
+//! Upstream: staging/src/k8s.io/csi-translation-lib/plugins/vsphere_volume.go:
 //! translateTopologyFromInTreevSphereToCSI.
 
 use std::collections::BTreeSet;

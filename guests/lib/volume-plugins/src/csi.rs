@@ -1,7 +1,8 @@
 //! `kubernetes.io/csi`: volumes of CSI drivers, which external attachers attach.
 //!
-//! Upstream: pkg/volume/csi/csi_plugin.go: GetVolumeName, CanSupport, CanAttach; pkg/volume/csi/csi_attacher.go: Attach,
-//! Detach, getAttachmentName, verifyAttachmentStatus, verifyDetachmentStatus, waitForVolumeAttachDetachStatusWithLister.
+//! Upstream: pkg/volume/csi/csi_plugin.go: GetVolumeName, CanSupport, CanAttach.
+//! Upstream: pkg/volume/csi/csi_attacher.go: Attach, Detach, getAttachmentName, verifyAttachmentStatus,
+//! verifyDetachmentStatus, waitForVolumeAttachDetachStatusWithLister.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -5,7 +5,8 @@
 //! when the first pod mounts the volume; and a deleted volume leaves its folder behind, as it does with a
 //! kube-controller-manager in a container. All that the API server sees is the same.
 //!
-//! Upstream: pkg/volume/hostpath/host_path.go: GetVolumeName, CanSupport, Recycle, NewProvisioner, Provision, Delete.
+//! Upstream: pkg/volume/hostpath/host_path.go: GetVolumeName, CanSupport, Recycle, NewProvisioner, Provision,
+//! Delete.
 
 use std::time::Duration;
 

@@ -29,9 +29,11 @@
 //! );
 //! ```
 //!
-//! Upstream: cmd/kube-controller-manager/app/plugins.go; pkg/volume/plugins.go; pkg/volume/util/util.go:
-//! GetUniqueVolumeName, GetUniqueVolumeNameFromSpec, SplitUniqueName, IsMultiAttachAllowed; pkg/volume/util/metrics.go:
-//! GetFullQualifiedPluginNameForVolume.
+//! Upstream: cmd/kube-controller-manager/app/plugins.go.
+//! Upstream: pkg/volume/plugins.go.
+//! Upstream: pkg/volume/util/util.go: GetUniqueVolumeName, GetUniqueVolumeNameFromSpec, SplitUniqueName,
+//! IsMultiAttachAllowed.
+//! Upstream: pkg/volume/util/metrics.go: GetFullQualifiedPluginNameForVolume.
 
 use std::fmt;
 use std::time::Duration;

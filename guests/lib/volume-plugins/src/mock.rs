@@ -1,6 +1,6 @@
 //! A plugin for tests, which replaces all others and handles every volume.
 //!
-//! Upstream: pkg/volume/testing/testing.go: FakeVolumePlugin, FakeProvisioner, as Kubernetes' integration tests use them.
+//! Upstream: pkg/volume/testing/testing.go: GetVolumeName, CanSupport, Attach, Provision.
 
 use std::time::Duration;
 

@@ -1,7 +1,10 @@
 //! `kubernetes.io/fc` and `kubernetes.io/iscsi`: disks that each node connects to itself. Attaching them does nothing, but
 //! keeps a disk from being used by two nodes.
 //!
-//! Upstream: pkg/volume/fc/fc.go, pkg/volume/iscsi/iscsi.go: GetVolumeName, CanSupport; attacher.go in both: Attach.
+//! Upstream: pkg/volume/fc/fc.go: GetVolumeName, CanSupport.
+//! Upstream: pkg/volume/fc/attacher.go: Attach.
+//! Upstream: pkg/volume/iscsi/iscsi.go: GetVolumeName, CanSupport.
+//! Upstream: pkg/volume/iscsi/attacher.go: Attach.
 
 use serde_json::Value;
 

@@ -1,9 +1,10 @@
 //! Recycler pods, which empty a volume for the next claim.
 //!
-//! Upstream: pkg/volume/plugins.go: NewPersistentVolumeRecyclerPodTemplate, ValidateRecyclerPodTemplate;
-//! pkg/volume/util/util.go: CalculateTimeoutForVolume; pkg/volume/util/recyclerclient/recycler_client.go:
-//! internalRecycleVolumeByWatchingPodUntilCompletion, waitForPod; cmd/kube-controller-manager/app/plugins.go:
-//! AttemptToLoadRecycler.
+//! Upstream: pkg/volume/plugins.go: NewPersistentVolumeRecyclerPodTemplate, ValidateRecyclerPodTemplate.
+//! Upstream: pkg/volume/util/util.go: CalculateTimeoutForVolume.
+//! Upstream: pkg/volume/util/recyclerclient/recycler_client.go: internalRecycleVolumeByWatchingPodUntilCompletion,
+//! waitForPod.
+//! Upstream: cmd/kube-controller-manager/app/plugins.go: AttemptToLoadRecycler.
 
 use std::fmt;
 
