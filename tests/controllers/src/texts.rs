@@ -69,7 +69,7 @@ pub fn in_source(source: &str) -> syn::Result<BTreeSet<String>> {
     Ok(literals.found)
 }
 
-/// The files of a folder and of the folders in it that are not only tests.
+/// The source files in a folder, without tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("can't read {}: {error}", folder.display()));
@@ -79,7 +79,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         match stem == "tests" || stem.ends_with("_tests") {
             true => {}
             false if path.is_dir() => found.extend(sources(&path)),
-            false => found.push(path),
+            false if path.extension().is_some_and(|end| end == "rs") => found.push(path),
+            false => {}
         }
     }
     found

@@ -33,8 +33,12 @@ struct Resource {
 pub(crate) fn of_rules(host: &Host, rules: &[Rule]) -> Result<Catalogue, Error> {
     let mut served = host.kinds()?;
     for (group, version) in kinds::missing(rules, &served) {
-        let found = resources(host, group, version);
-        served.kinds.extend(found);
+        for kind in resources(host, group, version) {
+            // A kind that is there twice would be counted twice.
+            if !served.kinds.iter().any(|own| own.kind == kind.kind) {
+                served.kinds.push(kind);
+            }
+        }
     }
     Ok(served)
 }

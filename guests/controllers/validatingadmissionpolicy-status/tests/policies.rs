@@ -77,6 +77,29 @@ fn warning(cluster: &Cluster, policy: Value) -> String {
 }
 
 #[test]
+fn a_kind_of_a_group_that_is_read_again_counts_once() {
+    let cluster = cluster();
+    let plurals = ["brokens", "crews", "gangs", "missings", "untypeds"];
+    let read = plurals.map(|name| {
+        let kind = name[..1].to_uppercase() + name[1..].trim_end_matches('s');
+        json!({"name": name, "kind": kind})
+    });
+    cluster.put_raw("/apis/apps/v1", json!({"resources": read}));
+    // Something is missing in `apps`, so it is read again.
+    let resources = [&plurals[..], &["late", "widgets"]].concat();
+    let rule = json!({"apiGroups": ["apps", "example.com"], "apiVersions": ["v1"], "resources": resources});
+    let policy = policy(json!({
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.nope == 1"}],
+    }));
+    let warning = warning(&cluster, policy);
+    assert!(
+        warning.contains("example.com/v1, Kind=Widget: ERROR"),
+        "{warning}"
+    );
+}
+
+#[test]
 fn warnings_are_those_of_stock() {
     let cases: Value = serde_json::from_str(CASES).unwrap();
     let cases = cases.as_array().unwrap();
