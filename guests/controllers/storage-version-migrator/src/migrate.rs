@@ -105,7 +105,8 @@ fn next_page(
         .parse()
 }
 
-/// Rewrites the objects that are not newer than the migration.
+/// Rewrites the objects that are not newer than the migration: first one of them, so that objects that can't be rewritten
+/// cost one write, and twice as many after each round without a failure.
 ///
 /// # Errors
 /// The API server was too busy for one of them. The page is to be tried again.
@@ -123,14 +124,18 @@ fn rewrite_page(
             Ok(_) => writes.push(unchanged(resource, metadata)),
         }
     }
-    for result in host.batch().extend(writes).run() {
-        match result {
-            Ok(_) => {}
-            // The object was updated or deleted in the meantime.
-            Err(error) if error.is_conflict() => {}
-            Err(error) if is_transient(&error) => return Err(error.into()),
-            Err(error) => return Ok(Rewritten::Failed(error.message)),
+    let (mut writes, mut round) = (writes.into_iter(), 1);
+    while writes.len() > 0 {
+        for result in host.batch().extend(writes.by_ref().take(round)).run() {
+            match result {
+                Ok(_) => {}
+                // The object was updated or deleted in the meantime.
+                Err(error) if error.is_conflict() => {}
+                Err(error) if is_transient(&error) => return Err(error.into()),
+                Err(error) => return Ok(Rewritten::Failed(error.message)),
+            }
         }
+        round *= 2;
     }
     Ok(Rewritten::All)
 }

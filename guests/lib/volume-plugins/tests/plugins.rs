@@ -254,7 +254,10 @@ fn a_recycler_pod_scrubs_the_volume_within_a_time_that_grows_with_its_size() {
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
     assert_eq!(
         pod["spec"]["containers"][0]["args"],
-        json!(["-c", r#"test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1"#])
+        json!([
+            "-c",
+            r#"test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1"#
+        ])
     );
     assert_eq!(pod["spec"]["activeDeadlineSeconds"], 600);
     for (capacity, seconds) in [
