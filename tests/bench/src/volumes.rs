@@ -123,8 +123,7 @@ async fn fill(count: usize) -> Result<Snapshot> {
     create_namespace(client, NAMESPACE).await?;
     create_namespace(client, WAITING).await?;
     create_pairs(client, NAMESPACE, count).await?;
-    let mut binder =
-        Subject::Flyball.start_with(&cluster, "binder", BINDER, QPS, BURST, QUIET)?;
+    let mut binder = Subject::Flyball.start_with(&cluster, "binder", BINDER, QPS, BURST, QUIET)?;
     wait_until_bound(client, NAMESPACE, count).await?;
     binder.stop().await?;
     create_pairs(client, WAITING, WAITING_CLAIMS).await?;
@@ -168,9 +167,11 @@ async fn create_bound_pairs(client: &Client, count: usize) -> Result<()> {
     let bound = json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}});
     let names = (0..count).map(name_of);
     let kind = "PersistentVolumeClaim";
-    send_all(names.map(async |name| {
-        api::patch_on(client, kind, NAMESPACE, &name, "status", &bound).await
-    }))
+    send_all(
+        names.map(async |name| {
+            api::patch_on(client, kind, NAMESPACE, &name, "status", &bound).await
+        }),
+    )
     .await
 }
 
