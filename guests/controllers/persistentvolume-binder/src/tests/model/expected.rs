@@ -38,7 +38,8 @@ fn claim_faults(world: &World, claim: &Value, volumes: &[Value]) -> Option<Strin
         Some("Pending") if !was_bound => match own {
             None if named.is_null() => {
                 let may_get = |volume| may_have(claim, volume) && !is_delayed(world, claim, volume);
-                !is_provisioned(world, claim) && !volumes.iter().any(may_get)
+                let is_blocked = volumes.iter().any(|volume| blocks(volume, claim));
+                (is_blocked || !is_provisioned(world, claim)) && !volumes.iter().any(may_get)
             }
             Some(volume) => !may_have(claim, volume),
             None => true,
@@ -60,6 +61,7 @@ fn volume_faults(volume: &Value, claims: &[Value]) -> Option<String> {
     let claim = claims.iter().find(|claim| claim["metadata"]["uid"] == *uid);
     let is_ok = match claim {
         _ if uid.is_null() => phase == "Available",
+        Some(claim) if blocks(volume, claim) => true,
         Some(claim) => {
             phase == "Bound" && claim["spec"]["volumeName"] == volume["metadata"]["name"]
         }
@@ -67,6 +69,14 @@ fn volume_faults(volume: &Value, claims: &[Value]) -> Option<String> {
         None => phase == "Released" && volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain",
     };
     (!is_ok).then(|| format!("{volume}"))
+}
+
+/// Whether a user has deleted the volume that was provisioned for a claim before they were bound. The claim does not get
+/// it, nor another one of the same name: kube-controller-manager, too, waits until the claim is deleted.
+fn blocks(volume: &Value, claim: &Value) -> bool {
+    claim["spec"]["volumeName"].is_null()
+        && volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
+        && !volume["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// Whether a claim can have a volume that nobody has.
