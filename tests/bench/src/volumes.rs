@@ -164,15 +164,15 @@ async fn create_bound_pairs(client: &Client, count: usize) -> Result<()> {
         volume(metadata["name"].as_str().unwrap_or_default(), &reference)
     });
     create_all(client, "", volumes).await?;
-    let bound = json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}});
-    let names = (0..count).map(name_of);
-    let kind = "PersistentVolumeClaim";
-    send_all(
-        names.map(async |name| {
-            api::patch_on(client, kind, NAMESPACE, &name, "status", &bound).await
-        }),
-    )
-    .await
+    send_all((0..count).map(|number| set_bound(client, number))).await
+}
+
+async fn set_bound(client: &Client, number: usize) -> Result<()> {
+    let (kind, name) = ("PersistentVolumeClaim", name_of(number));
+    let status =
+        json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}});
+    let bound = json!({"status": status});
+    api::patch_on(client, kind, NAMESPACE, &name, "status", &bound).await
 }
 
 fn name_of(number: usize) -> String {
@@ -271,11 +271,9 @@ async fn wait_until_attached(client: &Client, first_node: usize, count: usize) -
     wait("the volumes are attached", async || {
         let (mut reported, mut others) = (0, 0);
         for node in api::list(client, "Node", "").await? {
-            let number = node["metadata"]["name"].as_str().unwrap_or_default();
-            let number: usize = number
-                .trim_start_matches("node-")
-                .parse()
-                .context("the name of a node has no number")?;
+            let name = node["metadata"]["name"].as_str().unwrap_or_default();
+            let number = name.trim_start_matches("node-").parse::<usize>();
+            let number = number.context("the name of a node has no number")?;
             let attached = node["status"]["volumesAttached"].as_array();
             let attached = attached.map_or(0, Vec::len);
             match number < first_node {
