@@ -17,9 +17,9 @@ use world::World;
 use super::world::PVC;
 
 /// Random histories, unless the environment variable `HISTORIES` has another range, such as `7..8`.
-const HISTORIES: Range<u64> = 1..161;
+const HISTORIES: Range<u64> = 1..201;
 /// The actions of each history.
-const ACTIONS: usize = 150;
+const ACTIONS: usize = 200;
 
 #[test]
 fn no_history_binds_a_volume_twice_or_loses_one() {
@@ -106,6 +106,6 @@ impl Seen {
             deaths,
             refused,
         ];
-        assert!(least.iter().all(|count| *count > 40), "{self:?}");
+        assert!(least.iter().all(|count| *count > 10), "{self:?}");
     }
 }

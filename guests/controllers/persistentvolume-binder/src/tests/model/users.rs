@@ -93,11 +93,10 @@ fn create_claim(world: &World) {
     let size = format!("{}Gi", 1 + world.below(3));
     let mut claim = super::super::world::claim(name, &size);
     claim["metadata"]["uid"] = format!("uid-{name}-{number}").into();
-    match world.below(9) {
-        at if (at as usize) < CLASSES.len() => {
-            claim["spec"]["storageClassName"] = CLASSES[at as usize].0.into();
-        }
-        5 => drop(
+    match world.below(11) as usize {
+        at if at < CLASSES.len() => claim["spec"]["storageClassName"] = CLASSES[at].0.into(),
+        5..=6 => claim["spec"]["storageClassName"] = EXTERNAL.into(),
+        7 => drop(
             claim["spec"]
                 .as_object_mut()
                 .unwrap()
