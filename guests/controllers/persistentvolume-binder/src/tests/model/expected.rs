@@ -3,7 +3,7 @@
 use flyball_sdk::prelude::*;
 
 use super::super::world::{CLASS, NODE, PV, PVC, text};
-use super::users::{BROKEN, DELAYED, EXISTING_NODE};
+use super::users::{BROKEN, DELAYED, EXISTING_NODE, provisioned_name};
 use super::world::World;
 use crate::names::IS_DEFAULT;
 
@@ -38,7 +38,7 @@ fn claim_faults(world: &World, claim: &Value, volumes: &[Value]) -> Option<Strin
         Some("Pending") if !was_bound => match own {
             None if named.is_null() => {
                 let may_get = |volume| may_have(claim, volume) && !is_delayed(world, claim, volume);
-                let is_blocked = volumes.iter().any(|volume| blocks(volume, claim));
+                let is_blocked = volumes.iter().any(|volume| is_named_for(volume, claim));
                 (is_blocked || !is_provisioned(world, claim)) && !volumes.iter().any(may_get)
             }
             Some(volume) => !may_have(claim, volume),
@@ -61,7 +61,7 @@ fn volume_faults(volume: &Value, claims: &[Value]) -> Option<String> {
     let claim = claims.iter().find(|claim| claim["metadata"]["uid"] == *uid);
     let is_ok = match claim {
         _ if uid.is_null() => phase == "Available",
-        Some(claim) if blocks(volume, claim) => true,
+        Some(claim) if is_deleted_too_early(volume, claim) => true,
         Some(claim) => {
             phase == "Bound" && claim["spec"]["volumeName"] == volume["metadata"]["name"]
         }
@@ -71,12 +71,15 @@ fn volume_faults(volume: &Value, claims: &[Value]) -> Option<String> {
     (!is_ok).then(|| format!("{volume}"))
 }
 
-/// Whether a user has deleted the volume that was provisioned for a claim before they were bound. The claim does not get
-/// it, nor another one of the same name: kube-controller-manager, too, waits until the claim is deleted.
-fn blocks(volume: &Value, claim: &Value) -> bool {
-    claim["spec"]["volumeName"].is_null()
-        && volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
-        && !volume["metadata"]["deletionTimestamp"].is_null()
+/// Whether a volume was provisioned for a claim. If a user has deleted it or given it away before they were bound, the claim
+/// gets neither it nor another one of the same name: kube-controller-manager, too, waits for the user then.
+fn is_named_for(volume: &Value, claim: &Value) -> bool {
+    text(&volume["metadata"]["name"]) == provisioned_name(claim)
+}
+
+/// Whether a user has deleted the volume that was provisioned for a claim before they were bound.
+fn is_deleted_too_early(volume: &Value, claim: &Value) -> bool {
+    claim["spec"]["volumeName"].is_null() && !volume["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// Whether a claim can have a volume that nobody has.

@@ -47,7 +47,7 @@ pub(super) fn prepare(world: &World) {
 
 /// A random action.
 pub(super) fn act(world: &World) {
-    match world.below(28) {
+    match world.below(30) {
         0..=5 => create_claim(world),
         6..=8 => delete_claim(world),
         9..=13 => create_volume(world),
@@ -60,6 +60,7 @@ pub(super) fn act(world: &World) {
         24 => delete_or_create_class(world),
         25 => change_policy(world),
         26 => free_released(world),
+        27..=28 => free_reserved(world),
         _ => reserve(world),
     }
 }
@@ -247,7 +248,8 @@ fn provision(world: &World) -> bool {
     true
 }
 
-fn provisioned_name(claim: &Value) -> String {
+/// The name of the volume that is provisioned for a claim.
+pub(super) fn provisioned_name(claim: &Value) -> String {
     format!("pvc-{}", text(&claim["metadata"]["uid"]))
 }
 
@@ -314,6 +316,19 @@ fn free_released(world: &World) {
             parent.remove(field);
         }
     });
+}
+
+/// An administrator takes a volume back that a claim has, but does not name yet.
+fn free_reserved(world: &World) {
+    let is_unnamed = |disk: &Value| {
+        user_of(world, disk).is_some_and(|claim| claim["spec"]["volumeName"].is_null())
+    };
+    if let Some(disk) = any_volume(world, is_unnamed) {
+        edit_volume(world, &disk, "take back", |disk| {
+            let spec = disk["spec"].as_object_mut();
+            spec.expect("a volume has a spec").remove("claimRef");
+        });
+    }
 }
 
 /// An administrator reserves a free volume.
