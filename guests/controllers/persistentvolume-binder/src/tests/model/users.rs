@@ -54,8 +54,12 @@ pub(super) fn act(world: &World) {
         14..=15 => delete_volume(world),
         16 => release_deleted(world),
         17..=18 => select_node(world),
-        19..=21 => drop(provision(world)),
-        22 => drop(delete_released(world)),
+        19..=21 => {
+            provision(world);
+        }
+        22 => {
+            delete_released(world);
+        }
         23 => choose_default(world),
         24 => delete_or_create_class(world),
         25 => change_policy(world),
