@@ -10,7 +10,7 @@ use super::sync::Full;
 use super::workloads::{IDLE_PLUGINS, ON_CLUSTERS, OnCluster};
 use super::{
     autoscalers, cascade, certificates, converge, empty, heartbeats, idle_plugins, jobs, large,
-    latency, reload, ring, services, sets, standby, sync,
+    latency, reload, ring, services, sets, standby, sync, volumes,
 };
 
 /// The number of times that a workload is measured. Each figure is the median.
@@ -101,6 +101,9 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "heartbeats" | "heartbeats-5000" => heartbeats::measure(subject, count, time(size)).await,
         "certificates" => certificates::measure(subject, count).await,
         "autoscalers" => autoscalers::measure(subject, count, time(size)).await,
+        "volumes-provisioned" => volumes::provision(subject, count).await,
+        "volumes-moved" => volumes::move_all(subject, count).await,
+        "volumes-10000" => volumes::start(subject, full, count).await,
         "empty" => empty::measure(subject, time(size)).await,
         "built-ins" => empty::each_built_in(time(size)).await,
         "standby" => standby::measure(subject).await,

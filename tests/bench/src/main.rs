@@ -28,6 +28,7 @@ mod sets;
 mod sizes;
 mod standby;
 mod sync;
+mod volumes;
 mod wait;
 mod workloads;
 

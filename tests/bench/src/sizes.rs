@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::converge::Shape;
+use super::volumes::PER_NODE;
 use super::workloads::IDLE_PLUGINS;
 
 /// The number of StatefulSets.
@@ -47,7 +48,7 @@ pub(super) fn time(size: Size) -> Duration {
 }
 
 /// The number of a workload's main objects: completions of each Job, pods of each StatefulSet, deletions, pods, nodes,
-/// certificates, autoscalers, dependents of each owner, old ReplicaSets, plugins or reloads.
+/// certificates, autoscalers, volumes, dependents of each owner, old ReplicaSets, plugins or reloads.
 pub(super) fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -63,6 +64,9 @@ pub(super) fn count(name: &str, size: Size) -> usize {
         ("budgets" | "autoscalers", Size::Whole) => 200,
         ("budgets" | "autoscalers", Size::Quick) => 10,
         ("heartbeats-5000", Size::Whole) => 5000,
+        ("volumes-moved", Size::Whole) => 2000,
+        ("volumes-moved", Size::Quick) => 40,
+        ("volumes-10000", Size::Whole) => 10_000,
         ("job-10000", Size::Whole) => 10_000,
         ("job-100000", Size::Whole) => 100_000,
         ("replicaset-20000" | "owner-20000", Size::Whole) => 20_000,
@@ -129,6 +133,14 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             "{count} autoscalers scale Deployments, and sync for {} s more",
             time(size).as_secs()
         ),
+        "volumes-provisioned" => {
+            format!("{count} claims are bound to volumes of an external provisioner")
+        }
+        "volumes-moved" => format!(
+            "{count} volumes are attached to {} nodes, and half of the nodes are shut down",
+            count / PER_NODE
+        ),
+        "volumes-10000" => format!("started against {count} bound volumes"),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "job-10000" | "job-100000" => format!("an Indexed Job with {count} completions"),
         "replicaset-20000" => {

@@ -24,21 +24,31 @@ const REST: Duration = Duration::from_secs(5);
 /// Changes per second.
 const CHANGES: u32 = 100;
 
-/// Snapshots of control planes with many pods, by the number of pods. Each is created once, so that all measurements
-/// begin with the same objects.
+/// Snapshots of control planes with many objects, by what they are and their number. Each is created once, so that all
+/// measurements begin with the same objects.
 #[derive(Default)]
-pub(super) struct Full(HashMap<usize, Snapshot>);
+pub(super) struct Full(HashMap<(&'static str, usize), Snapshot>);
 
 impl Full {
     /// Starts a control plane with `pods` pods that no controller has seen yet.
     async fn cluster(&mut self, pods: usize) -> Result<Cluster> {
-        let snapshot = match self.0.get(&pods) {
+        self.filled("pods", pods, fill).await
+    }
+
+    /// Starts a control plane with `count` objects, which `fill` creates unless there is a snapshot of them.
+    pub(super) async fn filled(
+        &mut self,
+        what: &'static str,
+        count: usize,
+        fill: impl AsyncFnOnce(usize) -> Result<Snapshot>,
+    ) -> Result<Cluster> {
+        let snapshot = match self.0.get(&(what, count)) {
             Some(snapshot) => snapshot.clone(),
             None => {
-                let snapshot = fill(pods)
+                let snapshot = fill(count)
                     .await
-                    .with_context(|| format!("can't create {pods} pods"))?;
-                self.0.insert(pods, snapshot.clone());
+                    .with_context(|| format!("can't create {count} {what}"))?;
+                self.0.insert((what, count), snapshot.clone());
                 snapshot
             }
         };

@@ -21,6 +21,13 @@ const BOUNDS: Bounds = &[
     ("time, s", 1.05),
     ("API writes", 1.05),
 ];
+/// The bounds for workloads of volumes.
+const BOUNDS_OF_VOLUMES: Bounds = &[
+    ("CPU", 0.5),
+    ("memory", 0.35),
+    ("time, s", 1.0),
+    ("API writes", 1.0),
+];
 /// The bounds for workloads whose objects are much larger than usual.
 const BOUNDS_OF_LARGE: Bounds = &[("CPU", 1.0), ("memory", 1.0), ("API writes", 1.05)];
 
@@ -37,6 +44,13 @@ impl OnCluster {
     const fn bounded(name: &'static str) -> Self {
         Self {
             bounds: BOUNDS,
+            ..Self::once(name)
+        }
+    }
+
+    const fn of_volumes(name: &'static str) -> Self {
+        Self {
+            bounds: BOUNDS_OF_VOLUMES,
             ..Self::once(name)
         }
     }
@@ -64,7 +78,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-pub(super) const ON_CLUSTERS: [OnCluster; 34] = [
+pub(super) const ON_CLUSTERS: [OnCluster; 37] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -83,6 +97,9 @@ pub(super) const ON_CLUSTERS: [OnCluster; 34] = [
     OnCluster::bounded("heartbeats-5000"),
     OnCluster::bounded("certificates"),
     OnCluster::bounded("autoscalers"),
+    OnCluster::of_volumes("volumes-provisioned"),
+    OnCluster::of_volumes("volumes-moved"),
+    OnCluster::of_volumes("volumes-10000"),
     OnCluster::bounded("empty"),
     OnCluster::once_without_stock("built-ins"),
     OnCluster::once("standby"),

@@ -1,18 +1,21 @@
 //! A cluster is handed over from the stock kube-controller-manager to Flyball and back, through their
 //! shared lease, in the middle of rollouts, Jobs and deletions.
 
+mod lead;
 mod state;
+mod volumes;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, until};
-use flyball_controlplane::{Options, Process};
+use flyball_controlplane::Options;
 use flyball_differential::{Subject, api};
 use kube::Client;
 use serde_json::{Value, json};
 
+use self::lead::Lead;
 use self::state::State;
 use self::workloads::*;
 
@@ -24,13 +27,6 @@ const CONTROLLERS: &str = "clusterrole-aggregation-controller,cronjob-controller
     replicationcontroller-controller,resourcequota-controller,root-ca-certificate-publisher-controller,\
     serviceaccount-controller,statefulset-controller,ttl-after-finished-controller,\
     volumeattributesclass-protection-controller";
-/// The lease expires soon after its holder has ended.
-const ELECTION: [&str; 4] = [
-    "--leader-elect=true",
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=500ms",
-];
 /// A namespace that is being deleted during the takeovers.
 const LEAVING: &str = "takeover-leaving";
 
@@ -64,7 +60,7 @@ async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
     let [first, second, third] = subjects;
     let mut terms = Terms {
         cluster: &cluster,
-        leader: start(&cluster, first, "first")?,
+        lead: Lead::start(&cluster, first, CONTROLLERS)?,
         canaries: 0,
     };
     let result = async {
@@ -73,7 +69,7 @@ async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
         delete_some(&cluster.client).await?;
         let created = terms.settle(FIRST_STALL).await?;
 
-        terms.pass_to(second, "second").await?;
+        terms.lead.pass_to(second).await?;
         terms
             .unchanged(
                 &created,
@@ -86,7 +82,7 @@ async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
             name.starts_with("ControllerRevision/") || name.starts_with("ReplicaSet/")
         })?;
 
-        terms.pass_to(third, "third").await?;
+        terms.lead.pass_to(third).await?;
         terms
             .unchanged(
                 &proceeded,
@@ -99,43 +95,19 @@ async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
         created_as_often_as_one_leader_does(&cluster)
     };
     let result = result.await;
-    // Stock doesn't handle SIGTERM, so that its status is not a success.
-    let stopped = terms.leader.stop().await;
-    finish(
-        cluster,
-        [],
-        result.and(stopped.map(drop).map_err(Into::into)),
-    )
-    .await
+    let stopped = terms.lead.end().await;
+    finish(cluster, [], result.and(stopped)).await
 }
 
 /// The leader, and the takeovers.
 struct Terms<'a> {
     cluster: &'a Cluster,
-    leader: Process,
+    lead: Lead<'a>,
     /// The number of canaries so far.
     canaries: usize,
 }
 
 impl Terms<'_> {
-    /// Starts another subject, which waits for the lease, ends the leader, and waits until the other
-    /// holds the lease.
-    async fn pass_to(&mut self, subject: Subject, name: &str) -> Result<()> {
-        let before = holder(&self.cluster.client).await?;
-        let successor = start(self.cluster, subject, name)?;
-        let mut ended = std::mem::replace(&mut self.leader, successor);
-        ended.stop().await?;
-        until("the successor leads", async || {
-            let holder = holder(&self.cluster.client).await?;
-            Ok(if holder.is_empty() || holder == before {
-                Err(format!("{holder} leads"))
-            } else {
-                Ok(())
-            })
-        })
-        .await
-    }
-
     /// Waits for these numbers, and until nothing changes while the leader does other work. Returns the
     /// state.
     async fn settle(&mut self, numbers: &[Numbers]) -> Result<State> {
@@ -211,21 +183,6 @@ impl Terms<'_> {
         })
         .await
     }
-}
-
-/// Starts a subject that leads as soon as no other does.
-fn start(cluster: &Cluster, subject: Subject, name: &str) -> Result<Process> {
-    subject.start_with(cluster, name, CONTROLLERS, 500, 1000, &ELECTION)
-}
-
-/// The identity of the lease's holder; empty if there is none.
-async fn holder(client: &Client) -> Result<String> {
-    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
-    let lease = api::send(client, "GET", path, None).await?;
-    Ok(lease["spec"]["holderIdentity"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned())
 }
 
 async fn create_namespace(client: &Client, name: &str) -> Result<()> {

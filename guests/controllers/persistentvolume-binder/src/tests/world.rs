@@ -83,6 +83,16 @@ pub(super) fn reference(claim: &str) -> Value {
            "uid": format!("uid-{claim}")})
 }
 
+/// A reference to this claim.
+pub(super) fn reference_of(claim: &Value) -> Value {
+    let metadata = &claim["metadata"];
+    with(
+        reference(&text(&metadata["name"])),
+        "/uid",
+        metadata["uid"].clone(),
+    )
+}
+
 /// A volume that the controller has bound to a claim.
 pub(super) fn bound_to(volume: Value, claim: &str) -> Value {
     let bound = with(volume, "/spec/claimRef", reference(claim));

@@ -13,8 +13,10 @@ use flyball_sdk::{ObjectReference, Time};
 use flyball_types::{Catalogue, EventOptions, Projection, Query};
 
 use super::super::world::{CLASS, MOCK, PV, PVC};
+use super::watchdog::{check_writes, frees};
 use super::world::World;
 use crate::Binder;
+use crate::views::Node;
 
 /// How a write ends for a process that dies with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Process {
 
     /// Takes over all objects of the server.
     pub(super) fn catch_up(&self, server: &Cluster) {
-        for kind in [PV, PVC, CLASS] {
+        for kind in [PV, PVC, CLASS, Node::KIND] {
             for object in self.cache.objects(kind) {
                 self.follow(server, kind, &object["metadata"]);
             }
@@ -123,7 +125,7 @@ impl Process {
         let writes: Vec<(String, Target)> = { batch.writes.iter() }
             .map(|write| (verb(&write.action), write.target.clone()))
             .collect();
-        world.check_writes(&batch);
+        check_writes(&world, &batch);
         let results = world.server.writer_run(batch);
         for ((verb, target), result) in writes.iter().zip(&results) {
             let Target {
@@ -282,10 +284,4 @@ fn verb(action: &Action) -> String {
         Action::Update(_, change) if frees(change) => "frees".into(),
         _ => "update".into(),
     }
-}
-
-/// Whether a change of a volume takes it from its claim.
-pub(super) fn frees(change: &[u8]) -> bool {
-    let change: Value = flyball_sdk::serde_json::from_slice(change).expect("a change is JSON");
-    { change.pointer("/spec/claimRef") }.is_some_and(|reference| reference["uid"].is_null())
 }

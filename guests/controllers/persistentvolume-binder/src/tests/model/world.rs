@@ -1,4 +1,4 @@
-//! The server, its users and two processes of the controller.
+//! The server and two processes of the controller. [`users`](super::users) has the others that act.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,32 +6,28 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
-use flyball_sdk::write::{Action, Batch};
 
-use super::super::world::{
-    CLASS, MOCK, PV, PVC, annotated, class, reservation, text, volume, with,
-};
-use super::process::{Death, Process, frees};
+use super::super::world::{PV, PVC, text};
+use super::process::{Death, Process};
+use super::users::{self, CLAIMS};
+use super::watchdog::Watchdog;
 
-/// The names that claims have in turn.
-const CLAIMS: [&str; 4] = ["a", "b", "c", "d"];
 const CLAIM_QUEUE: &str = "claims";
 const QUEUES: [&str; 2] = [CLAIM_QUEUE, "volumes"];
-/// The most volumes that users create in one history.
-const VOLUMES: u64 = 7;
-/// Classes, and what becomes of their volumes.
-const CLASSES: [(&str, &str); 2] = [("fast", "Delete"), ("safe", "Retain")];
 /// Longer than any backoff.
 const BACKOFF: Duration = Duration::from_secs(130);
 
 pub(super) struct World {
     pub(super) server: Cluster,
+    pub(super) watchdog: Watchdog,
     processes: RefCell<Vec<Rc<Process>>>,
     random: Cell<u64>,
     /// Objects that were created so far.
-    created: Cell<u64>,
+    pub(super) created: Cell<u64>,
     /// Whether one process acts while another one does.
     interferes: Cell<bool>,
+    /// Whether each process dies after its first or second write.
+    is_deadly: bool,
     told: RefCell<Vec<String>>,
 }
 
@@ -39,24 +35,30 @@ impl World {
     pub(super) fn new(seed: u64) -> Rc<Self> {
         let world = Rc::new(Self {
             server: Cluster::new(),
+            watchdog: Watchdog::default(),
             processes: RefCell::default(),
             random: Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             created: Cell::new(0),
             interferes: Cell::new(false),
+            is_deadly: seed.is_multiple_of(4),
             told: RefCell::default(),
         });
-        for (name, policy) in CLASSES {
-            world
-                .server
-                .put(with(class(name, MOCK), "/reclaimPolicy", policy));
-        }
-        let processes = [Process::new(&world), Process::new(&world)];
+        users::prepare(&world);
+        let processes = [world.start(), world.start()];
         world.processes.borrow_mut().extend(processes);
         world
     }
 
+    fn start(self: &Rc<Self>) -> Rc<Process> {
+        let process = Process::new(self);
+        if self.is_deadly {
+            process.doom(self.below(2) as u32, Death::After);
+        }
+        process
+    }
+
     /// A number below `end` (xorshift).
-    fn below(&self, end: u64) -> u64 {
+    pub(super) fn below(&self, end: u64) -> u64 {
         let mut next = self.random.get();
         next ^= next << 13;
         next ^= next >> 7;
@@ -65,7 +67,7 @@ impl World {
         (next >> 16) % end
     }
 
-    fn one_of<T: Copy>(&self, all: &[T]) -> T {
+    pub(super) fn one_of<T: Copy>(&self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
@@ -81,7 +83,7 @@ impl World {
     fn process(self: &Rc<Self>, at: usize) -> Rc<Process> {
         let processes = &mut *self.processes.borrow_mut();
         if processes[at].is_dead() {
-            processes[at] = Process::new(self);
+            processes[at] = self.start();
         }
         processes[at].clone()
     }
@@ -90,91 +92,18 @@ impl World {
         self.process(self.below(2) as usize)
     }
 
-    /// A random action of a user or a process.
+    /// A random action of a user, of an external provisioner or of a process.
     pub(super) fn act(self: &Rc<Self>) {
-        match self.below(30) {
-            0..=2 => self.create_claim(),
-            3..=4 => self.delete_claim(),
-            5..=7 => self.create_volume(),
-            8 => self.choose_default(),
-            9 => self.server.advance(Duration::from_secs(1 + self.below(20))),
-            10..=11 => self.any_process().catch_up(&self.server),
-            12..=13 => self.follow_one(&self.any_process()),
-            14 => {
+        match self.below(40) {
+            0..=13 => users::act(self),
+            14 => self.server.advance(Duration::from_secs(1 + self.below(20))),
+            15..=16 => self.any_process().catch_up(&self.server),
+            17..=18 => self.follow_one(&self.any_process()),
+            19 => {
                 let death = self.one_of(&[Death::Before, Death::After]);
                 self.any_process().doom(self.below(4) as u32, death);
             }
             _ => self.reconcile_any(&self.any_process()),
-        }
-    }
-
-    fn create_claim(&self) {
-        let (name, number) = (self.one_of(&CLAIMS), self.created.get());
-        if self.server.object(PVC, "team", name).is_some() {
-            return;
-        }
-        self.created.set(number + 1);
-        let size = format!("{}Gi", 1 + self.below(3));
-        let mut claim = super::super::world::claim(name, &size);
-        claim["metadata"]["uid"] = format!("uid-{name}-{number}").into();
-        match self.below(5) {
-            0 => claim["spec"]["storageClassName"] = CLASSES[0].0.into(),
-            1 => claim["spec"]["storageClassName"] = CLASSES[1].0.into(),
-            2 => drop(
-                claim["spec"]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove("storageClassName"),
-            ),
-            _ => {}
-        }
-        if self.below(4) == 0 {
-            claim["spec"]["volumeName"] = format!("v{}", self.below(VOLUMES)).into();
-        }
-        self.tell(format!("create {claim}"));
-        self.server.put(claim);
-    }
-
-    fn delete_claim(&self) {
-        let name = self.one_of(&CLAIMS);
-        self.tell(format!("delete claim {name}"));
-        self.server.remove(PVC, "team", name);
-    }
-
-    fn create_volume(&self) {
-        let name = format!("v{}", self.below(VOLUMES));
-        // A name is used once: a volume that a user replaces is another story.
-        let is_used = self
-            .told
-            .borrow()
-            .iter()
-            .any(|line| line.starts_with(&format!("volume {name} ")));
-        if is_used {
-            return;
-        }
-        let policy = self.one_of(&["Retain", "Delete", "Recycle"]);
-        let mut disk = volume(&name, &format!("{}Gi", 1 + self.below(4)));
-        disk = with(disk, "/spec/persistentVolumeReclaimPolicy", policy);
-        disk = with(disk, "/status", json!({"phase": "Pending"}));
-        if self.below(4) == 0 {
-            disk = with(disk, "/spec/claimRef", reservation(self.one_of(&CLAIMS)));
-        }
-        self.tell(format!("volume {name} {disk}"));
-        self.server.put(disk);
-    }
-
-    /// Makes a class the default one, or none.
-    fn choose_default(&self) {
-        let chosen = self.below(3) as usize;
-        for (at, (name, _)) in CLASSES.into_iter().enumerate() {
-            let is_default = (at == chosen).to_string();
-            self.server.edit(CLASS, "", name, |class| {
-                *class = annotated(
-                    class.take(),
-                    "storageclass.kubernetes.io/is-default-class",
-                    &is_default,
-                );
-            });
         }
     }
 
@@ -246,15 +175,16 @@ impl World {
         }
     }
 
-    /// Lets the processes go on, with current caches, until nothing changes any more.
+    /// Lets the processes and the external provisioner go on, with current caches, until nothing changes any more.
     pub(super) fn settle(self: &Rc<Self>) {
         self.interferes.set(true);
         let mut quiet = 0;
-        for round in 0..60 {
+        for round in 0..100 {
             self.server.writes();
-            let process = self.process(round % 2);
+            let is_changed = users::finish(self);
             for (kind, queue) in [(PVC, "claims"), (PV, "volumes")] {
                 for object in self.server.objects(kind) {
+                    let process = self.process(round % 2);
                     process.catch_up(&self.server);
                     let name = |field: &str| text(&object["metadata"][field]);
                     let key = Key::new(&name("namespace"), &name("name")).to_string();
@@ -263,68 +193,12 @@ impl World {
                 }
             }
             self.server.advance(BACKOFF);
-            quiet = if self.server.writes().is_empty() {
-                quiet + 1
-            } else {
-                0
-            };
+            let is_quiet = self.server.writes().is_empty() && !is_changed;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             if quiet == 4 {
                 return;
             }
         }
         panic!("it does not come to rest:\n{}", self.told());
-    }
-
-    /// Checks what must hold at any time.
-    pub(super) fn check_always(&self) {
-        let claims = self.server.objects(PVC);
-        for disk in self.server.objects(PV) {
-            let name = &disk["metadata"]["name"];
-            let is_bound = |claim: &&Value| {
-                claim["spec"]["volumeName"] == *name && claim["status"]["phase"] == "Bound"
-            };
-            let bound = claims.iter().filter(is_bound).count();
-            assert!(
-                bound < 2,
-                "{name} is bound to {bound} claims:\n{}",
-                self.told()
-            );
-        }
-    }
-
-    /// Checks that no write takes a volume from a claim that may use it.
-    pub(super) fn check_writes(&self, batch: &Batch) {
-        for write in batch.writes.iter().filter(|write| write.target.kind == PV) {
-            let takes = match &write.action {
-                Action::Delete => true,
-                Action::Update(_, change) => frees(change),
-                _ => false,
-            };
-            let Some(disk) = self
-                .server
-                .object(PV, "", &write.target.name)
-                .filter(|_| takes)
-            else {
-                continue;
-            };
-            let (name, uid) = (&disk["metadata"]["name"], &disk["spec"]["claimRef"]["uid"]);
-            let may_use = |claim: &Value| {
-                let named = &claim["spec"]["volumeName"];
-                !uid.is_null()
-                    && claim["metadata"]["uid"] == *uid
-                    && (named.is_null() || named == name)
-            };
-            let is_current = match &write.action {
-                // An update of an older version is refused.
-                Action::Update(version, _) => {
-                    disk["metadata"]["resourceVersion"] == version.as_str()
-                }
-                _ => true,
-            };
-            let user = self.server.objects(PVC).into_iter().find(may_use);
-            if let Some(user) = user.filter(|_| is_current) {
-                panic!("{name} is taken from {user}:\n{}", self.told());
-            }
-        }
     }
 }
