@@ -1,13 +1,13 @@
 //! Compares the table of controllers with kube-controller-manager's.
 //!
-//! `testdata/kcm-1.36-controllers.txt` is generated from kube-controller-manager's own code.
+//! `testdata/kcm-1.37-controllers.txt` is generated from kube-controller-manager's own code.
 
 use flyball_controllers::{CONTROLLERS, Controller, Start};
 
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::versions::Versions;
 
-const GOLDEN: &str = include_str!("../../testdata/kcm-1.36-controllers.txt");
+const GOLDEN: &str = include_str!("../../testdata/kcm-1.37-controllers.txt");
 
 /// Gates that a controller's constructor checks. The table generated from kube-controller-manager's code lacks them.
 const CHECKED_BY_CONSTRUCTOR: [(&str, &[&str]); 1] = [(

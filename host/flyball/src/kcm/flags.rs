@@ -1,7 +1,7 @@
 //! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern
 //! only one controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code.
+//! `testdata/kcm-1.37-flags.txt` is generated from kube-controller-manager's own code.
 
 use std::sync::LazyLock;
 
