@@ -215,6 +215,18 @@ impl Description {
         )
     }
 
+    /// Declares that the controller reads the emulated release of Kubernetes with
+    /// [`Host::release_at_least`](crate::Host::release_at_least). It is the configuration key `emulated-version`; for
+    /// built-in controllers the flag `--emulated-version` sets it.
+    #[must_use]
+    pub fn emulated_version(self) -> Self {
+        self.config(
+            EMULATED_VERSION,
+            None,
+            "The release of Kubernetes whose behaviour is emulated, such as 1.36.",
+        )
+    }
+
     /// Declares a metric.
     #[must_use]
     pub fn metric(
@@ -265,6 +277,9 @@ impl Description {
         self
     }
 }
+
+/// The configuration key that holds the emulated release.
+pub(crate) const EMULATED_VERSION: &str = "emulated-version";
 
 /// The configuration key that holds the value of a feature gate.
 pub(crate) fn feature_gate_key(name: &str) -> String {

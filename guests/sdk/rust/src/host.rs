@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, TaggedBatch};
 use crate::certificate::CertificateTemplate;
-use crate::describe::feature_gate_key;
+use crate::describe::{EMULATED_VERSION, feature_gate_key};
 use crate::error::{Context, Error};
 use crate::event::Event;
 use crate::imports::Imports;
@@ -276,6 +276,18 @@ impl Host<'_> {
     /// [`feature_gate`](crate::describe::Description::feature_gate).
     pub fn feature_enabled(&self, name: &str) -> bool {
         self.config(&feature_gate_key(name)).as_deref() == Some("true")
+    }
+
+    /// Whether the controller is to behave as in Kubernetes 1.`minor` or later: true unless `--emulated-version` names
+    /// an earlier release. True if the description does not declare
+    /// [`emulated_version`](crate::describe::Description::emulated_version).
+    pub fn release_at_least(&self, minor: u32) -> bool {
+        let emulated = self.config(EMULATED_VERSION).unwrap_or_default();
+        let emulated = emulated
+            .rsplit('.')
+            .next()
+            .and_then(|text| text.parse().ok());
+        emulated.is_none_or(|emulated: u32| emulated >= minor)
     }
 }
 

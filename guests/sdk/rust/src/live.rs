@@ -209,6 +209,9 @@ pub struct ListMeta {
     /// The token of the next page; empty on the last page.
     #[serde(rename = "continue")]
     pub continue_token: String,
+    /// How many objects follow after this page. `None` if the server doesn't say so: on the last page, and for lists by
+    /// selectors.
+    pub remaining_item_count: Option<i64>,
 }
 
 /// Appends a segment to the path of a [raw read](Live::raw), with escapes. The host refuses segments that contain a

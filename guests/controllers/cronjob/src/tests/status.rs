@@ -213,13 +213,19 @@ fn jobs_of_other_owners_namespaces_and_kinds_are_ignored() {
 }
 
 #[test]
-fn jobs_of_a_deleted_cron_job_of_the_same_name_count() {
-    let predecessors = job("a", "11:00:00")
-        .with("/metadata/ownerReferences/0/uid", "another")
-        .succeeded("11:10:00");
-    let world = world(at("11:59:00"), [cron_job("0 * * * *"), predecessors]);
-    world.sync();
-    assert_eq!(world.status()["lastSuccessfulTime"], "2026-01-01T11:10:00Z");
+fn jobs_of_a_deleted_cron_job_of_the_same_name_counted_until_kubernetes_1_36() {
+    for (release, expected) in [
+        ("1.36", json!("2026-01-01T11:10:00Z")),
+        ("1.37", Value::Null),
+    ] {
+        let predecessors = job("a", "11:00:00")
+            .with("/metadata/ownerReferences/0/uid", "another")
+            .succeeded("11:10:00");
+        let world = world(at("11:59:00"), [cron_job("0 * * * *"), predecessors]);
+        world.cluster.set_config("emulated-version", release);
+        world.sync();
+        assert_eq!(world.status()["lastSuccessfulTime"], expected, "{release}");
+    }
 }
 
 #[test]
