@@ -54,7 +54,6 @@ pub(crate) enum Start {
     #[default]
     Default,
     Disabled,
-    Cloud,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -139,9 +138,7 @@ fn yes() -> bool {
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Described>, String> {
     let path = folder.join("absent.toml");
     let absent: BTreeMap<String, Manifest> = parse(&path)?;
-    let is_silent = |(_, manifest): &(&String, &Manifest)| {
-        manifest.without.is_none() && !matches!(manifest.start, Start::Cloud)
-    };
+    let is_silent = |(_, manifest): &(&String, &Manifest)| manifest.without.is_none();
     if let Some((name, _)) = absent.iter().find(is_silent) {
         return Err(format!(
             "{}: {name} does not tell what a cluster lacks `without` it",

@@ -43,8 +43,6 @@ pub enum Start {
     Default,
     /// It runs only if it is named.
     Disabled,
-    /// It never runs here: it moved to the cloud-controller-manager. Its name is still accepted.
-    Cloud,
 }
 
 /// A flag of a controller.

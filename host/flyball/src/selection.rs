@@ -45,9 +45,7 @@ impl Selection {
         let is_on =
             |controller: &Controller| controller.gates.iter().all(|gate| gates.is_enabled(gate));
         let is_wanted = |controller: &&Controller| {
-            controller.start != Start::Cloud
-                && self.enables(controller.name)
-                && (is_on(controller) || self.names(controller.name))
+            self.enables(controller.name) && (is_on(controller) || self.names(controller.name))
         };
         CONTROLLERS
             .iter()
@@ -161,13 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn enabled_controllers_that_are_not_built_in_are_missing_except_cloud_and_gated_ones() {
-        let selection = selection("*,service,tokencleaner,job");
+    fn enabled_controllers_that_are_not_built_in_are_missing_except_gated_ones() {
+        let selection = selection("*,tokencleaner,job");
         let missing = selection.missing(&["deployment-controller"], &gates());
         assert!(missing.contains(&"namespace-controller"));
         for name in [
             "deployment-controller",
-            "service-lb-controller",
             "podgroup-protection-controller",
             "bootstrap-signer-controller",
         ] {
@@ -182,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_reported_with_the_nearest() {
-        let selection = selection("*,-replicset,greeter,service,cloud");
+        let selection = selection("*,-replicset,greeter,service");
         let unknown: Vec<String> = selection.unknown(&["greeter".to_owned()]).collect();
         assert_eq!(unknown.len(), 2);
         assert!(

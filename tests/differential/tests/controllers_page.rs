@@ -80,7 +80,7 @@ fn scenarios(guest: &Guest) -> Result<usize> {
 fn missing_table() -> String {
     let missing = CONTROLLERS
         .iter()
-        .filter(|controller| controller.guest.is_none() && controller.start != Start::Cloud);
+        .filter(|controller| controller.guest.is_none());
     let lines = missing.map(|controller| {
         let consequence = controller.without.unwrap_or_default();
         format!("- {}: without it, {consequence}\n", controller.name)
