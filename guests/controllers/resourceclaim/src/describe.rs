@@ -57,7 +57,8 @@ pub(crate) fn description(gates: Gates) -> Description {
     let described = metrics(permissions(indexes(described, Pod::KIND)))
         .feature_gate(ADMIN_ACCESS, true)
         .feature_gate(PRIORITIZED_LIST, true)
-        .feature_gate(POD_GROUPS, false);
+        .feature_gate(POD_GROUPS, false)
+        .emulated_version();
     if gates.pod_groups {
         pod_groups(described)
     } else {
