@@ -61,11 +61,11 @@ export!(DeviceTaintEviction);
 
 impl Controller for DeviceTaintEviction {
     fn describe() -> Description {
-        description(false)
+        description(true)
     }
 
     fn describe_configured(host: &Host) -> Description {
-        description(has_rules(host))
+        description(host.feature_enabled_or(RULES, true)).kind_of_release::<Rule>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -120,8 +120,9 @@ fn description(with_rules: bool) -> Description {
         .queue(EVICTED)
         .permission(LivePod::KIND, ["get", "delete"])
         .permission_on(Pod::KIND, "status", ["patch"])
-        .feature_gate(RULES, false)
+        .feature_gate(RULES, true)
         .feature_gate(GROUPS, false)
+        .emulated_version()
         .metric(
             MetricType::Counter,
             evict::DELETED,

@@ -77,7 +77,7 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
     if rule.condition.as_ref() == Some(&condition) {
         return Ok(());
     }
-    let (group_version, kind) = Rule::KIND.rsplit_once('/').unwrap_or_default();
+    let (group_version, kind) = host.kind::<Rule>().rsplit_once('/').unwrap_or_default();
     let status = json!({
         "apiVersion": group_version,
         "kind": kind,
@@ -92,10 +92,16 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
             "lastTransitionTime": host.now(),
         }]},
     });
-    let write = Write::patch(Rule::KIND, "", &rule.meta.name, PatchType::Apply, &status)
-        .on("status")
-        .field_manager(NAME)
-        .force();
+    let write = Write::patch(
+        host.kind::<Rule>(),
+        "",
+        &rule.meta.name,
+        PatchType::Apply,
+        &status,
+    )
+    .on("status")
+    .field_manager(NAME)
+    .force();
     host.write(write)
         .doing(|| format!("updating the status of DeviceTaintRule {}", rule.meta.name))?;
     Ok(())

@@ -125,7 +125,10 @@ impl DeviceTaint {
 }
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "resource.k8s.io/v1beta2/DeviceTaintRule")]
+#[view(
+    kind = "resource.k8s.io/v1/DeviceTaintRule",
+    until(36, "resource.k8s.io/v1beta2/DeviceTaintRule")
+)]
 pub struct Rule {
     #[view(path = "metadata", fields("generation"))]
     pub meta: Meta,

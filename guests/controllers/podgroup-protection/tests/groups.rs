@@ -5,12 +5,12 @@ use flyball_sdk::serde_json;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 use podgroup_protection_controller::{FINALIZER, GroupProtection};
 
-const GROUP: &str = "scheduling.k8s.io/v1alpha2/PodGroup";
-const UPDATE: &str = "update scheduling.k8s.io/v1alpha2/PodGroup team/train";
+const GROUP: &str = "scheduling.k8s.io/v1beta1/PodGroup";
+const UPDATE: &str = "update scheduling.k8s.io/v1beta1/PodGroup team/train";
 
 /// A PodGroup that is being deleted.
 fn deleted() -> Value {
-    json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+    json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
            "metadata": {"name": "train", "namespace": "team", "uid": "uid-train",
                         "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.io/other", FINALIZER]}})
 }

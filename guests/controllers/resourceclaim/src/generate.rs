@@ -166,7 +166,7 @@ fn create(
     let write = Write::create(
         Claim::KIND,
         &user.meta.namespace,
-        &new_claim(user, claim, template),
+        &new_claim(host, user, claim, template),
     );
     let created = host.write(write.returning(&["metadata.name"]));
     let is_admin = spec.needs_admin_access();
@@ -189,10 +189,10 @@ fn check_gates(gates: Gates, spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-fn new_claim(user: &User, claim: &ClaimRef, template: Template) -> Value {
+fn new_claim(host: &Host, user: &User, claim: &ClaimRef, template: Template) -> Value {
     let owner = OwnerReference {
         controller: true,
-        ..user.meta.owner_reference(user.kind)
+        ..user.meta.owner_reference(user.kind_of_release(host))
     };
     let mut annotations = template.inherited.annotations;
     annotations.insert(CLAIM_NAME.into(), claim.name.clone());

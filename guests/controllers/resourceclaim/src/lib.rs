@@ -47,7 +47,7 @@ impl Controller for ResourceClaims {
     }
 
     fn describe_configured(host: &Host) -> Description {
-        describe::description(Gates::read(host))
+        describe::description(Gates::read(host)).kind_of_release::<PodGroup>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

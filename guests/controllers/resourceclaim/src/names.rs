@@ -49,7 +49,7 @@ impl Generated {
             }
             Err(problem) => format!("{}: {problem}", field(user, name)),
         };
-        let about = user.meta.reference(user.kind);
+        let about = user.meta.reference(user.kind_of_release(host));
         host.emit(Event::warning(
             &about,
             "FailedResourceClaimCreation",
@@ -78,7 +78,8 @@ impl Generated {
         }
         // Entries that are left out are removed.
         let statuses = self.merged_into(user.recorded);
-        let owner = user.meta.owner_reference(user.kind);
+        let kind = user.kind_of_release(host);
+        let owner = user.meta.owner_reference(kind);
         let Meta {
             name,
             namespace,
@@ -91,7 +92,7 @@ impl Generated {
             "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "status": {"resourceClaimStatuses": statuses},
         });
-        let write = Write::patch(user.kind, namespace, name, PatchType::Apply, &applied)
+        let write = Write::patch(kind, namespace, name, PatchType::Apply, &applied)
             .on("status")
             .field_manager(FIELD_MANAGER)
             .force();

@@ -78,6 +78,10 @@ impl Controller for StorageVersionMigrator {
         .concurrency(5)
     }
 
+    fn describe_configured(host: &Host) -> Description {
+        Self::describe().kind_of_release::<Migration>(host)
+    }
+
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let name = &request.key.name;
         if let Some(resource) = GroupResource::parse(name).filter(|_| request.queue == VERSIONS) {

@@ -27,7 +27,10 @@ pub(crate) const PATIENCE_KEY: &str = "unserved-resource-timeout";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "storagemigration.k8s.io/v1beta1/StorageVersionMigration")]
+#[view(
+    kind = "storagemigration.k8s.io/v1/StorageVersionMigration",
+    until(36, "storagemigration.k8s.io/v1beta1/StorageVersionMigration")
+)]
 pub(crate) struct Migration {
     #[view(path = "metadata", fields("creationTimestamp", "generation"))]
     pub(crate) meta: Meta,
@@ -158,7 +161,7 @@ impl Migration {
     }
 
     pub(crate) fn write_status(&self, host: &Host, status: &Status) -> Result<(), Error> {
-        host.update_status(Migration::KIND, &self.meta, status)
+        host.update_status(host.kind::<Migration>(), &self.meta, status)
             .doing(|| format!("updating the status of {}", self.meta.name))
             .map(drop)
     }

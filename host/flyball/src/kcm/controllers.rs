@@ -19,8 +19,7 @@ const CHECKED_BY_CONSTRUCTOR: [(&str, &[&str]); 1] = [(
 fn the_table_has_the_controllers_of_kube_controller_manager() {
     let lines = GOLDEN.lines().filter(|line| !line.starts_with('#'));
     for line in lines {
-        let [name, aliases, disabled, gates] = line.split('\t').collect::<Vec<_>>()[..]
-        else {
+        let [name, aliases, disabled, gates] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("{line:?} does not have four columns")
         };
         let found = CONTROLLERS

@@ -94,8 +94,8 @@ fn pod_groups_are_read_only_behind_their_gate() {
     assert_eq!(
         permissions(&gated)[own.len()..],
         [
-            "scheduling.k8s.io/v1alpha2/PodGroup  get",
-            "scheduling.k8s.io/v1alpha2/PodGroup status patch"
+            "scheduling.k8s.io/v1beta1/PodGroup  get",
+            "scheduling.k8s.io/v1beta1/PodGroup status patch"
         ]
     );
 }

@@ -13,7 +13,7 @@ fn gated(objects: impl IntoIterator<Item = Value>) -> Cluster {
 }
 
 fn group(claims: &[Value]) -> Value {
-    json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+    json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
            "metadata": {"name": "train", "namespace": "team", "uid": "uid-train"},
            "spec": {"resourceClaims": claims}})
 }
@@ -54,12 +54,12 @@ fn a_group_gets_a_claim_and_its_pods_record_the_same_one() {
     let written = sync_group(&cluster);
     assert_eq!(
         written[1..],
-        ["patch scheduling.k8s.io/v1alpha2/PodGroup/status team/train"]
+        ["patch scheduling.k8s.io/v1beta1/PodGroup/status team/train"]
     );
     let claim = cluster.objects(CLAIM).remove(0);
     assert_eq!(
         claim["metadata"]["ownerReferences"],
-        json!([{"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "train",
+        json!([{"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "train",
                 "uid": "uid-train", "controller": true}])
     );
     assert_eq!(sync_group(&cluster), Vec::<String>::new());
@@ -171,7 +171,7 @@ fn a_claim_is_released_when_the_group_no_longer_exists() {
     assert_eq!(sync_gpu(&cluster), Vec::<String>::new());
     assert_eq!(
         cluster.live_reads(),
-        ["get scheduling.k8s.io/v1alpha2/PodGroup team/train"]
+        ["get scheduling.k8s.io/v1beta1/PodGroup team/train"]
     );
     cluster.put(with(group(&[]), "/metadata/uid", "another"));
     assert_eq!(sync_gpu(&cluster).len(), 2);

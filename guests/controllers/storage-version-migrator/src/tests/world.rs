@@ -5,11 +5,11 @@ use flyball_sdk::testing::{Cluster, set_at};
 
 use crate::{MIGRATIONS, StorageVersionMigrator, VERSIONS};
 
-pub(super) const MIGRATION: &str = "storagemigration.k8s.io/v1beta1/StorageVersionMigration";
+pub(super) const MIGRATION: &str = "storagemigration.k8s.io/v1/StorageVersionMigration";
 pub(super) const DEFINITION: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
 pub(super) const WIDGET: &str = "example.com/v2/Widget";
 pub(super) const STATUS_UPDATE: &str =
-    "update storagemigration.k8s.io/v1beta1/StorageVersionMigration/status move";
+    "update storagemigration.k8s.io/v1/StorageVersionMigration/status move";
 /// The verbs of a resource that can be migrated.
 pub(super) const VERBS: [&str; 6] = ["delete", "get", "list", "patch", "update", "watch"];
 
@@ -29,7 +29,7 @@ pub(super) fn migration(name: &str, conditions: &[&str]) -> Value {
         .iter()
         .map(|own| condition(own, "True"))
         .collect();
-    json!({"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
+    json!({"apiVersion": "storagemigration.k8s.io/v1", "kind": "StorageVersionMigration",
            "metadata": {"name": name, "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"},
            "spec": {"resource": {"group": "example.com", "resource": "widgets"}},
            "status": {"conditions": conditions}})
