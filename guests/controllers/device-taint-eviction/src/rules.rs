@@ -9,9 +9,10 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_taints::NO_EXECUTE;
 
+use crate::pods::Scope;
 use crate::taints::{Devices, Eviction, current};
 use crate::views::{Claim, Rule, Slice};
-use crate::{ALL_POOLS, NAME, POOLS, count, groups, pods};
+use crate::{ALL_POOLS, NAME, POOLS, count, pods};
 
 /// The type of the condition.
 const IN_PROGRESS: &str = "EvictionInProgress";
@@ -137,13 +138,14 @@ fn count(host: &Host, rule: &Rule) -> Result<Numbers, Error> {
         slices: Vec::new(),
         rules: vec![rule.clone()],
     };
+    let scope = Scope::read(host);
     let (mut found, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
     for claim in claims
         .iter()
         .filter(|claim| alone.eviction(claim).is_some())
     {
         for pod in pods::referencing(host, &claim.meta.key())? {
-            if !pod.meta.is_deleting() && pods::is_consumer(&pod, claim, groups(host)) {
+            if !pod.meta.is_deleting() && pods::is_consumer(&pod, claim, scope) {
                 namespaces.insert(pod.meta.namespace);
                 found.insert(pod.meta.uid);
             }

@@ -40,7 +40,10 @@ export!(ResourceClaims);
 
 impl Controller for ResourceClaims {
     fn describe() -> Description {
-        describe::description(Gates::default())
+        describe::description(Gates {
+            since_1_37: true,
+            ..Gates::default()
+        })
     }
 
     fn describe_configured(host: &Host) -> Description {
@@ -65,7 +68,7 @@ impl Controller for ResourceClaims {
                     sync_group(host, gates, &group)?;
                 }
             }
-            Item::Metrics => metrics::count(host)?,
+            Item::Metrics => metrics::count(host, gates)?,
         }
         Ok(Outcome::Done)
     }

@@ -59,11 +59,13 @@ impl Generated {
         Err(Error::failed(format!("{noun} {key}, {problem}")))
     }
 
-    /// Returns the entries of the user's status once these claims are recorded.
+    /// Returns the entries of the user's status once these claims are recorded, by name.
     pub(crate) fn merged_into(&self, recorded: &[Recorded]) -> Vec<Recorded> {
         let is_new = |name: &str| self.0.iter().any(|one| one.name == name);
         let kept = recorded.iter().filter(|one| !is_new(&one.name));
-        kept.chain(&self.0).cloned().collect()
+        let mut all: Vec<Recorded> = kept.chain(&self.0).cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
     }
 
     /// Records the claims in the user's status.

@@ -1,6 +1,6 @@
 //! Native tests of the protection.
 
-use crate::{ClaimProtection, FINALIZER};
+use crate::{ClaimProtection, FINALIZER, UNUSED_SINCE};
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 
@@ -25,9 +25,16 @@ fn is_kept_for(pod: &Value) -> bool {
     results[0]
 }
 
+/// A cluster in which it is not reported whether claims are used.
+fn silent(objects: impl IntoIterator<Item = Value>) -> Cluster {
+    let cluster = Cluster::with(objects);
+    cluster.set_config(&format!("feature-gates.{UNUSED_SINCE}"), "false");
+    cluster
+}
+
 #[test]
 fn a_claim_without_the_finalizer_gets_it_and_keeps_others() {
-    let cluster = Cluster::with([with(claim(), "/metadata/finalizers", json!(["x.io/other"]))]);
+    let cluster = silent([with(claim(), "/metadata/finalizers", json!(["x.io/other"]))]);
     reconcile(&cluster, "data").unwrap();
     reconcile(&cluster, "data").unwrap();
     assert_eq!(cluster.written(), [UPDATE]);
@@ -43,7 +50,7 @@ fn a_claim_without_the_finalizer_gets_it_and_keeps_others() {
 
 #[test]
 fn a_claim_with_the_finalizer_and_a_missing_one_are_left_alone() {
-    let cluster = Cluster::with([claim()]);
+    let cluster = silent([claim()]);
     assert_eq!(reconcile(&cluster, "data").unwrap(), Outcome::Done);
     assert_eq!(reconcile(&cluster, "none").unwrap(), Outcome::Done);
     assert!(cluster.written().is_empty() && cluster.live_reads().is_empty());
@@ -218,7 +225,7 @@ fn a_failed_update_is_retried() {
         deleted(claim()),
         with(claim(), "/metadata/finalizers", json!([])),
     ] {
-        let cluster = Cluster::with([object]);
+        let cluster = silent([object]);
         cluster.fail("update", CLAIM, refusal(409, "Conflict"));
         assert!(!reconcile(&cluster, "data").unwrap_err().is_terminal());
         reconcile(&cluster, "data").unwrap();
