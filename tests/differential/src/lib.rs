@@ -85,7 +85,7 @@ impl Subject {
             &plane.controllers(),
             qps,
             burst,
-            plane.flags,
+            &plane.flags()?,
         )
     }
 
@@ -192,14 +192,14 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let mut options = Options {
         audit: true,
         audit_bodies: true,
-        ..plane.options()
+        ..plane.options()?
     };
     options.apiserver_args.extend(gates.clone());
     let mut cluster = plane.start(options).await?;
     prepare(&cluster, scenarios).await?;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
-    let flags = plane.flags.iter().copied();
+    let flags = plane.flags()?.into_iter();
     let more = serving.iter().chain(&gates).map(String::as_str);
     let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();
