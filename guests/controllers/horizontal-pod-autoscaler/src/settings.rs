@@ -125,7 +125,8 @@ impl Settings {
                 initial_delay: duration(INITIAL_READINESS_DELAY, readiness.initial_delay)?,
             },
             tolerance: host.config_number(TOLERANCE, default.tolerance, 0.0..)?,
-            generation: host.feature_enabled(GENERATION),
+            // The description depends on it, too.
+            generation: host.feature_enabled_or(GENERATION, default.generation),
             optimized_store: host.feature_enabled(OPTIMIZED_STORE),
             since_1_37: host.release_at_least(37),
             scale_to_zero: host.feature_enabled(SCALE_TO_ZERO),

@@ -65,7 +65,7 @@ impl Controller for ClaimProtection {
     }
 
     fn describe_configured(host: &Host) -> Description {
-        describe_with(host.feature_enabled(UNUSED_SINCE))
+        describe_with(host.feature_enabled_or(UNUSED_SINCE, true))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

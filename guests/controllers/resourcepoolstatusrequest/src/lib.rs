@@ -62,7 +62,7 @@ impl Controller for PoolStatus {
 
 /// Whether DeviceTaintRules count. Before Kubernetes 1.37, they did not.
 fn has_rules(host: &Host) -> bool {
-    host.release_at_least(37) && host.feature_enabled(RULES)
+    host.release_at_least(37) && host.feature_enabled_or(RULES, true)
 }
 
 /// The description, with DeviceTaintRules if they count.

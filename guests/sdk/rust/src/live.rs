@@ -160,8 +160,9 @@ pub struct ReadBatch<'a> {
 impl ReadBatch<'_> {
     /// Adds a read of an object.
     pub fn get<T: View>(self, namespace: &str, name: &str) -> Self {
+        let kind = kind_of_release::<T>(self.imports).into();
         self.with(Read::Get {
-            kind: kind_of_release::<T>(self.imports).into(),
+            kind,
             namespace: namespace.into(),
             name: name.into(),
             fields: owned(T::FIELDS),

@@ -317,6 +317,9 @@ fn with_the_gate_several_pods_may_be_unavailable() {
 fn the_field_is_ignored_without_the_gate() {
     let world =
         World::with(parallel(set(5)).with("/spec/updateStrategy/rollingUpdate/maxUnavailable", 2));
+    world
+        .0
+        .set_config("feature-gates.MaxUnavailableStatefulSet", "false");
     world.settle();
     world.edit("/spec/template", template("web:2"));
     assert_eq!(world.step(), ["delete web-4"]);
