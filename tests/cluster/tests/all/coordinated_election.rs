@@ -31,7 +31,7 @@ async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_s
     .await?;
     let mut last = None;
     let result = async {
-        let mut current = candidate(&cluster, "current", "1.36")?;
+        let mut current = candidate(&cluster, "current", "1.37")?;
         let first = another_holder(&cluster, "").await?;
         logs(&current, "acquired the lease").await?;
 
