@@ -148,7 +148,7 @@ fn cost(device: &Device) -> Vec<(&str, &str, String)> {
 
 /// The counters of a pool without what the devices in use cost, each once.
 fn free_counters<'a>(
-    devices: &[OfSlice],
+    devices: &[OfSlice<'a>],
     sets: &[&'a CounterSet],
     in_use: &BTreeSet<&str>,
 ) -> Counters<'a> {
@@ -167,7 +167,7 @@ fn free_counters<'a>(
 }
 
 /// How many of these devices fit into the free counters.
-fn allocatable(devices: &[&Device], mut free: Counters) -> i32 {
+fn allocatable<'a>(devices: &[&'a Device], mut free: Counters<'a>) -> i32 {
     let mut count = 0;
     for device in devices {
         let fits = device.costs().all(|(set, counter, amount)| {
@@ -182,7 +182,7 @@ fn allocatable(devices: &[&Device], mut free: Counters) -> i32 {
     count
 }
 
-fn deduct(device: &Device, free: &mut Counters) {
+fn deduct<'a>(device: &'a Device, free: &mut Counters<'a>) {
     for (set, counter, amount) in device.costs() {
         if let Some(free) = free.get_mut(&(set, counter)) {
             *free = *free - amount;
