@@ -32,11 +32,12 @@ pub fn find_or_build() -> anyhow::Result<Assets> {
     if let Some(assets) = Assets::named().context("unset the variable to build them")? {
         return Ok(assets);
     }
-    let release = Release::chosen()?;
-    Ok(Assets::in_one_binary(
-        &CONTROL_PLANE.of_release(release).build()?,
-        move || KUBE_CONTROLLER_MANAGER.of_release(release).build(),
-    ))
+    let binary = CONTROL_PLANE.of_release(Release::chosen()?).build()?;
+    Ok(Assets::in_one_binary(&binary, || {
+        KUBE_CONTROLLER_MANAGER
+            .of_release(Release::chosen()?)
+            .build()
+    }))
 }
 
 /// Like [`find_or_build`]; also builds kube-controller-manager, which is otherwise built when it is first started.
@@ -47,6 +48,16 @@ pub fn find_or_build_with_kcm() -> anyhow::Result<Assets> {
     let assets = find_or_build()?;
     assets.prepare_kcm()?;
     Ok(assets)
+}
+
+/// Returns kube-controller-manager of the release before the current one. This blocks while it is built.
+///
+/// # Errors
+/// The build fails.
+pub fn find_or_build_kcm_before() -> anyhow::Result<PathBuf> {
+    KUBE_CONTROLLER_MANAGER
+        .of_release(Release::before())
+        .build()
 }
 
 /// A binary that is built from a Go module of this crate.

@@ -36,7 +36,7 @@ static CURRENT: Release = Release {
     kinds: &[],
 };
 
-/// The earlier releases.
+/// The earlier releases, newest first.
 static FORMER: &[Release] = &[Release {
     name: "1.36",
     minor: 36,
@@ -87,6 +87,11 @@ impl Release {
             Some(name) => Self::named(name),
             None => Ok(&CURRENT),
         }
+    }
+
+    /// The release before the current one.
+    pub(crate) fn before() -> &'static Self {
+        &FORMER[0]
     }
 
     fn named(name: &str) -> anyhow::Result<&'static Self> {

@@ -45,7 +45,7 @@ impl Written {
         Self::new(parent.join(format!("{name}.json")), of_release)
     }
 
-    fn new(current: PathBuf, former: impl FnOnce(&str) -> PathBuf) -> Result<Self> {
+    fn new(current: PathBuf, former: impl FnOnce(&'static str) -> PathBuf) -> Result<Self> {
         let release = Release::chosen()?;
         Ok(Self {
             current,

@@ -26,6 +26,7 @@ pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -59,6 +60,8 @@ pub enum Subject {
     Flyball,
     /// The stock kube-controller-manager.
     Stock,
+    /// The stock kube-controller-manager of the release before the current one.
+    StockBefore,
 }
 
 /// The result of a scenario.
@@ -130,9 +133,14 @@ impl Subject {
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
             Self::Flyball => cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags),
-            Self::Stock => cluster
-                .plane
-                .start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
+            Self::Stock | Self::StockBefore => {
+                let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+                if self == Self::Stock {
+                    return cluster.plane.start_kcm(&flags);
+                }
+                let program = flyball_controlplane::find_or_build_kcm_before()?;
+                cluster.plane.start_kcm_of(Command::new(program), &flags)
+            }
         }
     }
 }

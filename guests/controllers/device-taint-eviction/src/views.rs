@@ -127,7 +127,8 @@ impl DeviceTaint {
 #[derive(View, Clone, Debug, Default)]
 #[view(
     kind = "resource.k8s.io/v1/DeviceTaintRule",
-    until(36, "resource.k8s.io/v1beta2/DeviceTaintRule")
+    until(36, "resource.k8s.io/v1beta2/DeviceTaintRule"),
+    until(35, "resource.k8s.io/v1alpha3/DeviceTaintRule")
 )]
 pub struct Rule {
     #[view(path = "metadata", fields("generation"))]

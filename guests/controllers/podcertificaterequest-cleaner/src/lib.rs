@@ -39,7 +39,8 @@ const KEYS: &[(&str, &str, &str)] = &[
 #[derive(View, Clone, Debug, Default)]
 #[view(
     kind = "certificates.k8s.io/v1/PodCertificateRequest",
-    until(36, "certificates.k8s.io/v1beta1/PodCertificateRequest")
+    until(36, "certificates.k8s.io/v1beta1/PodCertificateRequest"),
+    until(34, "certificates.k8s.io/v1alpha1/PodCertificateRequest")
 )]
 struct PodRequest {
     #[view(path = "metadata", fields("creationTimestamp", "deletionTimestamp"))]

@@ -99,3 +99,17 @@ fn groups_and_the_ends_of_their_pods_are_watched() {
         ]
     );
 }
+
+#[test]
+fn groups_have_the_version_of_the_emulated_release() {
+    let mut group = deleted();
+    group["apiVersion"] = json!("scheduling.k8s.io/v1alpha2");
+    let cluster = Cluster::with([group]);
+    cluster.set_config("emulated-version", "1.36");
+    let described = GroupProtection::describe_configured(&cluster.host());
+    described.check().unwrap();
+    let kind = "scheduling.k8s.io/v1alpha2/PodGroup";
+    assert_eq!(permissions(&described), [format!("{kind}  get,update")]);
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(cluster.written(), [format!("update {kind} team/train")]);
+}

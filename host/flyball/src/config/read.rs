@@ -427,10 +427,10 @@ mod tests {
     fn gates_follow_the_emulated_version() {
         let config = read(&["--emulated-version=kube=1.34"]);
         assert_eq!(config.versions.emulated.to_string(), "1.34");
-        assert_eq!(config.versions.min_compatibility.to_string(), "1.33");
+        assert_eq!(config.versions.min_compatibility.to_string(), "1.34");
         assert!(!config.feature_gates.is_enabled("HPAConfigurableTolerance"));
         assert_eq!(
-            error(&["--emulated-version=1.32"]),
+            error(&["--emulated-version=1.33"]),
             "--emulated-version=1.33: 1.33 is not between 1.34 and 1.37"
         );
         let args = [

@@ -157,7 +157,7 @@ const FLAGS: &[Flag] = &[
         Texts,
         "[]",
         Yes(
-            "Version of Kubernetes whose feature gates apply, from 1.34 to 1.37, as 1.36 or kube=1.36",
+            "Version of Kubernetes to behave as, with its feature gates, from 1.34 to 1.37, as 1.36 or kube=1.36",
         ),
     ),
     flag(
