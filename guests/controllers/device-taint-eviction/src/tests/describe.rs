@@ -68,7 +68,8 @@ fn a_pod_without_claims_enqueues_nothing() {
         paths,
         [
             "spec.resourceClaims[*].resourceClaimName",
-            "status.resourceClaimStatuses[*].resourceClaimName"
+            "status.resourceClaimStatuses[*].resourceClaimName",
+            "status.extendedResourceClaimStatus.resourceClaimName"
         ]
     );
 }
