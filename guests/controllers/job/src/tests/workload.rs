@@ -259,8 +259,8 @@ fn a_job_that_has_started_gets_nothing_new() {
 #[test]
 fn objects_of_others_do_not_count() {
     let world = gated([gang(), another(workload("w", 2)), another(group("g", 2))]);
-    let (lines, group) = synced(&world);
-    assert_eq!((lines.len(), group.as_deref()), (2, Some(GROUP_NAME)));
+    let (lines, named) = synced(&world);
+    assert_eq!((lines.len(), named.as_deref()), (2, Some(GROUP_NAME)));
     let ambiguous = [gang(), workload("w", 2), workload("v", 2), group("g", 2)];
     assert_eq!(synced(&gated(ambiguous)), nothing());
     let ambiguous = [gang(), workload("w", 2), group("g", 2), group("h", 2)];
