@@ -188,6 +188,6 @@ mod tests {
             count += 1;
         }
         let all: usize = functions.0.values().map(Vec::len).sum();
-        assert_eq!(all, count + 1);
+        assert_eq!(all, count);
     }
 }

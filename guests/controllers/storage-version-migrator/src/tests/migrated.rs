@@ -62,8 +62,7 @@ fn each_object_is_patched_without_fields() {
 
 #[test]
 fn in_kubernetes_1_36_each_object_is_applied_without_fields() {
-    let cluster = cluster([from_version("10"), widget("a", "7")]);
-    cluster.set_config("emulated-version", "1.36");
+    let cluster = super::world::cluster_of_1_36([from_version("10"), widget("a", "7")]);
     migrate(&cluster).unwrap();
     let writes = cluster.writes();
     assert_eq!(writes[0].patch_type, Some(PatchType::Apply));
@@ -163,8 +162,7 @@ fn any_other_error_fails_the_migration() {
         "The migration is running, 1/3 objects not yet migrated"
     );
 
-    let cluster = super::world::cluster(objects());
-    cluster.set_config("emulated-version", "1.36");
+    let cluster = super::world::cluster_of_1_36(objects());
     cluster.fail("patch", WIDGET, refusal(422, "Invalid"));
     migrate(&cluster).unwrap();
     assert_eq!(
