@@ -61,7 +61,7 @@ export!(ClaimProtection);
 
 impl Controller for ClaimProtection {
     fn describe() -> Description {
-        describe_with(false)
+        describe_with(true)
     }
 
     fn describe_configured(host: &Host) -> Description {

@@ -178,10 +178,17 @@ fn an_ephemeral_claim_of_a_cached_pod_needs_no_live_list() {
     assert!(is_held(&cluster, "web-cache") && cluster.live_reads().is_empty());
 }
 
+/// A cluster where claims have no condition `Unused`.
+fn without_gate(objects: impl IntoIterator<Item = Value>) -> Cluster {
+    let cluster = Cluster::with(objects);
+    cluster.set_config(&format!("feature-gates.{UNUSED_SINCE}"), "false");
+    cluster
+}
+
 #[test]
 fn one_live_list_serves_all_deleted_claims_of_a_namespace() {
     let names = ["data", "more", "used", "not-deleted"];
-    let cluster = Cluster::with(names.map(|name| match name {
+    let cluster = without_gate(names.map(|name| match name {
         "not-deleted" => claim_named(name),
         _ => deleted(claim_named(name)),
     }));
@@ -260,7 +267,8 @@ fn a_key_can_be_a_reference() {
 
 #[test]
 fn claims_are_enqueued_when_a_pod_stops_using_them() {
-    let description = ClaimProtection::describe();
+    let cluster = without_gate([]);
+    let description = ClaimProtection::describe_configured(&cluster.host());
     description.check().unwrap();
     let ends = [DeltaType::Modified, DeltaType::Deleted];
     let expected = watch_kind(POD)
