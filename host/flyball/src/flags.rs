@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_kube_controller_manager_parses_with_its_default() {
-        let golden = include_str!("../testdata/kcm-1.36-flags.txt");
+        let golden = include_str!("../testdata/kcm-1.37-flags.txt");
         for line in golden
             .lines()
             .filter(|line| !line.starts_with('#') && !line.starts_with("help\t"))

@@ -164,6 +164,7 @@ impl Cluster {
             "--state-dir={}",
             self.plane.dir().join(format!("{name}-state")).display()
         ));
+        command.args(flyball_controlplane::emulated_version()?);
         command.args(args);
         let log = self.plane.dir().join(format!("{name}.log"));
         let process = Process::spawn(name, command, &log)?;

@@ -15,6 +15,8 @@ use anyhow::{Context, bail, ensure};
 use flyball_devcluster::{Assets, process};
 use sha2::{Digest, Sha256};
 
+use crate::release::Release;
+
 /// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
 
@@ -30,8 +32,11 @@ pub fn find_or_build() -> anyhow::Result<Assets> {
     if let Some(assets) = Assets::named().context("unset the variable to build them")? {
         return Ok(assets);
     }
-    Ok(Assets::in_one_binary(&CONTROL_PLANE.build()?, || {
-        KUBE_CONTROLLER_MANAGER.build()
+    let binary = CONTROL_PLANE.of_release(Release::chosen()?).build()?;
+    Ok(Assets::in_one_binary(&binary, || {
+        KUBE_CONTROLLER_MANAGER
+            .of_release(Release::chosen()?)
+            .build()
     }))
 }
 
@@ -45,11 +50,23 @@ pub fn find_or_build_with_kcm() -> anyhow::Result<Assets> {
     Ok(assets)
 }
 
+/// Returns kube-controller-manager of the release before the current one. This blocks while it is built.
+///
+/// # Errors
+/// The build fails.
+pub fn find_or_build_kcm_before() -> anyhow::Result<PathBuf> {
+    KUBE_CONTROLLER_MANAGER
+        .of_release(Release::before())
+        .build()
+}
+
 /// A binary that is built from a Go module of this crate.
 pub(crate) struct GoBinary {
     /// The module's folder in this crate.
     pub(crate) folder: &'static str,
-    /// The name of the folder in the target folder, and of the file in it.
+    /// The folder below the target folder that has the binary's own folder; empty for the target folder itself.
+    pub(crate) below: &'static str,
+    /// The name of the binary's folder, and of the file in it.
     pub(crate) name: &'static str,
     /// The programs in the binary, as messages name them.
     pub(crate) of: &'static str,
@@ -63,6 +80,7 @@ pub(crate) struct GoBinary {
 
 const CONTROL_PLANE: GoBinary = GoBinary {
     folder: "go",
+    below: "",
     name: "controlplane",
     of: "etcd, kube-apiserver and kube-scheduler",
     package: ".",
@@ -72,6 +90,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
 
 const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
     folder: "go",
+    below: "",
     name: "kube-controller-manager",
     of: "kube-controller-manager",
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -91,6 +110,15 @@ const COMPILER_MEMORY: &str = "2GiB";
 const FEW_CORES: usize = 4;
 
 impl GoBinary {
+    /// The same binary of this release.
+    fn of_release(&self, release: &'static Release) -> Self {
+        Self {
+            folder: release.folder,
+            below: release.binaries,
+            ..*self
+        }
+    }
+
     /// Like [`GoBinary::build`], for async code.
     pub(crate) async fn built(&'static self) -> anyhow::Result<PathBuf> {
         tokio::task::spawn_blocking(|| self.build())
@@ -102,7 +130,7 @@ impl GoBinary {
     pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);
-        let out = target_dir(crate_dir).join(self.name);
+        let out = target_dir(crate_dir).join(self.below).join(self.name);
         fs::create_dir_all(&out)
             .with_context(|| format!("can't create {} for the binary", out.display()))?;
         let (binary, stamp) = (out.join(self.name), out.join("stamp"));

@@ -8,6 +8,7 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "helm",
+    below: "",
     name: "helm",
     of: "Helm",
     package: "helm.sh/helm/v4/cmd/helm",

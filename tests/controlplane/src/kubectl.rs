@@ -6,6 +6,7 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "kubectl",
+    below: "",
     name: "kubectl",
     of: "kubectl",
     package: ".",

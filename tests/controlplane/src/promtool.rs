@@ -9,6 +9,7 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "promtool",
+    below: "",
     name: "promtool",
     of: "promtool",
     package: "github.com/prometheus/prometheus/cmd/promtool",

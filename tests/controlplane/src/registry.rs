@@ -17,6 +17,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 static BINARY: GoBinary = GoBinary {
     folder: "registry",
+    below: "",
     name: "registry",
     of: "the registry",
     package: ".",

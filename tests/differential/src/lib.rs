@@ -26,6 +26,7 @@ pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -59,6 +60,8 @@ pub enum Subject {
     Flyball,
     /// The stock kube-controller-manager.
     Stock,
+    /// The stock kube-controller-manager of the release before the current one.
+    StockBefore,
 }
 
 /// The result of a scenario.
@@ -85,7 +88,7 @@ impl Subject {
             &plane.controllers(),
             qps,
             burst,
-            plane.flags,
+            &plane.flags()?,
         )
     }
 
@@ -130,9 +133,14 @@ impl Subject {
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
             Self::Flyball => cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags),
-            Self::Stock => cluster
-                .plane
-                .start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
+            Self::Stock | Self::StockBefore => {
+                let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+                if self == Self::Stock {
+                    return cluster.plane.start_kcm(&flags);
+                }
+                let program = flyball_controlplane::find_or_build_kcm_before()?;
+                cluster.plane.start_kcm_of(Command::new(program), &flags)
+            }
         }
     }
 }
@@ -192,14 +200,14 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let mut options = Options {
         audit: true,
         audit_bodies: true,
-        ..plane.options()
+        ..plane.options()?
     };
     options.apiserver_args.extend(gates.clone());
     let mut cluster = plane.start(options).await?;
     prepare(&cluster, scenarios).await?;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
-    let flags = plane.flags.iter().copied();
+    let flags = plane.flags()?.into_iter();
     let more = serving.iter().chain(&gates).map(String::as_str);
     let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, MetricsApi};
 use flyball_controllers::built_in;
-use flyball_controlplane::Options;
+use flyball_controlplane::{Options, Release};
 
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,9 +22,13 @@ pub struct Plane {
     /// Whether the fake CSI drivers run.
     has_csi: bool,
     /// Additional flags for the controllers, which override others.
-    pub(crate) flags: &'static [&'static str],
+    flags: &'static [&'static str],
     /// Additional flags for the API server.
-    pub(crate) apiserver_flags: &'static [&'static str],
+    apiserver_flags: &'static [&'static str],
+    /// The flags that the controllers and the API server need in addition in Kubernetes 1.36, where an API is in beta.
+    until_1_36: (&'static [&'static str], &'static [&'static str]),
+    /// The flags that the API server needs in addition from Kubernetes 1.37 on.
+    since_1_37: &'static [&'static str],
 }
 
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
@@ -75,6 +79,8 @@ const QUIET: Plane = Plane {
     has_csi: false,
     flags: &[],
     apiserver_flags: &[],
+    until_1_36: (&[], &[]),
+    since_1_37: &[],
 };
 
 /// The plane of the controllers that create pods.
@@ -204,11 +210,13 @@ const TAINTS: Plane = Plane {
 /// The plane of taints that evict the pods that use devices. The scenarios allocate the devices themselves.
 const DEVICE_TAINTS: Plane = Plane {
     name: "device-taints",
-    flags: &["--feature-gates=DRADeviceTaintRules=true"],
-    apiserver_flags: &[
-        "--feature-gates=DRADeviceTaintRules=true",
-        "--runtime-config=resource.k8s.io/v1beta2=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=DRADeviceTaintRules=true"],
+        &[
+            "--feature-gates=DRADeviceTaintRules=true",
+            "--runtime-config=resource.k8s.io/v1beta2=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -218,10 +226,9 @@ const GANGS: Plane = Plane {
     name: "gangs",
     helpers: &["garbage-collector-controller", "job-controller"],
     flags: &["--feature-gates=GenericWorkload=true,WatchListClient=false,WorkloadWithJob=true"],
-    apiserver_flags: &[
-        "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
-    ],
+    apiserver_flags: &["--feature-gates=GenericWorkload=true,WorkloadWithJob=true"],
+    until_1_36: (&[], &["--runtime-config=scheduling.k8s.io/v1alpha2=true"]),
+    since_1_37: &["--runtime-config=scheduling.k8s.io/v1beta1=true"],
     ..QUIET
 };
 
@@ -229,14 +236,14 @@ const GANGS: Plane = Plane {
 const POD_CERTIFICATES: Plane = Plane {
     name: "pod-certificates",
     // The same interval as on the plane of certificates.
-    flags: &[
-        "--controller-start-interval=2s",
-        "--feature-gates=PodCertificateRequest=true",
-    ],
-    apiserver_flags: &[
-        "--feature-gates=PodCertificateRequest=true",
-        "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
-    ],
+    flags: &["--controller-start-interval=2s"],
+    until_1_36: (
+        &["--feature-gates=PodCertificateRequest=true"],
+        &[
+            "--feature-gates=PodCertificateRequest=true",
+            "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -254,11 +261,13 @@ const STORAGE_VERSIONS: Plane = Plane {
 /// The plane of the bundle of the API server. It is a single object, so each scenario is alone.
 const TRUST_BUNDLES: Plane = Plane {
     name: "trust-bundles",
-    flags: &["--feature-gates=ClusterTrustBundle=true"],
-    apiserver_flags: &[
-        "--feature-gates=ClusterTrustBundle=true",
-        "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=ClusterTrustBundle=true"],
+        &[
+            "--feature-gates=ClusterTrustBundle=true",
+            "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -330,11 +339,13 @@ const BOUND_VOLUMES: Plane = Plane {
 const MIGRATIONS: Plane = Plane {
     name: "migrations",
     helpers: &["garbage-collector-controller"],
-    flags: &["--feature-gates=StorageVersionMigrator=true"],
-    apiserver_flags: &[
-        "--feature-gates=StorageVersionMigrator=true",
-        "--runtime-config=storagemigration.k8s.io/v1beta1=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=StorageVersionMigrator=true"],
+        &[
+            "--feature-gates=StorageVersionMigrator=true",
+            "--runtime-config=storagemigration.k8s.io/v1beta1=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -373,12 +384,33 @@ impl Plane {
     }
 
     /// The options of its control plane.
-    pub fn options(&self) -> Options {
-        let flags = self.apiserver_flags.iter();
-        Options {
+    ///
+    /// # Errors
+    /// There is no control plane of the release that the environment chooses.
+    pub fn options(&self) -> Result<Options> {
+        let (_, more) = self.of_release()?;
+        let flags = self.apiserver_flags.iter().chain(more);
+        Ok(Options {
             apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
             ..Options::default()
-        }
+        })
+    }
+
+    /// The additional flags for the controllers.
+    ///
+    /// # Errors
+    /// As [`options`](Self::options).
+    pub(crate) fn flags(&self) -> Result<Vec<&'static str>> {
+        let (more, _) = self.of_release()?;
+        Ok(self.flags.iter().chain(more).copied().collect())
+    }
+
+    /// The flags that the chosen release needs in addition, for the controllers and for the API server.
+    fn of_release(&self) -> Result<(&'static [&'static str], &'static [&'static str])> {
+        Ok(match Release::chosen()?.minor {
+            ..=36 => self.until_1_36,
+            37.. => (&[], self.since_1_37),
+        })
     }
 
     /// Starts a control plane with these options, and the CSI drivers if its scenarios need them.

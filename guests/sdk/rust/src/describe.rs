@@ -48,7 +48,9 @@ pub use flyball_types::description::{
 use flyball_types::description::{Description as Document, FORMAT};
 use serde::Serialize;
 
+use crate::host::Host;
 use crate::time::millis;
+use crate::view::View;
 
 mod kinds;
 mod mapping;
@@ -215,6 +217,40 @@ impl Description {
         )
     }
 
+    /// Declares that the controller reads the emulated release of Kubernetes with
+    /// [`Host::release_at_least`](crate::Host::release_at_least). It is the configuration key `emulated-version`; for
+    /// built-in controllers the flag `--emulated-version` sets it.
+    #[must_use]
+    pub fn emulated_version(self) -> Self {
+        self.config(
+            EMULATED_VERSION,
+            None,
+            "The release of Kubernetes whose behaviour is emulated, such as 1.36.",
+        )
+    }
+
+    /// Replaces the kind of a view with the [kind of the emulated release](Host::kind), in the watches, the indexes and the
+    /// permissions. For `describe_configured`. Declares [`emulated_version`](Self::emulated_version).
+    #[must_use]
+    pub fn kind_of_release<T: View>(mut self, host: &Host) -> Self {
+        let emulated = host.kind::<T>();
+        if emulated != T::KIND {
+            let (current, emulated) = (kind(T::KIND), kind(emulated));
+            let watches = self.0.watches.iter_mut();
+            let watched = watches.filter_map(|watch| watch.kind.as_mut());
+            let indexed = self.0.indexes.iter_mut().map(|index| &mut index.kind);
+            for kind in watched.chain(indexed).filter(|kind| **kind == current) {
+                *kind = emulated.clone();
+            }
+            let (current, emulated) = (pattern(T::KIND), pattern(host.kind::<T>()));
+            let permitted = self.0.permissions.iter_mut();
+            for permission in permitted.filter(|permission| permission.kind == current) {
+                permission.kind = emulated.clone();
+            }
+        }
+        self.emulated_version()
+    }
+
     /// Declares a metric.
     #[must_use]
     pub fn metric(
@@ -265,6 +301,9 @@ impl Description {
         self
     }
 }
+
+/// The configuration key that holds the emulated release.
+pub(crate) const EMULATED_VERSION: &str = "emulated-version";
 
 /// The configuration key that holds the value of a feature gate.
 pub(crate) fn feature_gate_key(name: &str) -> String {

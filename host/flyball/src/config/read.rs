@@ -185,7 +185,7 @@ impl Flags<'_> {
 
 fn unknown_gates(gates: &FeatureGates) -> Option<String> {
     let names = gates.unknown.join(", ");
-    (!names.is_empty()).then(|| format!("Kubernetes 1.36 has no such feature gates: {names}"))
+    (!names.is_empty()).then(|| format!("Kubernetes 1.37 has no such feature gates: {names}"))
 }
 
 #[cfg(test)]
@@ -427,11 +427,11 @@ mod tests {
     fn gates_follow_the_emulated_version() {
         let config = read(&["--emulated-version=kube=1.34"]);
         assert_eq!(config.versions.emulated.to_string(), "1.34");
-        assert_eq!(config.versions.min_compatibility.to_string(), "1.33");
+        assert_eq!(config.versions.min_compatibility.to_string(), "1.34");
         assert!(!config.feature_gates.is_enabled("HPAConfigurableTolerance"));
         assert_eq!(
-            error(&["--emulated-version=1.32"]),
-            "--emulated-version=1.32: 1.32 is not between 1.33 and 1.36"
+            error(&["--emulated-version=1.33"]),
+            "--emulated-version=1.33: 1.33 is not between 1.34 and 1.37"
         );
         let args = [
             "--emulated-version=1.35",

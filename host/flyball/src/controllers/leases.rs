@@ -81,7 +81,7 @@ mod tests {
         ]);
         let chosen = leader_election(&on, true).and_then(|election| election.candidate);
         let chosen = chosen.expect("it is a candidate");
-        assert_eq!((&*chosen.binary, &*chosen.emulation), ("1.36.0", "1.35.0"));
+        assert_eq!((&*chosen.binary, &*chosen.emulation), ("1.37.0", "1.35.0"));
         let second = migration(&on).expect("there is a second lease");
         assert!(second.election.candidate.is_none());
         let plugins_alone = leader_election(&on, false).expect("it is elected");

@@ -1,7 +1,7 @@
 //! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern
 //! only one controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code.
+//! `testdata/kcm-1.37-flags.txt` is generated from kube-controller-manager's own code.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use flyball_controllers::flag::Kind::*;
 use flyball_controllers::flag::{Flag, flag};
 
 /// The effect of the flags of in-tree cloud providers. kube-controller-manager still accepts them, without effect.
-const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.36 either");
+const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.37 either");
 
 /// Returns all flags, sorted by name.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
@@ -118,7 +118,6 @@ const FLAGS: &[Flag] = &[
     flag("cloud-config", Text, "", OF_CLOUDS),
     flag("cloud-provider", Text, "", Already(&["", "external"])),
     flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
-    flag("concurrent-service-syncs", Int32, "1", OF_CLOUDS),
     flag("configure-cloud-routes", Bool, "true", OF_CLOUDS),
     flag("contention-profiling", Bool, "false", Already(&["false"])),
     flag(
@@ -158,7 +157,7 @@ const FLAGS: &[Flag] = &[
         Texts,
         "[]",
         Yes(
-            "Version of Kubernetes whose feature gates apply, from 1.33 to 1.36, as 1.35 or kube=1.35",
+            "Version of Kubernetes to behave as, with its feature gates, from 1.34 to 1.37, as 1.36 or kube=1.36",
         ),
     ),
     flag(
@@ -279,7 +278,7 @@ const FLAGS: &[Flag] = &[
         Texts,
         "[]",
         Yes(
-            "Oldest version of the other parts of the control plane, from 1.33 to the emulated one; by default the one before that",
+            "Oldest version of the other parts of the control plane, from 1.34 to the emulated one; by default the one before that",
         ),
     ),
     flag(

@@ -55,7 +55,7 @@ impl State {
             "/api" => return ok(discovery::groups(&self.kinds, true)),
             "/apis" => return ok(discovery::groups(&self.kinds, false)),
             "/version" => {
-                return ok(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0"}));
+                return ok(json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0"}));
             }
             _ => {}
         }

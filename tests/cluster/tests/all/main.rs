@@ -27,3 +27,4 @@ mod reloads;
 mod replicasets;
 mod tools;
 mod tutorials;
+mod versions;

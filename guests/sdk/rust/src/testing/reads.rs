@@ -115,7 +115,12 @@ impl ClusterState {
             String::new()
         };
         let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
-        let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        let mut list =
+            json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        let selects = ["labelSelector", "fieldSelector"].map(|name| !parameter(name).is_empty());
+        if after > 0 && selects == [false; 2] {
+            list["metadata"]["remainingItemCount"] = after.into();
+        }
         Ok(list.to_string().into_bytes())
     }
 
