@@ -27,6 +27,8 @@ pub struct Plane {
     apiserver_flags: &'static [&'static str],
     /// The flags that the controllers and the API server need in addition in Kubernetes 1.36, where an API is in beta.
     until_1_36: (&'static [&'static str], &'static [&'static str]),
+    /// The flags that the API server needs in addition from Kubernetes 1.37 on.
+    since_1_37: &'static [&'static str],
 }
 
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
@@ -78,6 +80,7 @@ const QUIET: Plane = Plane {
     flags: &[],
     apiserver_flags: &[],
     until_1_36: (&[], &[]),
+    since_1_37: &[],
 };
 
 /// The plane of the controllers that create pods.
@@ -223,11 +226,9 @@ const GANGS: Plane = Plane {
     name: "gangs",
     helpers: &["garbage-collector-controller", "job-controller"],
     flags: &["--feature-gates=GenericWorkload=true,WatchListClient=false,WorkloadWithJob=true"],
-    apiserver_flags: &[
-        "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
-        "--runtime-config=scheduling.k8s.io/v1beta1=true",
-    ],
+    apiserver_flags: &["--feature-gates=GenericWorkload=true,WorkloadWithJob=true"],
     until_1_36: (&[], &["--runtime-config=scheduling.k8s.io/v1alpha2=true"]),
+    since_1_37: &["--runtime-config=scheduling.k8s.io/v1beta1=true"],
     ..QUIET
 };
 
@@ -406,11 +407,9 @@ impl Plane {
 
     /// The flags that the chosen release needs in addition, for the controllers and for the API server.
     fn of_release(&self) -> Result<(&'static [&'static str], &'static [&'static str])> {
-        let is_former = Release::chosen()?.minor <= 36;
-        Ok(if is_former {
-            self.until_1_36
-        } else {
-            (&[], &[])
+        Ok(match Release::chosen()?.minor {
+            ..=36 => self.until_1_36,
+            37.. => (&[], self.since_1_37),
         })
     }
 
