@@ -57,7 +57,9 @@ fn gated(objects: impl IntoIterator<Item = Object>) -> World {
         ("feature-gates.WorkloadWithJob", "true"),
         ("emulated-version", "1.36"),
     ];
-    config.map(|(key, value)| world.cluster.set_config(key, value));
+    for (key, value) in config {
+        world.cluster.set_config(key, value);
+    }
     world
 }
 
