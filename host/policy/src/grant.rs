@@ -199,9 +199,14 @@ impl Asks {
 
     /// The first watch that the policy does not grant, as half a sentence. No plugin can work without its watches.
     pub fn refused_watch(&self, policy: &PluginPolicy) -> Option<String> {
-        let mut refused = self.0.iter().filter(|ask| !ask.is_granted(policy));
-        let watch = refused.find(|ask| matches!(ask, Ask::Watch { .. }))?;
-        Some(watch.refused(policy))
+        self.refused_watches(policy).next()
+    }
+
+    /// All watches that the policy does not grant.
+    pub fn refused_watches(&self, policy: &PluginPolicy) -> impl Iterator<Item = String> {
+        let watches = self.0.iter().filter(|ask| matches!(ask, Ask::Watch { .. }));
+        let refused = watches.filter(|ask| !ask.is_granted(policy));
+        refused.map(|watch| watch.refused(policy))
     }
 
     /// Returns what the other does not ask for.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
@@ -200,6 +200,14 @@ pub(crate) fn describe(host: &RunningHost, plugin: &str) -> anyhow::Result<Plugi
     }
 }
 
+/// Returns the kinds that the API server of the running host serves.
+pub(crate) fn served_kinds(host: &RunningHost) -> anyhow::Result<Vec<ServedKind>> {
+    match host.send(&Request::Kinds)? {
+        Response::Kinds(kinds) => Ok(kinds),
+        _ => Err(unexpected_response()),
+    }
+}
+
 /// Returns the status of the plugins of the running host.
 pub(crate) fn plugins(host: &RunningHost) -> anyhow::Result<Vec<PluginStatus>> {
     match host.send(&Request::Status)? {
@@ -214,6 +222,11 @@ impl RunningHost {
         Self {
             admin_socket: Some(admin_socket),
         }
+    }
+
+    /// Whether its socket was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.admin_socket.is_some()
     }
 
     fn send(&self, request: &Request) -> anyhow::Result<Response> {

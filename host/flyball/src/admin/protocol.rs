@@ -1,7 +1,7 @@
 //! The requests of the admin socket, and their responses. Each is one line of JSON. `logs` with `follow` has a further
 //! response for each new line of the log.
 
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
 use flyball_runtime::history::Reconciled;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,8 @@ pub(super) enum Request {
     Describe {
         plugin: String,
     },
+    /// The kinds that the API server serves.
+    Kinds,
 }
 
 /// A response of the host.
@@ -42,5 +44,6 @@ pub(super) enum Response {
     Logs(Vec<String>),
     Done(String),
     Described(Box<PluginDescription>),
+    Kinds(Vec<ServedKind>),
     Error(String),
 }

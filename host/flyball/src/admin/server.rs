@@ -245,6 +245,7 @@ async fn handle(request: Request, host: &Host) -> Response {
             .describe(&plugin)
             .await
             .map(|description| Response::Described(Box::new(description))),
+        Request::Kinds => admin.served_kinds().await.map(Response::Kinds),
     };
     done.unwrap_or_else(|error| Response::Error(error.to_string()))
 }

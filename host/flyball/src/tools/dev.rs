@@ -144,6 +144,7 @@ impl Session {
         let cluster = self.cluster.insert(cluster);
         let mut objects = Objects::new(
             cluster.client().await?,
+            cluster.flags(),
             &self.project,
             &self.arguments.apply,
         );

@@ -1,6 +1,7 @@
 //! Handles the requests of operators.
 
 use flyball_runtime::history::Reconciled;
+use flyball_runtime::object_name::ObjectName;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
@@ -9,6 +10,7 @@ use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::{Content, Holders, Source, SourceKey};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
+use crate::plugins::served;
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
 
@@ -26,7 +28,12 @@ impl Supervisor {
         // The operator's connection may be closed.
         match request {
             Request::Status { reply } => drop(reply.send(self.status())),
-            Request::Why { object, reply } => drop(reply.send(self.why(&object))),
+            Request::Served { reply } => served::reply(self.cluster.discovery.clone(), reply),
+            Request::Why {
+                object,
+                served,
+                reply,
+            } => drop(reply.send(self.why(&ObjectName::parse(&object, &served)))),
             Request::Approve { plugin, reply } => self.approve(&plugin, reply),
             Request::RollBack { plugin, to, reply } => self.roll_back(&plugin, &to, reply),
             Request::Resume { plugin, reply } => drop(reply.send(self.resume(&plugin))),
@@ -34,7 +41,7 @@ impl Supervisor {
         }
     }
 
-    fn why(&self, object: &str) -> Vec<Reconciled> {
+    fn why(&self, object: &ObjectName<'_>) -> Result<Vec<Reconciled>, RequestError> {
         let about = |(name, running): (&str, &RunningVersion)| {
             let context = running.tasks.context();
             let is_key_of =
@@ -43,7 +50,10 @@ impl Supervisor {
         };
         let mut all: Vec<_> = self.running.iter().flat_map(about).collect();
         all.sort_by(|a, b| a.at.cmp(&b.at));
-        all
+        match object.unknown_kind() {
+            Some(unknown) if all.is_empty() => Err(RequestError::Refused(unknown)),
+            _ => Ok(all),
+        }
     }
 
     fn status(&self) -> Vec<PluginStatus> {
