@@ -1,5 +1,6 @@
 //! The operator's handle on a running manager. Its requests are answered by the supervisor, between two of its steps.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::Catalogue;
@@ -72,13 +73,23 @@ impl AdminHandle {
         .await?
     }
 
-    /// Grants a plugin what it asks for, by writing the grant into the policy. Returns a sentence about the grant.
+    /// Grants a plugin what it asks for, by writing the grant into the policy: in these namespaces or, if there are none,
+    /// everywhere. Returns a sentence about the grant.
     ///
     /// # Errors
-    /// There is no such plugin, or its policy can't be written.
-    pub async fn approve(&self, name: &str) -> Result<String, RequestError> {
+    /// There is no such plugin, its policy can't be written, or it can't work in these namespaces alone.
+    pub async fn approve(
+        &self,
+        name: &str,
+        namespaces: BTreeSet<String>,
+    ) -> Result<String, RequestError> {
         let plugin = name.to_owned();
-        self.ask(|reply| Request::Approve { plugin, reply }).await?
+        self.ask(|reply| Request::Approve {
+            plugin,
+            namespaces,
+            reply,
+        })
+        .await?
     }
 
     /// Rolls a plugin back to another version, or ends the rollback. A repeated call changes nothing. Returns a

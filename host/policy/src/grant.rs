@@ -30,6 +30,9 @@ pub enum Ask {
         /// A kind, or `*`.
         kind: String,
         subresource: String,
+        /// Empty for all.
+        #[serde(default)]
+        namespace: String,
     },
     /// An import that needs a grant.
     Use { import: String },
@@ -172,13 +175,17 @@ impl Asks {
         };
         let watches = description.watches.iter().filter_map(watched);
         let does = description.permissions.iter().flat_map(|permission| {
-            let (kind, subresource) = (permission.kind.to_string(), permission.subresource.clone());
-            let ask = move |verb: &String| Ask::Do {
-                verb: verb.clone(),
-                kind: kind.clone(),
-                subresource: subresource.clone(),
-            };
-            permission.verbs.iter().map(ask)
+            let everywhere = permission.namespaces.is_empty().then(String::new);
+            let namespaces = permission.namespaces.iter().cloned().chain(everywhere);
+            namespaces.flat_map(|namespace| {
+                let ask = move |verb: &String| Ask::Do {
+                    verb: verb.clone(),
+                    kind: permission.kind.to_string(),
+                    subresource: permission.subresource.clone(),
+                    namespace: namespace.clone(),
+                };
+                permission.verbs.iter().map(ask)
+            })
         });
         let uses = description.imports.iter().map(|import| Ask::Use {
             import: import.clone(),
@@ -218,62 +225,150 @@ impl Asks {
         self.0.is_empty()
     }
 
-    /// Returns the rules and imports to add to a policy, so that it grants this. A watch of one namespace is granted
-    /// only there. If the policy limits the fields of a kind, only the fields that the watch reads are granted.
+    /// Returns the rules and imports to add to a policy, so that it grants this. What is asked for in one namespace is
+    /// granted only there. If the policy limits the fields of a kind, only the fields that the watch reads are granted.
     pub fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
-        let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
+        let rules = self.0.iter().filter_map(|ask| ask.rule(policy));
+        (joined(rules), self.imports())
+    }
+
+    /// Like [`Asks::grants`], but only in some namespaces, and only what the policy does not grant there yet.
+    /// Cluster-scoped kinds have no namespace: they are granted as they are asked for.
+    ///
+    /// # Errors
+    /// A watch is of none of the namespaces. The text is half a sentence about it: the plugin can't work without it.
+    pub fn grants_within(
+        &self,
+        policy: &PluginPolicy,
+        narrowing: &Narrowing,
+    ) -> Result<(Vec<Rule>, BTreeSet<String>), String> {
+        let mut rules = Vec::new();
         for ask in &self.0 {
-            let rule = match ask {
-                Ask::Watch {
-                    kind,
-                    namespace,
-                    fields,
-                } => Rule {
-                    kinds: vec![kind.to_string()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    namespaces: Some(namespace.clone())
-                        .filter(|namespace| !namespace.is_empty())
-                        .into_iter()
-                        .collect(),
-                    fields: Some(fields.clone())
-                        .filter(|_| policy.limits_fields(kind))
-                        .unwrap_or_default(),
-                    ..Rule::default()
-                },
-                Ask::WatchAll { .. } => Rule {
-                    kinds: vec!["*".into()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    ..Rule::default()
-                },
-                Ask::Do {
-                    verb,
-                    kind,
-                    subresource,
-                } => Rule {
-                    kinds: vec![kind.clone()],
-                    subresource: subresource.clone(),
-                    verbs: BTreeSet::from([verb.clone()]),
-                    ..Rule::default()
-                },
-                Ask::Use { import } => {
-                    imports.insert(import.clone());
-                    continue;
-                }
+            let Some(mut rule) = ask.rule(policy) else {
+                continue;
             };
-            let alike = rules.iter_mut().find(|known| {
-                (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
-                    && (&known.namespaces, &known.fields) == (&rule.namespaces, &rule.fields)
-            });
-            match alike {
-                Some(known) => known.verbs.extend(rule.verbs),
-                None => rules.push(rule),
+            let kind = &rule.kinds[0];
+            let verb = rule.verbs.first().cloned().unwrap_or_default();
+            let is_granted =
+                |namespace: &str| policy.grants_in(&verb, kind, &rule.subresource, namespace);
+            if narrowing.is_cluster_scoped(kind) {
+                rules.extend((!is_granted("")).then_some(rule));
+                continue;
+            }
+            let asked = rule.namespaces.clone();
+            let within = narrowing.namespaces.iter();
+            let within: Vec<&String> = within
+                .filter(|name| asked.is_empty() || asked.contains(name))
+                .collect();
+            if within.is_empty() && matches!(ask, Ask::Watch { .. }) {
+                return Err(ask.to_string());
+            }
+            let missing = within.into_iter().filter(|name| !is_granted(name));
+            rule.namespaces = missing.cloned().collect();
+            if !rule.namespaces.is_empty() {
+                rules.push(rule);
             }
         }
-        (rules, imports)
+        Ok((joined(rules.into_iter()), self.imports()))
+    }
+
+    fn imports(&self) -> BTreeSet<String> {
+        let imports = self.0.iter().filter_map(|ask| match ask {
+            Ask::Use { import } => Some(import.clone()),
+            _ => None,
+        });
+        imports.collect()
     }
 }
 
+/// The namespaces that an operator limits a grant to.
+#[derive(Clone, Debug, Default)]
+pub struct Narrowing {
+    pub namespaces: BTreeSet<String>,
+    /// The kinds whose objects have no namespace.
+    pub cluster_scoped: BTreeSet<Kind>,
+}
+
+impl Narrowing {
+    /// Whether the kind, as it is written, is cluster-scoped. Patterns are not.
+    pub(crate) fn is_cluster_scoped(&self, kind: &str) -> bool {
+        let kind: Option<Kind> = kind.parse().ok();
+        kind.is_some_and(|kind| self.cluster_scoped.contains(&kind))
+    }
+}
+
+/// Joins rules of one verb each. Rules that differ only in their verbs become one, and then those that differ only in
+/// their namespaces.
+fn joined(single: impl Iterator<Item = Rule>) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for rule in single {
+        let alike = rules.iter_mut().find(|known| {
+            (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
+                && (&known.namespaces, &known.fields) == (&rule.namespaces, &rule.fields)
+        });
+        match alike {
+            Some(known) => known.verbs.extend(rule.verbs),
+            None => rules.push(rule),
+        }
+    }
+    let mut joined: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let alike = joined.iter_mut().find(|known| {
+            (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
+                && (&known.verbs, &known.fields) == (&rule.verbs, &rule.fields)
+                && !known.namespaces.is_empty()
+                && !rule.namespaces.is_empty()
+        });
+        match alike {
+            Some(known) => known.namespaces.extend(rule.namespaces),
+            None => joined.push(rule),
+        }
+    }
+    joined
+}
+
 impl Ask {
+    /// The rule that grants this; none for an import.
+    fn rule(&self, policy: &PluginPolicy) -> Option<Rule> {
+        let within = |namespace: &String| match namespace.as_str() {
+            "" => Vec::new(),
+            _ => vec![namespace.clone()],
+        };
+        Some(match self {
+            Self::Watch {
+                kind,
+                namespace,
+                fields,
+            } => Rule {
+                kinds: vec![kind.to_string()],
+                verbs: BTreeSet::from(["watch".into()]),
+                namespaces: within(namespace),
+                fields: Some(fields.clone())
+                    .filter(|_| policy.limits_fields(kind))
+                    .unwrap_or_default(),
+                ..Rule::default()
+            },
+            Self::WatchAll { .. } => Rule {
+                kinds: vec!["*".into()],
+                verbs: BTreeSet::from(["watch".into()]),
+                ..Rule::default()
+            },
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+                namespace,
+            } => Rule {
+                kinds: vec![kind.clone()],
+                subresource: subresource.clone(),
+                verbs: BTreeSet::from([verb.clone()]),
+                namespaces: within(namespace),
+                ..Rule::default()
+            },
+            Self::Use { .. } => return None,
+        })
+    }
+
     /// Returns the part that the policy does not grant, as half a sentence.
     fn refused(&self, policy: &PluginPolicy) -> String {
         let Self::Watch {
@@ -313,7 +408,11 @@ impl Ask {
                 verb,
                 kind,
                 subresource,
-            } => policy.grants_somewhere(verb, kind, subresource),
+                namespace,
+            } => match namespace.as_str() {
+                "" => policy.grants_somewhere(verb, kind, subresource),
+                namespace => policy.grants_in(verb, kind, subresource, namespace),
+            },
             Self::Use { import } => policy.imports.contains(import),
         }
     }
@@ -544,12 +643,17 @@ impl fmt::Display for Ask {
                 verb,
                 kind,
                 subresource,
-            } if subresource.is_empty() => write!(f, "{verb} {kind}"),
-            Self::Do {
-                verb,
-                kind,
-                subresource,
-            } => write!(f, "{verb} {kind}/{subresource}"),
+                namespace,
+            } => {
+                write!(f, "{verb} {kind}")?;
+                if !subresource.is_empty() {
+                    write!(f, "/{subresource}")?;
+                }
+                if !namespace.is_empty() {
+                    write!(f, " in {namespace}")?;
+                }
+                Ok(())
+            }
             Self::Use { import } => write!(f, "use {import}"),
         }
     }

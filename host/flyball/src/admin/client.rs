@@ -58,6 +58,9 @@ pub(crate) enum AdminCommand {
     Approve {
         /// The plugin's name
         plugin: String,
+        /// Grant it only in this namespace; may be repeated. Cluster-scoped kinds are granted as they are asked for
+        #[arg(short, long = "namespace", value_name = "NAME", value_parser = namespace)]
+        namespaces: Vec<String>,
         #[command(flatten)]
         host: RunningHost,
     },
@@ -111,9 +114,14 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             follow,
             host,
         } => logs(plugin, follow, &host),
-        AdminCommand::Approve { plugin, host } => {
+        AdminCommand::Approve {
+            plugin,
+            namespaces,
+            host,
+        } => {
             let done = host.perform(&Request::Approve {
                 plugin: plugin.clone(),
+                namespaces: namespaces.into_iter().collect(),
             })?;
             print(&format!(
                 "{done}\nTo grant the rights of its service account, run: flyball rbac {plugin} | kubectl apply -f -\n"
@@ -135,6 +143,15 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
         AdminCommand::Resume { plugin, host } => {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))
         }
+    }
+}
+
+/// Parses the name of a namespace. An empty one would stand for all of them.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match !text.is_empty() && text.len() <= 63 && text.chars().all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err("write the name of a namespace: lower-case letters, digits and dashes".into()),
     }
 }
 

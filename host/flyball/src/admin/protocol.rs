@@ -1,6 +1,8 @@
 //! The requests of the admin socket, and their responses. Each is one line of JSON. `logs` with `follow` has a further
 //! response for each new line of the log.
 
+use std::collections::BTreeSet;
+
 use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
 use flyball_runtime::history::Reconciled;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,9 @@ pub(super) enum Request {
     },
     Approve {
         plugin: String,
+        /// Empty for all that the plugin asks for.
+        #[serde(default)]
+        namespaces: BTreeSet<String>,
     },
     Rollback {
         plugin: String,

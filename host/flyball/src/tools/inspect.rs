@@ -8,7 +8,7 @@ use std::time::Duration;
 use flyball_manager::Inspection;
 use flyball_policy::kinds::of_description;
 use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
-use flyball_types::printable;
+use flyball_types::{listed, printable};
 use serde_json::json;
 
 use super::kinds::{self, KindFlags};
@@ -328,8 +328,12 @@ fn wants(description: &Description) -> Vec<String> {
         } else {
             "/"
         };
+        let place = match permission.namespaces.is_empty() {
+            true => String::new(),
+            false => format!(" in {}", listed(&permission.namespaces)),
+        };
         format!(
-            "{} {}{slash}{}",
+            "{} {}{slash}{}{place}",
             verbs.join(", "),
             permission.kind,
             permission.subresource

@@ -485,6 +485,33 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_in_namespaces_becomes_a_role_in_each_that_is_granted() {
+        let document = r#"{
+            "format": 1, "name": "a", "queues": [{"name": "q"}],
+            "permissions": [{"kind": "v1/ConfigMap", "verbs": ["create"], "namespaces": ["one", "two"]}]
+        }"#;
+        let (everywhere, within, _) = needs(document, None);
+        assert!(
+            !everywhere.to_string().contains("configmaps"),
+            "{everywhere}"
+        );
+        let [core_events, events] = self::events();
+        let creates = json!([rule("", &["configmaps"], &["create"])]);
+        let creates_and_events = json!([core_events, creates[0], events]);
+        assert_eq!(
+            within,
+            json!({"one": creates_and_events, "two": creates_and_events})
+        );
+        let policy = "[[plugins.a.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"create\"]\nnamespaces = [\"two\", \"three\"]";
+        let (_, within, notes) = needs(document, Some(policy));
+        let namespaces: Vec<&String> = within.as_object().expect("roles").keys().collect();
+        assert_eq!(namespaces, ["two"]);
+        let missing =
+            "The policy does not grant what the plugin asks for: create v1/ConfigMap in one.";
+        assert_eq!(notes, [missing]);
+    }
+
+    #[test]
     fn a_cluster_scoped_kind_needs_no_role_in_a_namespace() {
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\nnamespaces = [\"one\"]";
         let (_, within, notes) = needs(DOCUMENT, Some(policy));

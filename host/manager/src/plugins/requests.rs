@@ -1,6 +1,7 @@
 //! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles
 //! them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_cache::Catalogue;
@@ -28,6 +29,8 @@ pub(crate) enum Request {
     },
     Approve {
         plugin: String,
+        /// Empty for all that the plugin asks for.
+        namespaces: BTreeSet<String>,
         reply: oneshot::Sender<Result<String, RequestError>>,
     },
     RollBack {

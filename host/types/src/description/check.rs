@@ -130,6 +130,9 @@ impl Description {
         ] {
             at_most(count, most, what)?;
         }
+        // Each is a permission of its own.
+        let namespaces = self.permissions.iter().map(|asked| asked.namespaces.len());
+        at_most(namespaces.sum(), 1000, "namespaces of permissions")?;
         self.watches.iter().try_for_each(Watch::check_counts)?;
         self.watched_kinds()
             .into_iter()
@@ -152,7 +155,8 @@ impl Description {
             labels.iter().chain([name, help])
         });
         let names = indexes.chain(metrics).chain(self.config.keys());
-        let too_long = |name| check_length(&format!("`{}`", shown(name)), name, MAX_NAME).err();
+        let too_long =
+            |name: &String| check_length(&format!("`{}`", shown(name)), name, MAX_NAME).err();
         names.filter_map(too_long).collect()
     }
 
@@ -368,9 +372,13 @@ impl Permission {
         });
         let allowed: Vec<&str> = VERBS.into_iter().chain(["*"]).collect();
         let mistakes = [of_subresource, check_verbs(&self.verbs, &allowed).err()];
+        let wrong = self.namespaces.iter().filter(|name| !is_dns_label(name));
+        let of_namespaces =
+            wrong.map(|name| format!("`{}` is not the name of a namespace", shown(name)));
         mistakes
             .into_iter()
             .flatten()
+            .chain(of_namespaces)
             .map(|problem| format!("the permission on {}: {problem}", self.kind))
             .collect()
     }

@@ -66,11 +66,15 @@ impl Needs {
             namespace: &watch.namespace,
         });
         let permissions = description.permissions.iter().flat_map(|permission| {
-            permission.verbs.iter().map(|verb| Ask {
-                kind: permission.kind.clone(),
-                subresource: &permission.subresource,
-                verb,
-                namespace: "",
+            let everywhere = permission.namespaces.is_empty().then_some("");
+            let namespaces = permission.namespaces.iter().map(String::as_str);
+            namespaces.chain(everywhere).flat_map(|namespace| {
+                permission.verbs.iter().map(move |verb| Ask {
+                    kind: permission.kind.clone(),
+                    subresource: &permission.subresource,
+                    verb,
+                    namespace,
+                })
             })
         });
         for ask in watches.chain(permissions) {
@@ -166,7 +170,11 @@ impl Needs {
     fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy, plurals: &Plurals) {
         let name = ask.kind.to_string();
         let slash = if ask.subresource.is_empty() { "" } else { "/" };
-        let what = format!("{} {name}{slash}{}", ask.verb, ask.subresource);
+        let place = match ask.namespace {
+            "" => String::new(),
+            namespace => format!(" in {namespace}"),
+        };
+        let what = format!("{} {name}{slash}{}{place}", ask.verb, ask.subresource);
         let mut granted = false;
         for rule in policy.allow.iter().filter(|rule| allows(rule, ask)) {
             // A plugin that asks for all kinds gets the kinds of the rule.

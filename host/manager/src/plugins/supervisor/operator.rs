@@ -1,5 +1,7 @@
 //! Handles the requests of operators.
 
+use std::collections::BTreeSet;
+
 use flyball_runtime::history::Reconciled;
 use flyball_runtime::object_name::ObjectName;
 use flyball_types::{Kind, printable};
@@ -34,7 +36,11 @@ impl Supervisor {
                 served,
                 reply,
             } => drop(reply.send(self.why(&ObjectName::parse(&object, &served)))),
-            Request::Approve { plugin, reply } => self.approve(&plugin, reply),
+            Request::Approve {
+                plugin,
+                namespaces,
+                reply,
+            } => self.approve(&plugin, namespaces, reply),
             Request::RollBack { plugin, to, reply } => self.roll_back(&plugin, &to, reply),
             Request::Resume { plugin, reply } => drop(reply.send(self.resume(&plugin))),
             Request::Describe { plugin, reply } => drop(reply.send(self.description(&plugin))),
@@ -164,8 +170,8 @@ impl Supervisor {
         }
     }
 
-    /// Approves a plugin. The task that follows the policy replies.
-    fn approve(&self, name: &str, reply: Reply) {
+    /// Approves a plugin, in these namespaces only unless there are none. The task that follows the policy replies.
+    fn approve(&self, name: &str, namespaces: BTreeSet<String>, reply: Reply) {
         // An operator must not approve what another file asks for than the one that they mean.
         let dispute = self.holders(name).and_then(|holders| holders.dispute());
         let plugin = match dispute {
@@ -176,7 +182,9 @@ impl Supervisor {
             Ok(plugin) => plugin.description.clone(),
             Err(error) => return drop(reply.send(Err(error))),
         };
-        self.feeds.approve(description, reply);
+        let discovery = &self.cluster.discovery;
+        self.feeds
+            .approve(description, namespaces, discovery, reply);
     }
 
     /// Begins a rollback: checks whether the version can be read. [`finish_rollback`](Self::finish_rollback) continues.
