@@ -8,3 +8,4 @@ mod table;
 
 pub(crate) use self::client::{AdminCommand, RunningHost, describe, plugins, run, served_kinds};
 pub(crate) use self::server::{Host, serve};
+pub(crate) use self::socket::of_process as socket_of;

@@ -420,6 +420,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_reference_has_every_key() {
+        let page = include_str!("../../../docs/policy.md");
+        for header in [
+            "[plugins.a]",
+            "[[plugins.a.allow]]",
+            "[plugins.a.limits]",
+            "[[plugins.a.certificates]]",
+        ] {
+            let error =
+                toml::from_str::<Policy>(&format!("{header}\nno-such-key = 1\n")).unwrap_err();
+            let (_, expected) = error.message().split_once("expected one of ").unwrap();
+            let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            assert!(keys.len() >= 5, "{header}: {keys:?}");
+            let missing: Vec<&str> = keys
+                .into_iter()
+                .filter(|key| !page.contains(&format!("`{key}`")))
+                .collect();
+            assert_eq!(missing, [] as [&str; 0], "{header}: docs/policy.md");
+        }
+    }
+
+    #[test]
     fn all_mistakes_of_a_policy_are_named_at_once() {
         let error = parse(
             "[plugins.a]\nservice-account = \"a\"\n[[plugins.a.allow]]\nkinds = [\"apps/v1/Deploymnt\", \"Pod\"]\n\

@@ -153,6 +153,8 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         kubeconfig: &kubeconfig,
         policy: arguments.policy.as_deref(),
         folder: folder.path(),
+        admin_socket: children::admin_socket(folder.path()),
+        controllers: String::new(),
     };
     let mut command = files.command()?;
     let filter = format!("{},{}=debug", host_log::FILTER, observed::DENIALS);

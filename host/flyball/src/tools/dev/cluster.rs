@@ -39,7 +39,7 @@ impl Cluster {
         };
         let plane = ControlPlane::start(assets, options).await?;
         say(&format!(
-            "a control plane runs, without controllers and nodes: export KUBECONFIG={}",
+            "a control plane runs, without nodes: export KUBECONFIG={}",
             plane.kubeconfig_path().display()
         ));
         Ok(Self::Local(Box::new(plane)))
