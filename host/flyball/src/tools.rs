@@ -133,21 +133,7 @@ pub(crate) enum Tool {
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
-    /// Build a plugin's project into a WebAssembly component
-    ///
-    /// Runs the ordinary tools of the project's language, turns the result into a component and
-    /// validates it. Names the missing tools with how to get them.
-    Build {
-        /// The project's folder
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Output file; by default `NAME.wasm` in the project's folder
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// The rustup toolchain to build a project in Rust with; by default `FLYBALL_RUST_TOOLCHAIN` or else the active one
-        #[arg(long, value_name = "NAME")]
-        toolchain: Option<String>,
-    },
+    Build(build::Arguments),
     /// Print the CustomResourceDefinitions that a project's types describe, for `kubectl apply -f -`
     ///
     /// For projects in Rust: runs the project's `examples/crd.rs`.
@@ -271,13 +257,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         }
         .create()
         .map(Done::from),
-        Tool::Build {
-            dir,
-            output,
-            toolchain,
-        } => runtime
-            .block_on(build::run(&dir, output, toolchain))
-            .map(Done::from),
+        Tool::Build(arguments) => runtime.block_on(build::run(arguments)).map(Done::from),
         Tool::Crd { dir, output } => crd::run(&dir, output).map(Done::from),
         Tool::Dev(arguments) => runtime
             .block_on(dev::run(arguments))

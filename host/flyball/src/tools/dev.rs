@@ -25,10 +25,11 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use self::cluster::Cluster;
-use self::console::{Console, brief, say};
+use self::console::{Console, say};
 use self::objects::Objects;
 use super::children::{Build, Host, HostFiles, admin_socket, plugins, this_binary};
 use super::host_log;
+use super::output::brief;
 use crate::admin;
 
 /// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
@@ -226,7 +227,7 @@ impl Session {
 
     fn build_command(&self, output: &Path) -> anyhow::Result<Command> {
         let mut command = this_binary()?;
-        command.arg("build").arg(&self.project.dir);
+        command.arg("build").arg("--quiet").arg(&self.project.dir);
         command.arg("--output").arg(output);
         if let Some(toolchain) = &self.arguments.toolchain {
             command.arg("--toolchain").arg(toolchain);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use flyball_types::printable;
 
 use crate::tools::host_log::{GUEST, Line, RECONCILE};
+use crate::tools::output::brief;
 
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = [GUEST, RECONCILE];
@@ -109,16 +110,6 @@ impl Console {
             brief(loaded - version.built),
             brief(ran)
         ))
-    }
-}
-
-/// A duration, as in `1.2 s`, `50 ms` or `0.4 ms`.
-pub(super) fn brief(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    match seconds {
-        0.1.. => format!("{seconds:.1} s"),
-        0.01.. => format!("{:.0} ms", seconds * 1e3),
-        _ => format!("{:.1} ms", seconds * 1e3),
     }
 }
 
