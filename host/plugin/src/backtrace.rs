@@ -143,12 +143,12 @@ fn is_of_library(function: &str) -> bool {
     let path = function.trim_start_matches(['<', '&', '*', '(']);
     let path = path.strip_prefix("mut ").unwrap_or(path);
     let is_within = |library: &&str| {
-        let rest = path.strip_prefix(**library);
+        let rest = path.strip_prefix(*library);
         // `core::fmt`, `core[1234]::fmt`, `runtime.mallocgc` and `encoding/json.Marshal`.
         rest.is_some_and(|rest| rest.starts_with(['[', '.', '/']) || rest.starts_with("::"))
     };
     let is_plain = !path.contains("::") && !path.contains('.');
-    LIBRARIES.iter().any(|library| is_within(&library))
+    LIBRARIES.iter().any(is_within)
         || (is_plain && PREFIXES.iter().any(|start| path.starts_with(start)))
         || C_LIBRARY.contains(&path)
 }

@@ -195,7 +195,7 @@ impl Instance {
             error.root_cause().to_string()
         };
         let last_error = state.last_error();
-        let is_unexplained = error.is::<Trap>() && last_error.is_none();
+        let is_unexplained = error.downcast_ref::<Trap>().is_some() && last_error.is_none();
         CallFailure::Trap {
             message,
             place: is_unexplained.then(place).flatten(),

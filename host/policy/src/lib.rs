@@ -158,7 +158,11 @@ impl PluginPolicy {
         let mut watches: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for watch in &description.watches {
             let kinds = watches.entry(&watch.namespace).or_default();
-            kinds.extend(watched(watch).filter(|kind| !kinds.contains(kind)));
+            if let Some(kind) = watched(watch)
+                && !kinds.contains(&kind)
+            {
+                kinds.push(kind);
+            }
         }
         let everywhere = watches.get("").cloned().unwrap_or_default();
         for (namespace, kinds) in &mut watches {

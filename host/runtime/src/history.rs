@@ -273,7 +273,7 @@ impl Recent {
         let of_version = |entry: &&HistoryEntry| *entry.digest == *cured.failure.digest;
         let mut entries = self.entries.iter().rev().filter(of_version);
         entries
-            .find(|entry| seen.insert((&entry.queue, &entry.key)) && entry.failed.is_some())
+            .find(|entry| seen.insert((&*entry.queue, &*entry.key)) && entry.failed.is_some())
             .and_then(HistoryEntry::failure)
     }
 }

@@ -81,7 +81,7 @@ impl<'a> ObjectName<'a> {
             }
         }
         let meant = |kind: &&str| Some((*kind, self.meant(kind)?));
-        let with_meant = unknown.iter().find_map(|kind| meant(&kind));
+        let with_meant = unknown.iter().find_map(meant);
         let (kind, meant) = match with_meant {
             Some((kind, meant)) => (kind, format!(": did you mean `{meant}`?")),
             None => (

@@ -130,7 +130,7 @@ fn of_plugin(
     description: &Description,
     mut granted: PluginPolicy,
     plurals: &Plurals,
-    mut notes: Vec<String>,
+    more_notes: Vec<String>,
 ) -> anyhow::Result<Printed> {
     let name = &description.name;
     granted
@@ -145,7 +145,8 @@ fn of_plugin(
     };
     let needs = Needs::of(description, &granted, plurals);
     let objects = needs.objects(&format!("flyball:{name}"), account);
-    notes.splice(0..0, needs.notes);
+    let mut notes = needs.notes;
+    notes.extend(more_notes);
     let (namespace, account) = account;
     let first = [
         format!("The roles of the plugin {name} as {namespace}/{account}."),

@@ -50,18 +50,19 @@ pub(super) async fn run(
     }
     check_kinds(&mut results, flags, host).await?;
     warn_of_rivals(&mut results, &given);
-    let is_valid = results.iter().all(|checked| checked.mistakes.is_empty());
+    let is_valid = results.iter().all(Checked::is_valid);
     let (mut out, mut err) = (String::new(), String::new());
     match format {
         Format::Text => {
             for checked in &results {
                 let file = checked.file.display();
-                if let (Some(found), true) = (&checked.found, checked.mistakes.is_empty()) {
-                    out.push_str(&format!("{file}: {}\n", printable(&summary(found))));
-                }
                 for mistake in &checked.mistakes {
                     err.push_str(&format!("{}\n", printable(mistake)));
                 }
+                let Some(found) = checked.found.as_ref().filter(|_| checked.is_valid()) else {
+                    continue;
+                };
+                out.push_str(&format!("{file}: {}\n", printable(&summary(found))));
                 for warning in &checked.warnings {
                     err.push_str(&format!("{file}: warning: {}\n", printable(warning)));
                 }
@@ -96,11 +97,15 @@ impl<'a> Checked<'a> {
         }
     }
 
+    fn is_valid(&self) -> bool {
+        self.mistakes.is_empty()
+    }
+
     fn json(&self) -> Value {
         let mut document = self.found.clone().unwrap_or_else(|| json!({}));
         document["file"] = self.file.display().to_string().into();
-        document["valid"] = self.mistakes.is_empty().into();
-        if !self.mistakes.is_empty() {
+        document["valid"] = self.is_valid().into();
+        if !self.is_valid() {
             document["problems"] = json!(self.mistakes);
         }
         if !self.warnings.is_empty() {

@@ -288,3 +288,54 @@ fn delete_options(options: &Value) -> DeleteOptions {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::prelude::*;
+    use crate::testing::Cluster;
+
+    struct Writer;
+
+    impl Controller for Writer {
+        fn describe() -> Description {
+            describe("writer", "1.0.0")
+                .queue("writer")
+                .permission("v1/ConfigMap", ["create"])
+                .in_namespaces(["a", "b"])
+        }
+
+        fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+            let namespace = &request.key.namespace;
+            host.create(
+                "v1/ConfigMap",
+                namespace,
+                &json!({"metadata": {"name": "x"}}),
+            )?;
+            host.create("v1/Secret", namespace, &json!({"metadata": {"name": "x"}}))?;
+            Ok(Outcome::Done)
+        }
+    }
+
+    #[test]
+    fn a_write_beyond_the_description_is_denied_with_the_line_to_add() {
+        let cluster = Cluster::new();
+        let failed = |key: &str| cluster.reconcile::<Writer>(key).unwrap_err().to_string();
+        let elsewhere = failed("c/x");
+        assert!(
+            elsewhere.contains(
+                "the plugin does not ask to create v1/ConfigMap in the namespace c: add \
+                 `permission(\"v1/ConfigMap\", \"create\")` to its description"
+            ),
+            "{elsewhere}"
+        );
+        let other = failed("b/x");
+        assert!(
+            other.contains("does not ask to create v1/Secret: add"),
+            "{other}"
+        );
+        assert_eq!(cluster.written()[1], "create v1/ConfigMap b/x");
+    }
+}
