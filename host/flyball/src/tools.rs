@@ -24,6 +24,7 @@ mod test;
 mod test_server;
 mod validate;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -236,7 +237,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
                 }
                 None => rbac::of_host(policy, &plurals, &host).await?,
             };
-            printed.in_format(output)
+            printed.in_format(output, std::io::stdout().is_terminal())
         }),
         Tool::New {
             name,

@@ -136,7 +136,7 @@ impl Checked {
         let names: BTreeSet<String> = of_group.map(|one| one.kind.to_string()).collect();
         if names.is_empty() {
             let warning = format!(
-                "nobody knows the kind `{text}`: the cluster serves nothing of the group `{}`; create its \
+                "the kind `{text}` is not known: neither the cluster nor a file of --crd has the group `{}`; create its \
                  CustomResourceDefinition, or name the file of it with --crd",
                 kind.group
             );
@@ -150,7 +150,7 @@ impl Checked {
                 names.into_iter().collect::<Vec<_>>().join(", ")
             ),
         };
-        let mistake = format!("the cluster has no kind `{text}`: {meant}");
+        let mistake = format!("there is no kind `{text}`: {meant}");
         self.mistakes.insert(text.to_owned(), mistake);
     }
 }

@@ -116,11 +116,11 @@ impl Plurals {
         host: &RunningHost,
     ) -> anyhow::Result<Self> {
         let mut plurals = Self::default();
-        for file in &flags.crds {
-            plurals
-                .add_definitions(&manifests::read(file)?)
-                .with_context(|| format!("{} has no plurals of kinds", file.display()))?;
+        for defined in flags.kinds.defined()? {
+            let namespaced = Some(defined.namespaced);
+            plurals.insert(&defined.kind, &defined.plural, namespaced);
         }
+        plurals.add_given(kinds, &flags.plurals)?;
         let unknown = |plurals: &Self| -> Vec<Kind> {
             let unknown = kinds.iter().filter(|kind| plurals.known(kind).is_none());
             unknown.cloned().collect()

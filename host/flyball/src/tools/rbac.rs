@@ -38,44 +38,36 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The roles, with what is said about them.
 pub(super) struct Printed {
-    /// Comments about the roles.
-    comment: String,
-    /// Sentences that the operator should read before the roles are applied.
+    /// Sentences that describe the roles.
+    about: Vec<String>,
+    /// Sentences about what the roles lack.
+    notes: Vec<String>,
+    /// Sentences about mistakes that the roles may have.
     warnings: Vec<String>,
     objects: Vec<Value>,
 }
 
 impl Printed {
-    /// `first` describes the roles, and `notes` says what they lack. `warnings` is about mistakes that they may have.
-    fn new(
-        first: &[String],
-        notes: Vec<String>,
-        warnings: Vec<String>,
-        objects: Vec<Value>,
-    ) -> Self {
-        let lines = first.iter().chain(&notes);
-        let comment = lines.map(|line| format!("# {}\n", printable(line)));
-        Self {
-            comment: comment.collect(),
-            warnings,
-            objects,
-        }
-    }
-
     /// Returns the objects and the warnings.
     pub(super) fn into_parts(self) -> (Vec<Value>, Vec<String>) {
         (self.objects, self.warnings)
     }
 
-    /// Returns the objects on standard output, and the warnings on standard error: nobody reads what is piped to
-    /// kubectl.
-    pub(super) fn in_format(self, format: Manifests) -> anyhow::Result<Done> {
+    /// Returns the objects with comments on standard output, and the warnings on standard error. If the output
+    /// `is_seen` by nobody, because it is piped to kubectl, the notes are on standard error, too.
+    pub(super) fn in_format(self, format: Manifests, is_seen: bool) -> anyhow::Result<Done> {
+        let comment = self.about.iter().chain(&self.notes);
+        let comment: String = comment
+            .map(|line| format!("# {}\n", printable(line)))
+            .collect();
         let warnings = self.warnings.iter();
         let warnings =
             warnings.map(|warning| format!("flyball: warning: {}\n", printable(warning)));
+        let notes = self.notes.iter().filter(|_| !is_seen);
+        let notes = notes.map(|note| format!("flyball: {}\n", printable(note)));
         Ok(Done {
-            out: format.print(&self.comment, &self.objects)?,
-            err: warnings.collect(),
+            out: format.print(&comment, &self.objects)?,
+            err: warnings.chain(notes).collect(),
             code: ExitCode::SUCCESS,
         })
     }
@@ -148,11 +140,16 @@ fn of_plugin(
     let mut notes = needs.notes;
     notes.extend(more_notes);
     let (namespace, account) = account;
-    let first = [
+    let about = vec![
         format!("The roles of the plugin {name} as {namespace}/{account}."),
         "The host itself needs roles too: `flyball rbac --host --policy PATH` prints them.".into(),
     ];
-    Ok(Printed::new(&first, notes, Vec::new(), objects))
+    Ok(Printed {
+        about,
+        notes,
+        warnings: Vec::new(),
+        objects,
+    })
 }
 
 /// The kinds whose plurals the roles may need: those that the plugin asks for, and those of its policy if it asks for
@@ -354,7 +351,7 @@ mod tests {
                 policy: None,
             };
             let printed = run(known, None, &flags, &RunningHost::default()).await;
-            printed.and_then(|printed| printed.in_format(Manifests::Yaml))
+            printed.and_then(|printed| printed.in_format(Manifests::Yaml, false))
         };
         let definition = "kind: CustomResourceDefinition\nspec: {group: example.com, scope: Namespaced, \
                           names: {kind: Gateway, plural: gatewayen}, versions: [{name: v1, served: true}]}\n";
@@ -367,7 +364,10 @@ mod tests {
             "{}",
             done.out
         );
-        assert_eq!(done.err, "");
+        // What is piped to kubectl is not read.
+        let note =
+            "flyball: No policy was given: these roles grant all that the plugin asks for.\n";
+        assert_eq!(done.err, note);
     }
 
     #[test]
@@ -497,8 +497,8 @@ mod tests {
             "{everywhere}"
         );
         let [core_events, events] = self::events();
-        let creates = json!([rule("", &["configmaps"], &["create"])]);
-        let creates_and_events = json!([core_events, creates[0], events]);
+        let creates = rule("", &["configmaps"], &["create"]);
+        let creates_and_events = json!([creates, core_events, events]);
         assert_eq!(
             within,
             json!({"one": creates_and_events, "two": creates_and_events})
@@ -544,7 +544,9 @@ mod tests {
                 &RunningHost::default(),
             );
             let printed = printed.await.map_err(|error| error.to_string())?;
-            let done = printed.in_format(Manifests::Yaml).expect("it is written");
+            let done = printed
+                .in_format(Manifests::Yaml, true)
+                .expect("it is written");
             Ok::<_, String>(done.out)
         };
         let refused = printed(None).await.expect_err("there is no policy");
@@ -571,7 +573,7 @@ mod tests {
         let printed = printed.expect("it has an account");
         let objects = printed.objects.clone();
         let text = printed
-            .in_format(Manifests::Yaml)
+            .in_format(Manifests::Yaml, true)
             .expect("it is written")
             .out;
         let read: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");

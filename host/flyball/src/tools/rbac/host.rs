@@ -42,7 +42,7 @@ pub(in crate::tools) async fn run(
         );
     }
     let (namespace, account) = ACCOUNT;
-    let first = [
+    let about = vec![
         format!("The roles of a host as {namespace}/{account}: change the bindings if its kubeconfig is another user's."),
         format!(
             "They are for a host beside kube-controller-manager (--controllers=), with the lease {LEASE_NAMESPACE}/{OWN_LEASE}."
@@ -50,7 +50,12 @@ pub(in crate::tools) async fn run(
         "In place of kube-controller-manager, bind the ClusterRole system:kube-controller-manager instead.".into(),
     ];
     let objects = needs.objects(ROLE, ACCOUNT);
-    Ok(Printed::new(&first, needs.notes, plurals.warnings, objects))
+    Ok(Printed {
+        about,
+        notes: needs.notes,
+        warnings: plurals.warnings,
+        objects,
+    })
 }
 
 /// The kinds and patterns that the policy lets plugins watch.
@@ -250,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_policy_what_is_missing_is_said() {
         let printed = run(None, &PluralFlags::default(), &RunningHost::default()).await;
-        let printed = printed.and_then(|printed| printed.in_format(Manifests::Yaml));
+        let printed = printed.and_then(|printed| printed.in_format(Manifests::Yaml, true));
         let printed = printed.expect("it is printed").out;
         assert!(printed.contains("# No policy was given"), "{printed}");
         assert!(printed.contains("\n  name: flyball-host\n"), "{printed}");
