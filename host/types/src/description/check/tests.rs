@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::KindPattern;
-use crate::description::{Owners, Unless};
+use crate::description::{Having, Owners, Unless};
 
 const GOOD: &str = r#"{
     "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
