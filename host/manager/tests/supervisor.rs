@@ -142,7 +142,10 @@ async fn a_plugin_is_loaded_granted_and_removed_while_the_host_runs() {
     assert_eq!(admin.approve("nobody", BTreeSet::new()).await, Err(unknown));
 
     // Once it is answered, the plugin is granted; then it waits for the API server.
-    admin.approve(&name, BTreeSet::new()).await.expect("it is approved");
+    admin
+        .approve(&name, BTreeSet::new())
+        .await
+        .expect("it is approved");
     let status = admin.status().await.expect("the manager runs");
     assert!(is(&status, PluginState::Starting), "{status:?}");
     let waits = |status: &[PluginStatus]| {

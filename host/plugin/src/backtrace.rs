@@ -130,7 +130,9 @@ pub(crate) fn place(function_names: &str) -> Option<String> {
     if functions().any(is_of_interpreter) {
         return None;
     }
-    let own = functions().find(|function| !is_of_library(function))?;
+    let own = functions().find(|function| !is_of_library(function));
+    // The author's function may be part of a generic one of a library.
+    let own = own.or_else(|| functions().find(|function| names_own_type(function)))?;
     let calls = functions().filter(|function| *function == own).count();
     let shown = printable(own);
     Some(match calls >= RECURSION {
@@ -151,6 +153,13 @@ fn is_of_library(function: &str) -> bool {
     LIBRARIES.iter().any(is_within)
         || (is_plain && PREFIXES.iter().any(|start| path.starts_with(start)))
         || C_LIBRARY.contains(&path)
+}
+
+/// Whether the name of a Rust function has a type of the author.
+fn names_own_type(function: &str) -> bool {
+    let paths = function.split(['<', '>', ',', '&', '(', ')', ' ']);
+    let mut paths = paths.filter(|path| path.contains("::") && !path.starts_with("::"));
+    paths.any(|path| !is_of_library(path))
 }
 
 /// Demangles the name of a Rust function, and cuts any name.
@@ -212,6 +221,10 @@ mod tests {
             ("JS_CallInternal\nlooped", None),
             ("_PyEval_EvalFrameDefault", None),
             ("core::panicking::panic", None),
+            (
+                "core::fmt::write\nflyball_sdk[1]::wasm::reconcile::<mine[2]::Greeter>",
+                Some("it was in `flyball_sdk[1]::wasm::reconcile::<mine[2]::Greeter>`"),
+            ),
             ("", None),
         ] {
             assert_eq!(place(names).as_deref(), expected, "{names}");
