@@ -218,6 +218,27 @@ fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Res
         );
     }
     new.builds_into_a_plugin();
+    // Progress is shown, and the check may be left out. The objects of the SDK are not compiled again.
+    let objects = || {
+        let entries = std::fs::read_dir(new.dir().join("build")).expect("the scratch folder");
+        let times = entries.map(|entry| {
+            let entry = entry.expect("an entry");
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            (entry.file_name(), changed.expect("a time"))
+        });
+        // Objects of the SDK are named by what they are made of, in 16 digits.
+        let of_sdk = times.filter(|(name, _)| name.len() == "0123456789abcdef.o".len());
+        of_sdk.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = objects();
+    assert!(before.len() > 5, "{before:?}");
+    let said = new.flyball(&["build", "--no-check", &new.text()]);
+    assert!(said.contains("building my-greeter (C)"), "{said}");
+    assert!(said.contains("`flyball validate` checks it"), "{said}");
+    assert!(!said.contains("checking it as a host would"), "{said}");
+    assert_eq!(objects(), before);
+    let quiet = new.flyball(&["build", "--quiet", &new.text()]);
+    assert!(quiet.starts_with("built my-greeter 0.1.0: "), "{quiet}");
     Ok(())
 }
 
