@@ -80,8 +80,8 @@ impl<'a> ObjectName<'a> {
                 Some(kind) => unknown.push(kind),
             }
         }
-        let meant = |kind: &&str| Some((*kind, self.meant(kind)?));
-        let with_meant = unknown.iter().find_map(meant);
+        let mut candidates = unknown.iter().copied();
+        let with_meant = candidates.find_map(|kind| Some((kind, self.meant(kind)?)));
         let (kind, meant) = match with_meant {
             Some((kind, meant)) => (kind, format!(": did you mean `{meant}`?")),
             None => (
