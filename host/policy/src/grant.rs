@@ -180,7 +180,7 @@ impl Asks {
         let does = description.permissions.iter().flat_map(|permission| {
             let everywhere = permission.namespaces.is_empty().then(String::new);
             let namespaces = permission.namespaces.iter().cloned().chain(everywhere);
-            namespaces.flat_map(|namespace| {
+            namespaces.flat_map(move |namespace| {
                 let ask = move |verb: &String| Ask::Do {
                     verb: verb.clone(),
                     kind: permission.kind.to_string(),

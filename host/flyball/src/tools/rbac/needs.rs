@@ -68,7 +68,7 @@ impl Needs {
         let permissions = description.permissions.iter().flat_map(|permission| {
             let everywhere = permission.namespaces.is_empty().then_some("");
             let namespaces = permission.namespaces.iter().map(String::as_str);
-            namespaces.chain(everywhere).flat_map(|namespace| {
+            namespaces.chain(everywhere).flat_map(move |namespace| {
                 permission.verbs.iter().map(move |verb| Ask {
                     kind: permission.kind.clone(),
                     subresource: &permission.subresource,
