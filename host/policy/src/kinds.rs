@@ -242,14 +242,14 @@ mod tests {
     fn all_mistakes_of_a_description_are_named_at_once() {
         let text = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}],
             "watches": [{"kind": "apps/v1/Deploymnt", "fields": ["a..b"]}, {"kind": "apps/Deployment"}],
-            "permissions": [{"kind": "v1/ConfigMaps", "verbs": ["gte"]}]}"#;
+            "permissions": [{"kind": "v1/ConfigMaps", "verbs": ["delet"]}]}"#;
         let error = read_description(text).unwrap_err().to_string();
         for expected in [
             "did you mean `apps/v1/Deployment`?",
             "`a..b`",
             "`apps/Deployment` has no version",
             "did you mean `v1/ConfigMap`?",
-            "did you mean `get`?",
+            "did you mean `delete`?",
         ] {
             assert!(error.contains(expected), "{expected}: {error}");
         }
