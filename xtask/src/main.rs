@@ -30,10 +30,11 @@ enum Command {
         heap_profiles: bool,
     },
     /// Build the site from docs/ into target/book, with mdBook
-    Docs,
-    /// Expand the templates of the site, for mdBook
-    #[command(hide = true, name = docs::TEMPLATES)]
-    Templates(docs::templates::Arguments),
+    Docs {
+        /// Write the texts of the files that the pages name into the pages, and build nothing
+        #[arg(long)]
+        write: bool,
+    },
     /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside
     /// it
     Release,
@@ -81,8 +82,10 @@ fn main() -> ExitCode {
             };
             build::all_guests_too(profile).map(|built| println!("{}", built.host.display()))
         }
-        Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
-        Command::Templates(arguments) => docs::templates::preprocess(&arguments),
+        Command::Docs { write: true } => docs::write(),
+        Command::Docs { write: false } => {
+            docs::build().map(|folder| println!("{}", folder.display()))
+        }
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Dist(arguments) => dist::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),

@@ -13,6 +13,7 @@ mod languages;
 mod new;
 mod placeholder;
 mod project;
+mod resource;
 mod sources;
 pub mod tools;
 

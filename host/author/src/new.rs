@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::Language;
 use crate::embedded::{COMMON_TEMPLATE, write};
 use crate::languages::{Sdk, VENDORED};
+use crate::resource::Resource;
 
 /// A project to create.
 #[derive(Clone, Debug)]
@@ -16,6 +17,11 @@ pub struct New {
     pub language: Language,
     /// The folder to create; by default the plugin's name.
     pub dir: Option<PathBuf>,
+    /// The kind of the project's custom resource, its API group and its plural; by default `Greeting`, `NAME.example.com`
+    /// and the usual plural.
+    pub kind: Option<String>,
+    pub group: Option<String>,
+    pub plural: Option<String>,
     /// The SDK to use: the folder of a checkout or, in some languages, a URL. By default a copy is vendored.
     pub sdk: Option<String>,
 }
@@ -25,6 +31,8 @@ impl New {
     pub fn create(self) -> Result<String> {
         let name = self.name.as_str();
         check(name, self.language)?;
+        let [kind, group, plural] = [&self.kind, &self.group, &self.plural].map(Option::as_deref);
+        let resource = Resource::new(name, kind, group, plural)?;
         let support = self.language.support();
         let sdk = self.sdk.as_deref().map_or(Sdk::Vendored, Sdk::At);
         let reference = support.sdk_reference(sdk)?;
@@ -35,10 +43,17 @@ impl New {
             "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
             dir.display()
         );
-        for (file, template) in support.template().iter().chain(&*COMMON_TEMPLATE) {
-            let template = std::str::from_utf8(template)
-                .with_context(|| format!("the template of {file} is not Unicode"))?;
-            let text = template
+        let templates = support.template().iter().chain(&*COMMON_TEMPLATE);
+        let templates = templates.map(|(file, content)| {
+            let text = std::str::from_utf8(content);
+            let text = text.with_context(|| format!("the template of {file} is not Unicode"))?;
+            Ok((*file, text))
+        });
+        let templates = templates.collect::<Result<Vec<_>>>()?;
+        resource.check(&templates)?;
+        for (file, template) in &templates {
+            let text = resource
+                .renamed(file, template, &templates)
                 .replace("{{IDENTIFIER}}", &name.replace('-', "_"))
                 .replace("{{TYPE}}", &camel_case(name))
                 .replace("{{NAME}}", name)
@@ -95,7 +110,40 @@ mod tests {
             name: "a".into(),
             language,
             dir: Some(dir.into()),
+            kind: None,
+            group: None,
+            plural: None,
             sdk: None,
+        }
+    }
+
+    #[test]
+    fn a_project_has_the_custom_resource_that_is_asked_for_everywhere() {
+        for language in Language::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("project");
+            let new = New {
+                kind: Some("Leaf".into()),
+                group: Some("tree.example.org".into()),
+                plural: Some("leaves".into()),
+                ..new(language, &dir)
+            };
+            new.create().unwrap();
+            let own = language.support().template().iter();
+            let texts = own.chain(&*COMMON_TEMPLATE).map(|(file, _)| {
+                let file = dir.join(file.strip_suffix(".in").unwrap());
+                (file.clone(), std::fs::read_to_string(file).unwrap())
+            });
+            let mut all = String::new();
+            for (file, text) in texts {
+                let old = ["reeting", "GREETING", "a.example.com"];
+                let old = old.iter().find(|old| text.contains(**old));
+                assert_eq!(old, None, "{}", file.display());
+                all += &text;
+            }
+            for new in ["tree.example.org/v1", "Leaf", "leaves"] {
+                assert!(all.contains(new), "{language:?}: {new}");
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! The command line of the binary: `flyball run`, the commands for authors and installers, and those for a running
 //! host.
 
+#[cfg(test)]
+mod page;
+
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::admin::AdminCommand;

@@ -18,16 +18,32 @@ struct New {
 
 impl New {
     fn create(language: &str, variables: Vec<(&'static str, OsString)>) -> Self {
+        Self::create_with(&[], language, variables)
+    }
+
+    /// A project about a custom resource with names of its own.
+    fn of_website(language: &str, variables: Vec<(&'static str, OsString)>) -> Self {
+        let flags = ["--kind", "Website", "--group", "web.example.org"];
+        let new = Self::create_with(&flags, language, variables);
+        let definition = std::fs::read_to_string(new.dir().join("crd.yaml")).expect("it is there");
+        assert!(
+            definition.contains("name: websites.web.example.org"),
+            "{definition}"
+        );
+        new
+    }
+
+    fn create_with(
+        flags: &[&str],
+        language: &str,
+        variables: Vec<(&'static str, OsString)>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let new = Self { folder, variables };
-        let said = new.flyball(&[
-            "new",
-            "my-greeter",
-            "--lang",
-            language,
-            "--dir",
-            &new.text(),
-        ]);
+        let text = new.text();
+        let mut arguments = vec!["new", "my-greeter", "--lang", language, "--dir", &text];
+        arguments.extend(flags);
+        let said = new.flyball(&arguments);
         assert!(said.contains("flyball build"), "{said}");
         new
     }
@@ -141,7 +157,7 @@ fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
         ("GOPROXY", "off".into()),
         ("GOFLAGS", "-mod=readonly".into()),
     ];
-    let new = New::create("go", alone);
+    let new = New::of_website("go", alone);
     let tested = new.run(Command::new("go").args(["test", "-v", "./..."]));
     assert_eq!(tested.matches("--- PASS").count(), 6, "{tested}");
     new.builds_into_a_plugin();
@@ -162,7 +178,7 @@ fn in_python() -> New {
         "{} is missing: create it with `cargo xtask guests python`",
         environment.display()
     );
-    New::create("python", vec![("VIRTUAL_ENV", environment.into())])
+    New::of_website("python", vec![("VIRTUAL_ENV", environment.into())])
 }
 
 #[test]
@@ -191,7 +207,7 @@ fn a_syntax_error_in_python_is_shown_with_its_line() {
 
 #[test]
 fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Result<()> {
-    let new = New::create("c", Vec::new());
+    let new = New::of_website("c", Vec::new());
     let tested = new.run(Command::new("make").arg("test"));
     assert_eq!(tested.matches("\nok ").count(), 9, "{tested}");
     assert!(tested.contains("0 of 9 tests failed"), "{tested}");
@@ -202,6 +218,27 @@ fn a_new_project_in_c_passes_its_tests_and_builds_into_a_plugin() -> anyhow::Res
         );
     }
     new.builds_into_a_plugin();
+    // Progress is shown, and the check may be left out. The objects of the SDK are not compiled again.
+    let objects = || {
+        let entries = std::fs::read_dir(new.dir().join("build")).expect("the scratch folder");
+        let times = entries.map(|entry| {
+            let entry = entry.expect("an entry");
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            (entry.file_name(), changed.expect("a time"))
+        });
+        // Objects of the SDK are named by what they are made of, in 16 digits.
+        let of_sdk = times.filter(|(name, _)| name.len() == "0123456789abcdef.o".len());
+        of_sdk.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = objects();
+    assert!(before.len() > 5, "{before:?}");
+    let said = new.flyball(&["build", "--no-check", &new.text()]);
+    assert!(said.contains("building my-greeter (C)"), "{said}");
+    assert!(said.contains("`flyball validate` checks it"), "{said}");
+    assert!(!said.contains("checking it as a host would"), "{said}");
+    assert_eq!(objects(), before);
+    let quiet = new.flyball(&["build", "--quiet", &new.text()]);
+    assert!(quiet.starts_with("built my-greeter 0.1.0: "), "{quiet}");
     Ok(())
 }
 

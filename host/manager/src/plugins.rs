@@ -16,6 +16,7 @@ pub(crate) mod packages;
 pub(crate) mod plan;
 pub(crate) mod requests;
 pub(crate) mod rollback;
+pub(crate) mod served;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod supervisor;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::backtrace::function_names;
+use crate::backtrace::{function_names, place};
 use crate::bindings::{Controller, ControllerPre};
 use crate::error::CallFailure;
 use crate::hits::Limit;
@@ -143,12 +143,14 @@ impl Instance {
         let frames = error.downcast_ref::<WasmBacktrace>();
         let has_run = frames.is_some_and(|frames| !frames.frames().is_empty());
         let backtrace = frames.and_then(function_names);
+        let place = || backtrace.as_deref().and_then(place);
         match error.downcast_ref() {
             Some(Stopped::CpuExceeded) => {
                 let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
                 return CallFailure::CpuLimit {
                     used: whole_millis(used),
                     limit,
+                    place: place(),
                     backtrace,
                 };
             }
@@ -192,9 +194,12 @@ impl Instance {
         } else {
             error.root_cause().to_string()
         };
+        let last_error = state.last_error();
+        let is_unexplained = error.downcast_ref::<Trap>().is_some() && last_error.is_none();
         CallFailure::Trap {
             message,
-            last_error: state.last_error(),
+            place: is_unexplained.then(place).flatten(),
+            last_error,
             backtrace,
         }
     }

@@ -1,5 +1,7 @@
 //! Compares the permissions that a plugin asks for with the operator's policy, and decides whether it may run.
 
+mod narrowing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use flyball_types::description::{Description, Discovered, Watch};
 use flyball_types::{FieldPath, Kind, Mask, listed, printable};
 use serde::{Deserialize, Serialize};
 
+pub use self::narrowing::Narrowing;
 use crate::{PluginPolicy, Policy, Rule};
 
 /// One permission that a plugin asks for.
@@ -30,6 +33,9 @@ pub enum Ask {
         /// A kind, or `*`.
         kind: String,
         subresource: String,
+        /// Empty for all.
+        #[serde(default)]
+        namespace: String,
     },
     /// An import that needs a grant.
     Use { import: String },
@@ -172,13 +178,17 @@ impl Asks {
         };
         let watches = description.watches.iter().filter_map(watched);
         let does = description.permissions.iter().flat_map(|permission| {
-            let (kind, subresource) = (permission.kind.to_string(), permission.subresource.clone());
-            let ask = move |verb: &String| Ask::Do {
-                verb: verb.clone(),
-                kind: kind.clone(),
-                subresource: subresource.clone(),
-            };
-            permission.verbs.iter().map(ask)
+            let everywhere = permission.namespaces.is_empty().then(String::new);
+            let namespaces = permission.namespaces.iter().cloned().chain(everywhere);
+            namespaces.flat_map(move |namespace| {
+                let ask = move |verb: &String| Ask::Do {
+                    verb: verb.clone(),
+                    kind: permission.kind.to_string(),
+                    subresource: permission.subresource.clone(),
+                    namespace: namespace.clone(),
+                };
+                permission.verbs.iter().map(ask)
+            })
         });
         let uses = description.imports.iter().map(|import| Ask::Use {
             import: import.clone(),
@@ -199,9 +209,14 @@ impl Asks {
 
     /// The first watch that the policy does not grant, as half a sentence. No plugin can work without its watches.
     pub fn refused_watch(&self, policy: &PluginPolicy) -> Option<String> {
-        let mut refused = self.0.iter().filter(|ask| !ask.is_granted(policy));
-        let watch = refused.find(|ask| matches!(ask, Ask::Watch { .. }))?;
-        Some(watch.refused(policy))
+        self.refused_watches(policy).next()
+    }
+
+    /// All watches that the policy does not grant.
+    pub fn refused_watches(&self, policy: &PluginPolicy) -> impl Iterator<Item = String> {
+        let watches = self.0.iter().filter(|ask| matches!(ask, Ask::Watch { .. }));
+        let refused = watches.filter(|ask| !ask.is_granted(policy));
+        refused.map(|watch| watch.refused(policy))
     }
 
     /// Returns what the other does not ask for.
@@ -212,63 +227,50 @@ impl Asks {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Returns the rules and imports to add to a policy, so that it grants this. A watch of one namespace is granted
-    /// only there. If the policy limits the fields of a kind, only the fields that the watch reads are granted.
-    pub fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
-        let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
-        for ask in &self.0 {
-            let rule = match ask {
-                Ask::Watch {
-                    kind,
-                    namespace,
-                    fields,
-                } => Rule {
-                    kinds: vec![kind.to_string()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    namespaces: Some(namespace.clone())
-                        .filter(|namespace| !namespace.is_empty())
-                        .into_iter()
-                        .collect(),
-                    fields: Some(fields.clone())
-                        .filter(|_| policy.limits_fields(kind))
-                        .unwrap_or_default(),
-                    ..Rule::default()
-                },
-                Ask::WatchAll { .. } => Rule {
-                    kinds: vec!["*".into()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    ..Rule::default()
-                },
-                Ask::Do {
-                    verb,
-                    kind,
-                    subresource,
-                } => Rule {
-                    kinds: vec![kind.clone()],
-                    subresource: subresource.clone(),
-                    verbs: BTreeSet::from([verb.clone()]),
-                    ..Rule::default()
-                },
-                Ask::Use { import } => {
-                    imports.insert(import.clone());
-                    continue;
-                }
-            };
-            let alike = rules.iter_mut().find(|known| {
-                (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
-                    && (&known.namespaces, &known.fields) == (&rule.namespaces, &rule.fields)
-            });
-            match alike {
-                Some(known) => known.verbs.extend(rule.verbs),
-                None => rules.push(rule),
-            }
-        }
-        (rules, imports)
-    }
 }
 
 impl Ask {
+    /// The rule that grants this; none for an import.
+    fn rule(&self, policy: &PluginPolicy) -> Option<Rule> {
+        let within = |namespace: &String| match namespace.as_str() {
+            "" => Vec::new(),
+            _ => vec![namespace.clone()],
+        };
+        Some(match self {
+            Self::Watch {
+                kind,
+                namespace,
+                fields,
+            } => Rule {
+                kinds: vec![kind.to_string()],
+                verbs: BTreeSet::from(["watch".into()]),
+                namespaces: within(namespace),
+                fields: Some(fields.clone())
+                    .filter(|_| policy.limits_fields(kind))
+                    .unwrap_or_default(),
+                ..Rule::default()
+            },
+            Self::WatchAll { .. } => Rule {
+                kinds: vec!["*".into()],
+                verbs: BTreeSet::from(["watch".into()]),
+                ..Rule::default()
+            },
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+                namespace,
+            } => Rule {
+                kinds: vec![kind.clone()],
+                subresource: subresource.clone(),
+                verbs: BTreeSet::from([verb.clone()]),
+                namespaces: within(namespace),
+                ..Rule::default()
+            },
+            Self::Use { .. } => return None,
+        })
+    }
+
     /// Returns the part that the policy does not grant, as half a sentence.
     fn refused(&self, policy: &PluginPolicy) -> String {
         let Self::Watch {
@@ -308,7 +310,11 @@ impl Ask {
                 verb,
                 kind,
                 subresource,
-            } => policy.grants_somewhere(verb, kind, subresource),
+                namespace,
+            } => match namespace.as_str() {
+                "" => policy.grants_somewhere(verb, kind, subresource),
+                namespace => policy.grants_in(verb, kind, subresource, namespace),
+            },
             Self::Use { import } => policy.imports.contains(import),
         }
     }
@@ -539,12 +545,17 @@ impl fmt::Display for Ask {
                 verb,
                 kind,
                 subresource,
-            } if subresource.is_empty() => write!(f, "{verb} {kind}"),
-            Self::Do {
-                verb,
-                kind,
-                subresource,
-            } => write!(f, "{verb} {kind}/{subresource}"),
+                namespace,
+            } => {
+                write!(f, "{verb} {kind}")?;
+                if !subresource.is_empty() {
+                    write!(f, "/{subresource}")?;
+                }
+                if !namespace.is_empty() {
+                    write!(f, " in {namespace}")?;
+                }
+                Ok(())
+            }
             Self::Use { import } => write!(f, "use {import}"),
         }
     }

@@ -100,6 +100,10 @@ pub struct PluginPolicy {
     pub concurrency: Option<u32>,
     /// Limits that differ from the host's defaults.
     pub limits: LimitPolicy,
+    /// Whether it grants what the description asks for because the operator has written no policy. What it does not
+    /// grant, the description does not ask for.
+    #[serde(skip)]
+    pub is_description: bool,
 }
 
 /// One permission.
@@ -144,27 +148,47 @@ impl PluginPolicy {
         self.digest.is_some() || self.file.is_some() || self.source.is_some()
     }
 
-    /// Grants everything that the plugin asks for.
+    /// Grants everything that the plugin asks for, and no more.
     pub fn trusting(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => Some(kind.to_string()),
             (None, discovered) => discovered.as_ref().map(|_| "*".into()),
         };
-        let watch = Rule {
-            kinds: description.watches.iter().filter_map(watched).collect(),
+        // By namespace; those of all namespaces first.
+        let mut watches: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for watch in &description.watches {
+            let kinds = watches.entry(&watch.namespace).or_default();
+            if let Some(kind) = watched(watch)
+                && !kinds.contains(&kind)
+            {
+                kinds.push(kind);
+            }
+        }
+        let everywhere = watches.get("").cloned().unwrap_or_default();
+        for (namespace, kinds) in &mut watches {
+            kinds.retain(|kind| namespace.is_empty() || !everywhere.contains(kind));
+        }
+        let watches = watches.into_iter().filter(|(_, kinds)| !kinds.is_empty());
+        let watches = watches.map(|(namespace, kinds)| Rule {
+            kinds,
             verbs: BTreeSet::from(["watch".into()]),
+            namespaces: match namespace {
+                "" => Vec::new(),
+                namespace => vec![namespace.to_owned()],
+            },
             ..Rule::default()
-        };
+        });
         let asked = description.permissions.iter().map(|permission| Rule {
             kinds: vec![permission.kind.to_string()],
             subresource: permission.subresource.clone(),
             verbs: permission.verbs.clone(),
+            namespaces: permission.namespaces.iter().cloned().collect(),
             ..Rule::default()
         });
-        let allow = std::iter::once(watch).chain(asked).collect();
         Self {
-            allow,
+            allow: watches.chain(asked).collect(),
             imports: description.imports.clone(),
+            is_description: true,
             ..Self::default()
         }
     }

@@ -22,6 +22,7 @@ use tracing::Instrument;
 
 use crate::context::{PluginContext, Settings};
 use crate::memo::MemoCall;
+use crate::queue::Reason;
 use crate::telemetry::{clip, log_guest};
 
 /// The longest of an event's other texts in bytes. They are names.
@@ -34,6 +35,8 @@ pub struct GuestCall {
     context: Arc<PluginContext>,
     /// The key that is reconciled, or the name of another call.
     key: Arc<str>,
+    /// The reason for the keys that the call enqueues.
+    reason: Reason,
     memo: MemoCall,
     journal: Arc<Journal>,
     /// The writes in flight. They go on when the guest is stopped.
@@ -41,13 +44,15 @@ pub struct GuestCall {
 }
 
 impl GuestCall {
-    pub fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
+    /// A call for `key`. `reason` is the reason for the keys that it enqueues.
+    pub fn new(context: Arc<PluginContext>, key: Arc<str>, reason: Reason) -> Arc<Self> {
         let memo = MemoCall::new(context.memo.clone());
         let journal = Journal::counted_by(context.telemetry.counters.clone());
         let writes = TaskTracker::new();
         Arc::new(Self {
             context,
             key,
+            reason,
             memo,
             journal: Arc::new(journal),
             writes,
@@ -328,11 +333,8 @@ impl Imports for GuestCall {
         let queue = self.context.queue(queue)?;
         let held = || self.context.held_keys();
         self.context.limits.check_key(key, held)?;
-        queue.add(
-            key.into(),
-            Duration::from_millis(delay_ms.into()),
-            &self.key,
-        );
+        let delay = Duration::from_millis(delay_ms.into());
+        queue.add(key.into(), delay, self.reason.clone());
         Ok(())
     }
 

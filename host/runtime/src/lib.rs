@@ -8,7 +8,7 @@ pub mod guest_call;
 mod guest_route;
 pub mod history;
 pub mod memo;
-pub(crate) mod object_name;
+pub mod object_name;
 pub mod plugin_tasks;
 pub mod queue;
 pub mod route_backlog;

@@ -412,6 +412,9 @@ pub struct Permission {
     /// Verbs of the API, or `*` for all of them. `get` and `list` are live reads.
     #[cfg_attr(test, schemars(with = "BTreeSet<schema::VerbOrAll>"))]
     pub verbs: BTreeSet<String>,
+    /// Namespaces that the plugin asks for; empty for all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub namespaces: BTreeSet<String>,
 }
 
 /// A configuration key.

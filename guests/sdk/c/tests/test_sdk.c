@@ -148,7 +148,8 @@ static void only_permitted_writes_are_made(void) {
     fbt_start(&strict);
     fbt_put(A);
     FBT_CHECK(fb_is_denied(fb_run(fb_delete(CONFIG_MAP, read_a()), NULL)));
-    FBT_CHECK_TEXT(fbt_written(), "delete v1/ConfigMap n/a: the plugin does not ask to delete v1/ConfigMap (403 Denied)");
+    FBT_CHECK_TEXT(fbt_written(), "delete v1/ConfigMap n/a: the plugin does not ask to delete v1/ConfigMap: add "
+                                  "`permission(\"v1/ConfigMap\", \"delete\")` to its description (403 Denied)");
     FBT_CHECK(fb_run(fb_update_status(CONFIG_MAP, read_a(), fb_parse("{\"ready\": true}")), NULL) == NULL);
     FBT_CHECK(fb_flag(read_a(), "status.ready"));
     cJSON *found;

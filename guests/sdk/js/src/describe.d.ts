@@ -6,7 +6,7 @@ export interface DescriptionDocument {
   concurrency?: number;
   watches?: WatchDocument[];
   queues: QueueDocument[];
-  permissions?: { kind: string; subresource?: string; verbs: Verb[] }[];
+  permissions?: { kind: string; subresource?: string; verbs: Verb[]; namespaces?: string[] }[];
   indexes?: { name: string; kind: string; path: string }[];
   tickers?: { key: string; periodMs: number; queue?: string; config?: string }[];
   imports?: Import[];
@@ -86,6 +86,8 @@ export class Description {
   permission(kind: string, ...verbs: Verb[]): this;
   /** Requests verbs on a subresource of a kind. */
   permissionOn(kind: string, subresource: string, ...verbs: Verb[]): this;
+  /** Restricts the permission that was asked for last to these namespaces. */
+  inNamespaces(...namespaces: string[]): this;
   /** Requests imports that need a grant. */
   import(...names: Import[]): this;
   /** Declares a configuration key. */

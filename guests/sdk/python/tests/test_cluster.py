@@ -117,7 +117,8 @@ class ClusterTest(unittest.TestCase):
         cluster = Cluster()
         self.do(cluster, lambda host: host.create(CONFIG_MAP, "default", {"metadata": {"generateName": "x-"}}))
         self.assertEqual(len(cluster.objects(CONFIG_MAP)), 1)
-        with self.assertRaisesRegex(DeniedError, "does not ask to delete v1/ConfigMap"):
+        line = r'does not ask to delete v1/ConfigMap: add `permission\("v1/ConfigMap", "delete"\)`'
+        with self.assertRaisesRegex(DeniedError, line):
             self.do(cluster, lambda host: host.write(Write.delete_name(CONFIG_MAP, "default", "a")))
         self.assertEqual(cluster.writes()[1].error.reason, "Denied")
 

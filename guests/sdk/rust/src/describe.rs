@@ -175,12 +175,27 @@ impl Description {
             kind: pattern(kind_name),
             subresource: subresource.into(),
             verbs: Default::default(),
+            namespaces: Default::default(),
         };
         // Inserted one by one: `collect` would add a sorting algorithm to every guest.
         for verb in verbs {
             permission.verbs.insert(verb.into());
         }
         self.0.permissions.push(permission);
+        self
+    }
+
+    /// Restricts the permission that was requested last to these namespaces.
+    ///
+    /// # Panics
+    /// No permission was requested before.
+    #[must_use]
+    pub fn in_namespaces<'v>(mut self, namespaces: impl IntoIterator<Item = &'v str>) -> Self {
+        let permission = self.0.permissions.last_mut();
+        let permission = permission.expect("`in_namespaces` follows a permission");
+        for namespace in namespaces {
+            permission.namespaces.insert(namespace.into());
+        }
         self
     }
 

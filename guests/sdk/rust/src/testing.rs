@@ -140,8 +140,13 @@ struct Fault {
 pub fn permissions(description: &Description) -> Vec<String> {
     let line = |permission: &Permission| {
         let verbs: Vec<_> = permission.verbs.iter().map(String::as_str).collect();
+        let namespaces: Vec<_> = permission.namespaces.iter().map(String::as_str).collect();
+        let place = match namespaces.as_slice() {
+            [] => String::new(),
+            namespaces => format!(" in {}", namespaces.join(",")),
+        };
         format!(
-            "{} {} {}",
+            "{} {} {}{place}",
             permission.kind,
             permission.subresource,
             verbs.join(",")

@@ -75,8 +75,12 @@ impl Inputs {
     async fn read(arguments: &Arguments) -> anyhow::Result<Self> {
         let policy = load::policy(arguments.policy.as_deref())?;
         let inspection = load::load(&arguments.file, &policy).await?;
-        if let Some(mistake) = &inspection.mistake {
-            bail!("{}: {mistake}", arguments.file.display());
+        if !inspection.mistakes.is_empty() {
+            bail!(
+                "{}: {}",
+                arguments.file.display(),
+                inspection.mistakes.join("; ")
+            );
         }
         let mut objects = Vec::new();
         for file in &arguments.objects {
@@ -149,6 +153,8 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         kubeconfig: &kubeconfig,
         policy: arguments.policy.as_deref(),
         folder: folder.path(),
+        admin_socket: children::admin_socket(folder.path()),
+        controllers: String::new(),
     };
     let mut command = files.command()?;
     let filter = format!("{},{}=debug", host_log::FILTER, observed::DENIALS);

@@ -271,8 +271,7 @@ pub(crate) async fn describe(
     let read = tokio::task::spawn_blocking(move || {
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
-            .and_then(Description::read)
-            .and_then(|description| kinds::check_description(&description).map(|()| description))
+            .and_then(kinds::read_description)
             .map(|description| (Asks::of(&description), description))
     });
     let described = read

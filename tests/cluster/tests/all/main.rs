@@ -17,6 +17,7 @@ mod garbage;
 mod greeters;
 mod hostile;
 mod javascript;
+mod kinds;
 mod kube_rs;
 mod leader_migration;
 mod leaders;

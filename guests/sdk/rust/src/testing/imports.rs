@@ -78,7 +78,9 @@ impl Imports for Cluster {
             .as_ref()
             .is_some_and(|description| !description.imports.contains("discovery"))
         {
-            return Err(ApiError::denied("the plugin does not ask for `discovery`"));
+            return Err(ApiError::denied(
+                "the plugin does not ask to use `discovery`: add `import(\"discovery\")` to its description",
+            ));
         }
         state.fail_if_due("discover", "")?;
         Ok(state.catalogue.clone())
@@ -320,7 +322,7 @@ impl ClusterState {
             .is_some_and(|description| !description.imports.contains("signer"))
         {
             return Err(ApiError::denied(
-                "the plugin does not ask for the import `signer`",
+                "the plugin does not ask to use `signer`: add `import(\"signer\")` to its description",
             ));
         }
         Ok(())

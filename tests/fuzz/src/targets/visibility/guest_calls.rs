@@ -13,7 +13,7 @@ use flyball_plugin::Imports;
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::guest_call::GuestCall;
 use flyball_runtime::memo::Memo;
-use flyball_runtime::queue::Queue;
+use flyball_runtime::queue::{Queue, Reason};
 use flyball_runtime::route_turns::RouteTurns;
 use flyball_runtime::telemetry::{CustomMetrics, PluginTelemetry};
 use flyball_serving::Metrics;
@@ -104,7 +104,11 @@ impl GuestCalls {
 
     /// Begins a call.
     pub(super) fn begin(&self) -> HostCalls {
-        HostCalls(GuestCall::new(self.context.clone(), "fuzz".into()))
+        HostCalls(GuestCall::new(
+            self.context.clone(),
+            "fuzz".into(),
+            Reason::Tick,
+        ))
     }
 
     /// How many keys the queues hold, delayed ones included.
