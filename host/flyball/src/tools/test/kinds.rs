@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use flyball_testserver::api::{ApiServer, Served};
+use flyball_testserver::manifests::is_definition;
 use flyball_types::description::Description;
 use flyball_types::{Kind, KindPattern};
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub(super) fn served<'a>(
 ) -> Vec<Served> {
     let mut kinds = Kinds::default();
     for object in objects.clone() {
-        if object["kind"] == "CustomResourceDefinition" {
+        if is_definition(object) {
             kinds.define(object);
         }
     }
