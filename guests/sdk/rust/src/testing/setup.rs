@@ -40,9 +40,15 @@ impl Cluster {
     /// Does the same as [`put`](Self::put).
     ///
     /// # Errors
-    /// The object has no name, or does not fit the CustomResourceDefinition of its kind.
+    /// The object has no name, does not fit the CustomResourceDefinition of its kind, or is a definition that lacks a
+    /// field which the current description declares.
     pub fn try_put(&self, object: Value) -> Result<(), String> {
-        self.state.borrow_mut().store.put(object)
+        let state = &mut *self.state.borrow_mut();
+        state.store.put(object)?;
+        match &state.description {
+            Some(description) => state.store.definitions().check(description),
+            None => Ok(()),
+        }
     }
 
     /// Keeps the server's warnings from being written to standard error.

@@ -176,10 +176,8 @@ fn an_object_of_the_test_that_does_not_fit_is_a_mistake() {
 fn a_description_reads_no_field_that_the_schema_lacks() {
     let cluster = Cluster::with([definition()]);
     let restrict = |field: &str| {
-        let watch = json!([{"kind": KIND, "fields": [field], "map": [{"to": "itself"}]}]);
-        let description = json!({"format": 1, "name": "a", "version": "1", "queues": [{"name": "a"}], "watches": watch});
-        let description = flyball_types::description::Description::read(&description.to_string()).unwrap();
-        cluster.check_fields(&description.into())
+        let watch = watch_kind(KIND).fields(&[field]).enqueue(Mapping::itself());
+        cluster.check_fields(&describe("a", "1").watch(watch).queue("a"))
     };
     for field in [
         "spec.replicas",

@@ -18,7 +18,7 @@ fn a_status_is_written_whole_with_changed_metadata() {
     let mut store = Store::new(Time::default());
     store.put(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
                      "metadata": {"name": "web", "annotations": {"a": "1"}, "generation": 1},
-                     "spec": {"replicas": 1}, "status": {"old": 1}}));
+                     "spec": {"replicas": 1}, "status": {"old": 1}})).unwrap();
     let id = Id::new("apps/v1/ReplicaSet", "", "web");
     let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
                         "status": {"replicas": 3, "gone": null}});
@@ -67,7 +67,7 @@ fn with_config_map(finalizer: &str) -> (Store, Id) {
     store.put(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
                      "metadata": {"name": "m", "namespace": "d", "finalizers": [finalizer]}}),
-    );
+    ).unwrap();
     (store, Id::new("v1/ConfigMap", "d", "m"))
 }
 
