@@ -1,5 +1,5 @@
 //! Projects of controllers in each language: creates them from templates, and builds them into components with the
-//! language's ordinary tools.
+//! language's ordinary tools. Keeps the types of custom resources and their definitions equal (`definitions`).
 //!
 //! No engine is needed. The binary calls this for `flyball new`, `flyball build` and `flyball dev`, and xtask for the
 //! guests of this repository. [`Language`] is the entry to the code that differs between languages; each has a module
@@ -7,15 +7,18 @@
 
 mod build;
 pub mod componentize;
+mod definitions;
 mod embedded;
 mod ignored;
 mod languages;
 mod new;
 mod placeholder;
 mod project;
+mod resource_types;
 mod sources;
 pub mod tools;
 
+pub use definitions::Generated;
 pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN};
 pub use new::New;
 pub use project::{Language, Project};

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/packages"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-tools/pkg/crd"
@@ -52,7 +53,10 @@ func run(patterns []string) error {
 	if err := registry.Register(marker); err != nil {
 		return err
 	}
-	parser := &crd.Parser{Collector: &markers.Collector{Registry: registry}, Checker: &loader.TypeChecker{}}
+	parser := &crd.Parser{
+		Collector: &markers.Collector{Registry: registry},
+		Checker:   &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}},
+	}
 	crd.AddKnownTypes(parser)
 	parser.PackageOverrides[sdk] = describeSDK
 	for _, pkg := range roots {
@@ -80,8 +84,8 @@ func run(patterns []string) error {
 			definitions = append(definitions, printed)
 		}
 	}
-	// The types of a package that can't be loaded, for example without a network, are missing from the schemas.
-	if loader.PrintErrors(roots) {
+	// Only declarations that a schema needs are checked, so errors of types are no errors of the packages.
+	if loader.PrintErrors(roots, packages.TypeError) {
 		return fmt.Errorf("can't make CustomResourceDefinitions of the types, with the errors above")
 	}
 	encoder := json.NewEncoder(os.Stdout)
