@@ -20,6 +20,14 @@ use crate::resource_types::Record;
 use crate::tools::Tool;
 use crate::{Language, Project};
 
+/// Writes the generated bindings into a copy of the SDK for Go. `work` is a scratch folder.
+///
+/// # Errors
+/// A file can't be written.
+pub fn write_go_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    go::write_bindings(sdk, work)
+}
+
 /// The SDK that a new project uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sdk<'a> {

@@ -19,7 +19,7 @@ mod sources;
 pub mod tools;
 
 pub use definitions::Generated;
-pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN};
+pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN, write_go_bindings};
 pub use new::New;
 pub use project::{Language, Project};
 pub use sources::SourceFiles;

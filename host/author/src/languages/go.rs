@@ -225,6 +225,13 @@ fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
     Ok((!folder.is_empty()).then(|| folder.into()))
 }
 
+/// Generates the bindings into a copy of the SDK, as it is published.
+pub(crate) fn write_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    let wit = work.join("wit");
+    embedded::write_all(&embedded::WIT, &wit)?;
+    generate(&wit, &sdk.join(BINDINGS))
+}
+
 /// Generates the bindings of the world.
 fn generate(wit: &Path, folder: &Path) -> Result<()> {
     let mut resolve = Resolve::default();
