@@ -12,7 +12,12 @@ use xtask::run::{command, output, run, say, workspace};
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The crates, in the order in which they are published: each after what it depends on.
-const CRATES: [&str; 4] = ["flyball-types", "flyball-sdk-macros", "flyball-sdk", "flyball-kube"];
+const CRATES: [&str; 4] = [
+    "flyball-types",
+    "flyball-sdk-macros",
+    "flyball-sdk",
+    "flyball-kube",
+];
 /// The folder of the Go module in the repository. A tag of its version begins with it.
 const GO_MODULE: &str = "guests/sdk/go";
 
@@ -68,7 +73,10 @@ fn crates(folder: &Path, allow_dirty: bool) -> Result<()> {
     run(&mut cargo)?;
     for name in CRATES {
         let file = format!("{name}-{VERSION}.crate");
-        copy(&workspace().join("target/package").join(&file), &folder.join(&file))?;
+        copy(
+            &workspace().join("target/package").join(&file),
+            &folder.join(&file),
+        )?;
     }
     Ok(())
 }
@@ -77,7 +85,9 @@ fn npm_package(folder: &Path) -> Result<()> {
     say("packaging the SDK for TypeScript and JavaScript");
     let mut npm = command("npm");
     npm.current_dir(workspace().join("guests/sdk/js"));
-    run(npm.args(["pack", "--ignore-scripts", "--pack-destination"]).arg(folder))
+    run(npm
+        .args(["pack", "--ignore-scripts", "--pack-destination"])
+        .arg(folder))
 }
 
 fn python_packages(folder: &Path) -> Result<()> {
@@ -115,7 +125,8 @@ fn go_module(folder: &Path) -> Result<PathBuf> {
 /// Copies the files of a folder that git tracks.
 fn copy_tracked(from: &str, to: &Path) -> Result<()> {
     let listed = output(command("git").args(["ls-files", "-z", from]));
-    let listed = listed.with_context(|| format!("can't list the files of {from}: is this a checkout of git?"))?;
+    let listed = listed
+        .with_context(|| format!("can't list the files of {from}: is this a checkout of git?"))?;
     let files: Vec<&str> = listed.split('\0').filter(|file| !file.is_empty()).collect();
     ensure!(!files.is_empty(), "git tracks no file of {from}");
     for file in files {
@@ -129,7 +140,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
-    fs::copy(from, to).with_context(|| format!("can't copy {} to {}", from.display(), to.display()))?;
+    fs::copy(from, to)
+        .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))?;
     Ok(())
 }
 
@@ -163,7 +175,9 @@ mod tests {
         let packages = all["packages"].as_array().unwrap().iter();
         // An empty list of registries means none.
         let published = packages.filter(|package| package["publish"].is_null());
-        let mut names: Vec<&str> = published.map(|package| package["name"].as_str().unwrap()).collect();
+        let mut names: Vec<&str> = published
+            .map(|package| package["name"].as_str().unwrap())
+            .collect();
         names.sort_unstable();
         let mut expected = CRATES;
         expected.sort_unstable();

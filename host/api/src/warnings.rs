@@ -44,7 +44,10 @@ fn read(header: &str) -> Vec<String> {
         let Some((text, after)) = quoted(&rest[start + 1..]) else {
             break;
         };
-        let code = rest[..start].trim_start_matches([',', ' ']).split(' ').next();
+        let code = rest[..start]
+            .trim_start_matches([',', ' '])
+            .split(' ')
+            .next();
         if code == Some(CODE) {
             warnings.push(text);
         }

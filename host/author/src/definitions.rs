@@ -49,7 +49,9 @@ impl Project {
             let documents = serde_saphyr::to_string_multiple(&definitions)?;
             return Ok(Generated {
                 path,
-                content: format!("# `flyball crd --write` writes this file, from types.\n{documents}"),
+                content: format!(
+                    "# `flyball crd --write` writes this file, from types.\n{documents}"
+                ),
                 is_current: existing.is_some_and(|existing| existing == definitions),
             });
         }
@@ -76,7 +78,10 @@ impl Project {
             return Ok(());
         };
         let existing = std::fs::read_to_string(self.dir.join(file)).unwrap_or_default();
-        let is_generated = existing.lines().take(2).any(|line| line.contains(resource_types::HEADER));
+        let is_generated = existing
+            .lines()
+            .take(2)
+            .any(|line| line.contains(resource_types::HEADER));
         match is_generated && self.dir.join(FILE).is_file() {
             true => self.generated()?.write(),
             false => Ok(()),
@@ -90,7 +95,10 @@ impl Project {
         };
         let values = serde_json::Deserializer::from_slice(&printed).into_iter();
         let definitions: Vec<Value> = values.collect::<Result<_, _>>().with_context(|| {
-            format!("what prints the definitions of {} does not print JSON", self.dir.display())
+            format!(
+                "what prints the definitions of {} does not print JSON",
+                self.dir.display()
+            )
         })?;
         // A project in Go need not have marked types.
         Ok(Some(definitions).filter(|definitions| !definitions.is_empty()))
@@ -107,7 +115,9 @@ impl Project {
         );
         let definitions = read(&path)?;
         let all = definitions.iter();
-        let others = all.filter(|object| object["kind"] != "CustomResourceDefinition").count();
+        let others = all
+            .filter(|object| object["kind"] != "CustomResourceDefinition")
+            .count();
         ensure!(
             others == 0 && !definitions.is_empty(),
             "{} must hold CustomResourceDefinitions, and nothing else",
@@ -154,8 +164,16 @@ mod tests {
             let (_folder, project) = project(language);
             let generated = project.generated().unwrap();
             let found = fs::read_to_string(&generated.path).unwrap_or_default();
-            assert!(generated.is_current, "{}:\n{}\nnot:\n{found}", generated.path.display(), generated.content);
-            assert_eq!(project.definitions().unwrap()[0]["metadata"]["name"], "greetings.hello.example.com");
+            assert!(
+                generated.is_current,
+                "{}:\n{}\nnot:\n{found}",
+                generated.path.display(),
+                generated.content
+            );
+            assert_eq!(
+                project.definitions().unwrap()[0]["metadata"]["name"],
+                "greetings.hello.example.com"
+            );
         }
     }
 
@@ -168,12 +186,18 @@ mod tests {
         assert!(!project.generated().unwrap().is_current);
         project.refresh_types().unwrap();
         let written = fs::read_to_string(&types).unwrap();
-        assert!(written.contains("words: string") && !written.contains("text: string"), "{written}");
+        assert!(
+            written.contains("words: string") && !written.contains("text: string"),
+            "{written}"
+        );
         assert!(project.generated().unwrap().is_current);
         // A file of the author's own is left alone.
         fs::write(&types, "export interface Greeting {}\n").unwrap();
         project.refresh_types().unwrap();
-        assert_eq!(fs::read_to_string(&types).unwrap(), "export interface Greeting {}\n");
+        assert_eq!(
+            fs::read_to_string(&types).unwrap(),
+            "export interface Greeting {}\n"
+        );
     }
 
     #[test]
@@ -182,7 +206,10 @@ mod tests {
         let crd = project.dir.join(FILE);
         fs::write(&crd, "kind: ConfigMap\n").unwrap();
         let error = project.definitions().unwrap_err().to_string();
-        assert!(error.contains("must hold CustomResourceDefinitions"), "{error}");
+        assert!(
+            error.contains("must hold CustomResourceDefinitions"),
+            "{error}"
+        );
         fs::remove_file(&crd).unwrap();
         let error = project.definitions().unwrap_err().to_string();
         assert!(error.contains("nor does it have a crd.yaml"), "{error}");

@@ -56,7 +56,10 @@ pub(crate) fn read(definitions: &[Value]) -> Vec<Record> {
     let mut reader = Reader::default();
     for definition in definitions {
         let kind = text(&definition["spec"]["names"]["kind"]);
-        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+        let versions = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten();
         for version in versions.filter(|version| version["served"] == true) {
             let name = match version["storage"] == true {
                 true => kind.to_owned(),
@@ -92,7 +95,8 @@ impl Reader {
         for (field, property) in properties.iter().filter(|(field, _)| !is_own(field)) {
             let of = self.type_of(&format!("{name}{}", camel_case(field)), property);
             let required = schema["required"].as_array();
-            let is_required = required.is_some_and(|all| all.iter().any(|one| one == field.as_str()));
+            let is_required =
+                required.is_some_and(|all| all.iter().any(|one| one == field.as_str()));
             let field = Field {
                 name: field.clone(),
                 doc: text(&property["description"]).to_owned(),
@@ -111,8 +115,11 @@ impl Reader {
             return Type::IntegerOrText;
         }
         let values = schema["enum"].as_array();
-        let texts: Option<Vec<String>> =
-            values.and_then(|all| all.iter().map(|value| value.as_str().map(str::to_owned)).collect());
+        let texts: Option<Vec<String>> = values.and_then(|all| {
+            all.iter()
+                .map(|value| value.as_str().map(str::to_owned))
+                .collect()
+        });
         match (text(&schema["type"]), texts) {
             ("string", Some(texts)) => Type::OneOf(texts),
             ("string", None) => Type::Text,
@@ -123,9 +130,9 @@ impl Reader {
             ("object", _) if schema["properties"].is_object() => {
                 Type::Record(self.record(name, schema, false))
             }
-            ("object", _) if schema["additionalProperties"].is_object() => {
-                Type::Map(Box::new(self.type_of(name, &schema["additionalProperties"])))
-            }
+            ("object", _) if schema["additionalProperties"].is_object() => Type::Map(Box::new(
+                self.type_of(name, &schema["additionalProperties"]),
+            )),
             ("object", _) => Type::Map(Box::new(Type::Any)),
             _ => Type::Any,
         }

@@ -269,7 +269,8 @@ fn a_field_that_the_definition_lacks_is_dropped_with_a_warning_in_the_log() {
 fn a_given_object_that_does_not_fit_its_definition_fails_before_the_plugin_runs() {
     let problems = defined("  text:", "  txet:").fails();
     assert!(
-        problems.contains("can't create an object of") && problems.contains("unknown field \"spec.text\""),
+        problems.contains("can't create an object of")
+            && problems.contains("unknown field \"spec.text\""),
         "{problems}"
     );
 }

@@ -172,14 +172,25 @@ fn a_new_type_in_go_is_in_the_definition_and_an_old_one_is_found() {
     let said = new.flyball(&["crd", &new.text(), "--check"]);
     assert!(said.contains("crd.yaml is up to date"), "{said}");
     let field = "Text string `json:\"text\"`\n\t// +kubebuilder:validation:Minimum=1\n\tTimes int32 `json:\"times,omitempty\"`";
-    new.replace("controller/controller.go", "Text string `json:\"text\"`\n}\n\n// GreetingStatus", &format!("{field}\n}}\n\n// GreetingStatus"));
+    new.replace(
+        "controller/controller.go",
+        "Text string `json:\"text\"`\n}\n\n// GreetingStatus",
+        &format!("{field}\n}}\n\n// GreetingStatus"),
+    );
     let stale = new.fails(&["crd", &new.text(), "--check"]);
-    assert!(stale.contains("crd.yaml is not what the project's types describe"), "{stale}");
+    assert!(
+        stale.contains("crd.yaml is not what the project's types describe"),
+        "{stale}"
+    );
     let said = new.flyball(&["crd", &new.text(), "--write"]);
-    assert!(said.contains("wrote ") && said.contains("crd.yaml"), "{said}");
+    assert!(
+        said.contains("wrote ") && said.contains("crd.yaml"),
+        "{said}"
+    );
     let printed = new.flyball(&["crd", "-o", "json", &new.text()]);
     let printed: Value = serde_json::from_str(&printed).expect("JSON");
-    let spec = &printed["items"][0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let spec = &printed["items"][0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        ["spec"];
     assert_eq!(spec["properties"]["times"]["minimum"], 1.0, "{spec}");
     // The tests of the project read the definition.
     new.run(Command::new("go").args(["test", "./..."]));
@@ -188,7 +199,11 @@ fn a_new_type_in_go_is_in_the_definition_and_an_old_one_is_found() {
 #[test]
 fn a_field_that_is_misspelt_fails_the_tests_of_a_project() {
     let new = New::create("go", Vec::new());
-    new.replace("controller/controller.go", "Text string `json:\"text\"`\n}\n\n// GreetingStatus", "Text string `json:\"txet\"`\n}\n\n// GreetingStatus");
+    new.replace(
+        "controller/controller.go",
+        "Text string `json:\"text\"`\n}\n\n// GreetingStatus",
+        "Text string `json:\"txet\"`\n}\n\n// GreetingStatus",
+    );
     let mut test = Command::new("go");
     let tested = new.output(test.args(["test", "./..."]).current_dir(new.dir()));
     let said = String::from_utf8_lossy(&tested.stdout);
@@ -206,9 +221,16 @@ fn types_are_generated_from_the_definition_where_no_types_describe_it() {
         let new = New::create(language, Vec::new());
         let said = new.flyball(&["crd", &new.text(), "--check"]);
         assert!(said.contains("is up to date"), "{said}");
-        new.replace("crd.yaml", "                text:\n", "                times: {type: integer}\n                text:\n");
+        new.replace(
+            "crd.yaml",
+            "                text:\n",
+            "                times: {type: integer}\n                text:\n",
+        );
         let stale = new.fails(&["crd", &new.text(), "--check"]);
-        assert!(stale.contains(file) && stale.contains("flyball crd --write"), "{stale}");
+        assert!(
+            stale.contains(file) && stale.contains("flyball crd --write"),
+            "{stale}"
+        );
         new.flyball(&["crd", &new.text(), "--write"]);
         let written = std::fs::read_to_string(new.dir().join(file)).expect("it is written");
         assert!(written.contains(field), "{written}");
@@ -216,7 +238,10 @@ fn types_are_generated_from_the_definition_where_no_types_describe_it() {
         assert!(printed.contains("times:"), "{printed}");
     }
     let new = New::create("c", Vec::new());
-    assert!(new.flyball(&["crd", &new.text()]).contains("greetings.my-greeter.example.com"));
+    assert!(
+        new.flyball(&["crd", &new.text()])
+            .contains("greetings.my-greeter.example.com")
+    );
     let refused = new.fails(&["crd", &new.text(), "--write"]);
     assert!(refused.contains("no file of"), "{refused}");
 }

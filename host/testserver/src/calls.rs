@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::documents::{Bytes, Instant};
 use crate::protocol::Call;
-use crate::{manifests, records};
 use crate::result::{Failure, Result, ok};
+use crate::{manifests, records};
 
 /// A cluster with the lists that the controller has not read to the end.
 #[derive(Default)]

@@ -149,7 +149,11 @@ pub(crate) fn verb(operation: &Operation) -> &'static str {
 
 /// A write without its object's name: `update apps/v1/ReplicaSet/status`.
 pub(crate) fn what(write: &Write, kind: &Kind) -> String {
-    let slash = if write.subresource().is_empty() { "" } else { "/" };
+    let slash = if write.subresource().is_empty() {
+        ""
+    } else {
+        "/"
+    };
     let subresource = printable(write.subresource());
     format!("{} {kind}{slash}{subresource}", verb(&write.operation))
 }

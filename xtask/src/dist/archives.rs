@@ -23,12 +23,18 @@ pub(super) fn of_binary(
     binary: &Path,
     folder: &Path,
 ) -> Result<PathBuf> {
-    let file = folder.join(format!("flyball-{VERSION}-linux-{}.tar.gz", architecture.name()));
+    let file = folder.join(format!(
+        "flyball-{VERSION}-linux-{}.tar.gz",
+        architecture.name()
+    ));
     let licence = workspace().join("LICENSE");
-    write(&file, &[
-        ("flyball".into(), 0o755, binary.to_owned()),
-        ("LICENSE".into(), 0o644, licence),
-    ])?;
+    write(
+        &file,
+        &[
+            ("flyball".into(), 0o755, binary.to_owned()),
+            ("LICENSE".into(), 0o644, licence),
+        ],
+    )?;
     Ok(file)
 }
 
@@ -38,8 +44,8 @@ pub(super) fn of_chart(folder: &Path) -> Result<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root.clone()];
     while let Some(current) = folders.pop() {
-        let entries = fs::read_dir(&current)
-            .with_context(|| format!("can't read {}", current.display()))?;
+        let entries =
+            fs::read_dir(&current).with_context(|| format!("can't read {}", current.display()))?;
         for entry in entries {
             let path = entry?.path();
             if path.is_dir() {
@@ -61,7 +67,8 @@ pub(super) fn of_chart(folder: &Path) -> Result<PathBuf> {
 
 /// Writes an archive of files: for each its name, its mode and its place.
 fn write(archive: &Path, files: &[(String, u32, PathBuf)]) -> Result<()> {
-    let to = File::create(archive).with_context(|| format!("can't create {}", archive.display()))?;
+    let to =
+        File::create(archive).with_context(|| format!("can't create {}", archive.display()))?;
     let mut builder = tar::Builder::new(GzEncoder::new(to, Compression::best()));
     for (name, mode, from) in files {
         let content = fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
@@ -79,7 +86,11 @@ mod tests {
 
     /// What tar lists of an archive.
     fn listed(archive: &Path) -> String {
-        let output = Command::new("tar").arg("-tzvf").arg(archive).output().unwrap();
+        let output = Command::new("tar")
+            .arg("-tzvf")
+            .arg(archive)
+            .output()
+            .unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap()
     }
@@ -90,7 +101,10 @@ mod tests {
         let own = Architecture::own().expect("a release is built for this machine");
         let archive = of_binary(own, Path::new("/proc/self/exe"), folder.path()).unwrap();
         let listed = listed(&archive);
-        assert!(listed.contains("-rwxr-xr-x") && listed.contains(" flyball\n"), "{listed}");
+        assert!(
+            listed.contains("-rwxr-xr-x") && listed.contains(" flyball\n"),
+            "{listed}"
+        );
         assert!(listed.contains(" LICENSE\n"), "{listed}");
         let again = tempfile::tempdir().unwrap();
         let second = of_binary(own, Path::new("/proc/self/exe"), again.path()).unwrap();
@@ -101,12 +115,19 @@ mod tests {
     fn the_chart_is_below_its_name_and_has_the_version_of_the_release() {
         let folder = tempfile::tempdir().unwrap();
         let listed = listed(&of_chart(folder.path()).unwrap());
-        for name in ["flyball/Chart.yaml", "flyball/values.yaml", "flyball/templates/deployment.yaml"] {
+        for name in [
+            "flyball/Chart.yaml",
+            "flyball/values.yaml",
+            "flyball/templates/deployment.yaml",
+        ] {
             assert!(listed.contains(&format!(" {name}\n")), "{listed}");
         }
         let chart = fs::read_to_string(workspace().join(CHART).join("Chart.yaml")).unwrap();
         for field in ["version", "appVersion"] {
-            assert!(chart.contains(&format!("\n{field}: {VERSION}\n")), "{chart}");
+            assert!(
+                chart.contains(&format!("\n{field}: {VERSION}\n")),
+                "{chart}"
+            );
         }
     }
 }

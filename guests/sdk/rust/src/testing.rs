@@ -294,7 +294,11 @@ impl Cluster {
     /// Returns the server's warnings about the last write. [`writes`](Self::writes) has those of all writes.
     pub fn last_warnings(&self) -> Vec<String> {
         let state = self.state.borrow();
-        state.writes.last().map(|written| written.warnings.clone()).unwrap_or_default()
+        state
+            .writes
+            .last()
+            .map(|written| written.warnings.clone())
+            .unwrap_or_default()
     }
 
     /// Returns all live reads since the last call, including failed ones, as lines: `list v1/Pod default`.

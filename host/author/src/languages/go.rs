@@ -175,8 +175,8 @@ impl Support for Go {
 /// Returns the path of the project's module.
 fn module(dir: &Path) -> Result<String> {
     let path = dir.join("go.mod");
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("can't read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let module = text
         .lines()
         .find_map(|line| line.strip_prefix("module "))

@@ -87,7 +87,11 @@ impl Support for JavaScript {
     }
 
     fn resource_types(&self) -> Option<(&'static str, PrintTypes)> {
-        let file = if self.typed { "src/api.ts" } else { "src/api.d.ts" };
+        let file = if self.typed {
+            "src/api.ts"
+        } else {
+            "src/api.d.ts"
+        };
         Some((file, resource_types::typescript::print))
     }
 

@@ -7,8 +7,9 @@ use super::{HEADER, Record, Type, is_identifier};
 /// Names that can't be those of attributes.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
-    "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
 ];
 
 /// Prints a module with a typed dictionary for each record.
@@ -58,7 +59,10 @@ fn push_class(out: &mut String, record: &Record) {
 /// The form for fields whose names are none in Python. Its types are quoted, because they are evaluated.
 fn push_call(out: &mut String, record: &Record) {
     let name = &record.name;
-    push(out, format_args!("{name} = TypedDict(\n    \"{name}\",\n    {{\n"));
+    push(
+        out,
+        format_args!("{name} = TypedDict(\n    \"{name}\",\n    {{\n"),
+    );
     if record.is_resource {
         out.push_str(
             "        \"apiVersion\": str,\n        \"kind\": str,\n        \"metadata\": \"dict[str, Any]\",\n",

@@ -32,9 +32,18 @@ fn spec() -> Value {
 
 #[test]
 fn each_version_has_records_of_its_own() {
-    let names: Vec<String> = records(spec()).into_iter().map(|record| record.name).collect();
+    let names: Vec<String> = records(spec())
+        .into_iter()
+        .map(|record| record.name)
+        .collect();
     let expected = [
-        "Web", "WebSpec", "WebSpecOpen", "WebSpecPorts", "WebV1beta1", "WebV1beta1Spec", "WebV1beta1SpecOpen",
+        "Web",
+        "WebSpec",
+        "WebSpecOpen",
+        "WebSpecPorts",
+        "WebV1beta1",
+        "WebV1beta1Spec",
+        "WebV1beta1SpecOpen",
         "WebV1beta1SpecPorts",
     ];
     assert_eq!(names, expected);
@@ -42,11 +51,15 @@ fn each_version_has_records_of_its_own() {
 
 #[test]
 fn names_that_two_records_would_have_are_numbered() {
-    let inner = json!({"type": "object", "properties": {"b": {"type": "object", "properties": {}}}});
+    let inner =
+        json!({"type": "object", "properties": {"b": {"type": "object", "properties": {}}}});
     let spec = json!({"type": "object", "properties": {"a": inner, "a-b": {"type": "object", "properties": {}}}});
     let records = records(spec);
     let names: Vec<&str> = records.iter().map(|record| &*record.name).take(5).collect();
-    assert_eq!(names, ["Web", "WebSpec", "WebSpecA", "WebSpecAB", "WebSpecAB2"]);
+    assert_eq!(
+        names,
+        ["Web", "WebSpec", "WebSpecA", "WebSpecAB", "WebSpecAB2"]
+    );
 }
 
 #[test]

@@ -13,8 +13,15 @@ pub(crate) fn print(records: &[Record]) -> String {
     for record in records {
         out.push('\n');
         push_doc(&mut out, "", &record.doc);
-        let base = if record.is_resource { " extends KubernetesObject" } else { "" };
-        push(&mut out, format_args!("export interface {}{base} {{\n", record.name));
+        let base = if record.is_resource {
+            " extends KubernetesObject"
+        } else {
+            ""
+        };
+        push(
+            &mut out,
+            format_args!("export interface {}{base} {{\n", record.name),
+        );
         for field in &record.fields {
             push_doc(&mut out, "  ", &field.doc);
             let name = match is_identifier(&field.name) {
@@ -23,7 +30,10 @@ pub(crate) fn print(records: &[Record]) -> String {
             };
             let mark = if field.is_present { "" } else { "?" };
             let null = if field.is_nullable { " | null" } else { "" };
-            push(&mut out, format_args!("  {name}{mark}: {}{null};\n", shown(&field.of)));
+            push(
+                &mut out,
+                format_args!("  {name}{mark}: {}{null};\n", shown(&field.of)),
+            );
         }
         if record.is_open {
             out.push_str("  [field: string]: any;\n");

@@ -34,7 +34,8 @@ impl Cluster {
     /// # Panics
     /// If the object has no name, or does not fit the CustomResourceDefinition of its kind.
     pub fn put(&self, object: Value) {
-        self.try_put(object).unwrap_or_else(|mistake| panic!("{mistake}"));
+        self.try_put(object)
+            .unwrap_or_else(|mistake| panic!("{mistake}"));
     }
 
     /// Does the same as [`put`](Self::put).

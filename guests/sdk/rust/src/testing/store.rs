@@ -142,7 +142,12 @@ impl Store {
     }
 
     /// Prunes, defaults and validates an object whose kind is defined. `old` is the version before.
-    fn conform(&mut self, id: &Id, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+    fn conform(
+        &mut self,
+        id: &Id,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
         let Some(definition) = self.definitions.of(&id.kind) else {
             return Ok(());
         };
@@ -154,7 +159,12 @@ impl Store {
     }
 
     /// Does the same with an object of the test, in which an unknown field is a mistake, too.
-    fn conform_given(&self, id: &Id, object: &mut Value, old: Option<&Value>) -> Result<(), String> {
+    fn conform_given(
+        &self,
+        id: &Id,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), String> {
         let Some(definition) = self.definitions.of(&id.kind) else {
             return Ok(());
         };

@@ -9,8 +9,8 @@ use crate::log::Level;
 use crate::write::{Action, PatchType, Propagation, Write};
 
 use super::apply::Writer;
-use super::records::Logged;
 use super::reads::{invalid, mask, meta, prune};
+use super::records::Logged;
 use super::schema::FieldValidation;
 use super::store::{DeleteOptions, Id, text};
 use super::{ClusterState, Written, kind_of};

@@ -66,12 +66,19 @@ fn unknown_fields_are_dropped_with_a_warning_and_absent_ones_get_their_defaults(
         })
     );
     assert_eq!((stored.get("dta"), stored.get("status")), (None, None));
-    let dropped = ["dta", "metadata.label", "spec.ports[0].nmae", "spec.replica"];
+    let dropped = [
+        "dta",
+        "metadata.label",
+        "spec.ports[0].nmae",
+        "spec.replica",
+    ];
     let warnings = dropped.map(|field| format!("unknown field {field:?}"));
     let [written] = cluster.writes().try_into().unwrap();
     assert_eq!(written.warnings, warnings);
     assert!(
-        written.to_string().starts_with("create a.b/v1/Web n/w: warning: unknown field \"dta\""),
+        written
+            .to_string()
+            .starts_with("create a.b/v1/Web n/w: warning: unknown field \"dta\""),
         "{written}"
     );
     let logged = cluster.logged();
@@ -82,22 +89,58 @@ fn unknown_fields_are_dropped_with_a_warning_and_absent_ones_get_their_defaults(
 #[test]
 fn a_write_that_does_not_fit_is_refused_and_stores_nothing() {
     for (pointer, value, problem) in [
-        ("/host", json!(1), "spec.host in body must be of type string: \"integer\""),
-        ("/host", json!("A"), "spec.host in body should match '^[a-z.]+$'"),
-        ("/host", json!("aaaaaaaaaaa"), "should be at most 10 chars long"),
+        (
+            "/host",
+            json!(1),
+            "spec.host in body must be of type string: \"integer\"",
+        ),
+        (
+            "/host",
+            json!("A"),
+            "spec.host in body should match '^[a-z.]+$'",
+        ),
+        (
+            "/host",
+            json!("aaaaaaaaaaa"),
+            "should be at most 10 chars long",
+        ),
         ("/host", json!(null), "must be of type string: \"null\""),
-        ("/replicas", json!(1.5), "must be of type integer: \"number\""),
+        (
+            "/replicas",
+            json!(1.5),
+            "must be of type integer: \"number\"",
+        ),
         ("/surge", json!(true), "must be of type integer,string"),
-        ("/since", json!("today"), "spec.since in body must be of type date-time: \"today\""),
-        ("/labels", json!({"a": 1}), "spec.labels.a in body must be of type string"),
-        ("/ports", json!([{}]), "spec.ports[0].number: Required value"),
-        ("/ports", json!([{"number": 0}]), "should be greater than or equal to 1"),
+        (
+            "/since",
+            json!("today"),
+            "spec.since in body must be of type date-time: \"today\"",
+        ),
+        (
+            "/labels",
+            json!({"a": 1}),
+            "spec.labels.a in body must be of type string",
+        ),
+        (
+            "/ports",
+            json!([{}]),
+            "spec.ports[0].number: Required value",
+        ),
+        (
+            "/ports",
+            json!([{"number": 0}]),
+            "should be greater than or equal to 1",
+        ),
         (
             "/ports",
             json!([{"number": 1, "protocol": "X"}]),
             "Unsupported value: \"X\": supported values: \"TCP\", \"UDP\"",
         ),
-        ("/ports", json!([{"number": 1}, {"number": 1}]), "spec.ports[1]: Duplicate value"),
+        (
+            "/ports",
+            json!([{"number": 1}, {"number": 1}]),
+            "spec.ports[1]: Duplicate value",
+        ),
         (
             "/ports",
             json!([{"number": 1}, {"number": 2}, {"number": 3}]),
@@ -109,12 +152,18 @@ fn a_write_that_does_not_fit_is_refused_and_stores_nothing() {
         let error = created(spec).map(drop).expect_err(problem);
         assert_eq!((error.status, &*error.reason), (422, "Invalid"));
         assert!(
-            error.message.starts_with("Web.a.b \"w\" is invalid: spec.") && error.message.contains(problem),
+            error.message.starts_with("Web.a.b \"w\" is invalid: spec.")
+                && error.message.contains(problem),
             "{error}"
         );
     }
     let error = created(json!({"replicas": "x"})).map(drop).unwrap_err();
-    assert!(error.message.contains("is invalid: [spec.host: Required value, spec.replicas:"), "{error}");
+    assert!(
+        error
+            .message
+            .contains("is invalid: [spec.host: Required value, spec.replicas:"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -125,13 +174,19 @@ fn an_unchanged_mistake_does_not_hinder_other_writes() {
         serde_json::from_value(cluster.object(KIND, "n", "w").unwrap()["metadata"].clone()).unwrap()
     };
     let host = cluster.host();
-    host.update_status(KIND, &meta(&cluster), &json!({"ready": true, "raedy": 1})).unwrap();
+    host.update_status(KIND, &meta(&cluster), &json!({"ready": true, "raedy": 1}))
+        .unwrap();
     assert_eq!(
         cluster.written(),
         ["update a.b/v1/Web/status n/w: warning: unknown field \"status.raedy\""]
     );
-    assert_eq!(cluster.object(KIND, "n", "w").unwrap()["status"], json!({"ready": true}));
-    let error = host.update(KIND, &meta(&cluster), &json!({"spec": {"host": "STILL"}})).unwrap_err();
+    assert_eq!(
+        cluster.object(KIND, "n", "w").unwrap()["status"],
+        json!({"ready": true})
+    );
+    let error = host
+        .update(KIND, &meta(&cluster), &json!({"spec": {"host": "STILL"}}))
+        .unwrap_err();
     assert_eq!(error.reason, "Invalid");
 }
 
@@ -145,7 +200,10 @@ fn field_validation_is_an_option_of_the_write() {
     };
     let error = write("Strict").unwrap_err();
     assert_eq!((error.status, &*error.reason), (400, "BadRequest"));
-    assert_eq!(error.message, "strict decoding error: unknown field \"spec.replica\"");
+    assert_eq!(
+        error.message,
+        "strict decoding error: unknown field \"spec.replica\""
+    );
     write("Ignore").unwrap();
     assert_eq!(cluster.logged(), []);
 }
@@ -161,13 +219,18 @@ fn a_kind_without_the_subresource_keeps_its_status_and_has_no_status_writes() {
     let stored = cluster.object(KIND, "n", "w").unwrap();
     assert_eq!(stored["status"], json!({"ready": true}));
     let meta: Meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
-    let error = cluster.host().update_status(KIND, &meta, &json!({})).unwrap_err();
+    let error = cluster
+        .host()
+        .update_status(KIND, &meta, &json!({}))
+        .unwrap_err();
     assert_eq!(error.reason, "NotFound");
 }
 
 #[test]
-#[should_panic(expected = "the test's a.b/v1/Web \"w\" does not fit the CustomResourceDefinition: strict decoding error: \
-                           unknown field \"spec.replica\"")]
+#[should_panic(
+    expected = "the test's a.b/v1/Web \"w\" does not fit the CustomResourceDefinition: strict decoding error: \
+                           unknown field \"spec.replica\""
+)]
 fn an_object_of_the_test_that_does_not_fit_is_a_mistake() {
     Cluster::with([definition(), web(json!({"host": "x", "replica": 1}))]);
 }

@@ -17,13 +17,7 @@ pub(super) fn errors(object: &Value, old: Option<&Value>, schema: &Value) -> Vec
     errors
 }
 
-fn check(
-    value: &Value,
-    old: Option<&Value>,
-    schema: &Value,
-    path: &str,
-    errors: &mut Vec<String>,
-) {
+fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, errors: &mut Vec<String>) {
     if old == Some(value) || value.is_null() && schema["nullable"] == true {
         return;
     }
@@ -40,7 +34,11 @@ fn check(
         _ => true,
     };
     if !is_of_type {
-        let expected = if is_int_or_string { "integer,string" } else { expected };
+        let expected = if is_int_or_string {
+            "integer,string"
+        } else {
+            expected
+        };
         let found = type_of(value);
         errors.push(format!(
             "{path}: Invalid value: {found:?}: {path} in body must be of type {expected}: {found:?}"
@@ -54,7 +52,9 @@ fn check(
                 let property = &schema["properties"][name];
                 let of_field = Some(property).filter(|property| property.is_object());
                 let of_field = of_field.or_else(|| values_of(schema));
-                if let Some(of_field) = of_field.filter(|_| !is_object_meta(schema, path.is_empty(), name)) {
+                if let Some(of_field) =
+                    of_field.filter(|_| !is_object_meta(schema, path.is_empty(), name))
+                {
                     let old = old.and_then(|old| old.get(name));
                     check(field, old, of_field, &join(path, name), errors);
                 }
@@ -62,7 +62,13 @@ fn check(
         }
         Value::Array(items) if schema["items"].is_object() => {
             for (at, item) in items.iter().enumerate() {
-                check(item, None, &schema["items"], &format!("{path}[{at}]"), errors);
+                check(
+                    item,
+                    None,
+                    &schema["items"],
+                    &format!("{path}[{at}]"),
+                    errors,
+                );
             }
         }
         _ => {}
@@ -72,7 +78,10 @@ fn check(
 /// Checks a value by itself, and by the alternatives of its schema.
 fn check_bounds(value: &Value, schema: &Value, path: &str, errors: &mut Vec<String>) {
     let mut invalid = |problem: String| {
-        errors.push(format!("{path}: Invalid value: {}: {path} in body {problem}", shown(value)));
+        errors.push(format!(
+            "{path}: Invalid value: {}: {path} in body {problem}",
+            shown(value)
+        ));
     };
     let number = |keyword: &str| schema[keyword].as_f64();
     let count = |keyword: &str| schema[keyword].as_u64();
@@ -124,7 +133,9 @@ fn check_bounds(value: &Value, schema: &Value, path: &str, errors: &mut Vec<Stri
         _ => (0, "", "", ""),
     };
     if let Some(most) = count(most).filter(|most| size as u64 > *most) {
-        errors.push(format!("{path}: Too many: {size}: must have at most {most} {what}"));
+        errors.push(format!(
+            "{path}: Too many: {size}: must have at most {most} {what}"
+        ));
     }
     if let Some(least) = count(least).filter(|least| (size as u64) < *least) {
         errors.push(format!(
@@ -161,7 +172,10 @@ fn check_alternatives(value: &Value, schema: &Value, path: &str, errors: &mut Ve
         check(value, None, part, path, errors);
     }
     let mut invalid = |problem: &str| {
-        errors.push(format!("{path}: Invalid value: {}: {path} in body {problem}", shown(value)));
+        errors.push(format!(
+            "{path}: Invalid value: {}: {path} in body {problem}",
+            shown(value)
+        ));
     };
     if !parts("anyOf").is_empty() && !parts("anyOf").iter().any(|part| fits(&part)) {
         invalid("must validate at least one schema (anyOf)");
@@ -181,15 +195,21 @@ fn duplicates(value: &Value, schema: &Value, path: &str) -> Vec<String> {
         return Vec::new();
     };
     let keys = schema["x-kubernetes-list-map-keys"].as_array();
-    let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = keys
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let identity = |item: &Value| -> Value {
         match schema["x-kubernetes-list-type"].as_str() {
             Some("map") => keys.iter().map(|key| (*key, item[*key].clone())).collect(),
             _ => item.clone(),
         }
     };
-    let is_unique = matches!(schema["x-kubernetes-list-type"].as_str(), Some("map" | "set"))
-        || schema["uniqueItems"] == true;
+    let is_unique = matches!(
+        schema["x-kubernetes-list-type"].as_str(),
+        Some("map" | "set")
+    ) || schema["uniqueItems"] == true;
     let identities: Vec<Value> = match is_unique {
         true => items.iter().map(identity).collect(),
         false => return Vec::new(),
@@ -208,9 +228,9 @@ fn is_integer(value: &Value) -> bool {
 /// Whether a value has a format that the server checks; other formats are not checked.
 fn has_format(value: &Value, format: &str) -> bool {
     match (format, value) {
-        ("int32", Value::Number(number)) => {
-            number.as_f64().is_none_or(|number| (-2147483648.0..=2147483647.0).contains(&number))
-        }
+        ("int32", Value::Number(number)) => number
+            .as_f64()
+            .is_none_or(|number| (-2147483648.0..=2147483647.0).contains(&number)),
         ("date-time", Value::String(text)) => text.parse::<Time>().is_ok(),
         ("byte", Value::String(text)) => crate::base64::decode(text).is_some(),
         _ => true,

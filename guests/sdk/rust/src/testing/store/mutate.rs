@@ -84,7 +84,10 @@ impl Store {
         }
         if self.definitions.of(kind).is_some() && self.has_status(kind) {
             // It is written through the subresource alone.
-            object.as_object_mut().expect("it was checked").remove("status");
+            object
+                .as_object_mut()
+                .expect("it was checked")
+                .remove("status");
         }
         self.conform(&id, &mut object, None)?;
         if object.get("spec").is_some() {
