@@ -98,9 +98,17 @@ impl New {
             "{valid}"
         );
         let file = |name: &str| format!("{}/plugin-test/{name}.yaml", self.text());
+        let definition = format!("{}/crd.yaml", self.text());
         let (objects, expected) = (file("objects"), file("expected"));
-        let test = ["test", &wasm, "--objects", &objects, "--expect", &expected];
-        let tested = self.flyball(&test);
+        let given = [
+            "test",
+            &wasm,
+            "--objects",
+            &definition,
+            "--objects",
+            &objects,
+        ];
+        let tested = self.flyball(&[&given[..], &["--expect", &expected]].concat());
         assert!(tested.contains("all 2 expectations hold"), "{tested}");
     }
 }
@@ -146,10 +154,17 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
         printed.contains("name: greetings.my-greeter.example.com"),
         "{printed}"
     );
-    let missing = new.fails(&["crd", &new.text(), "--check"]);
-    assert!(missing.contains("crd.yaml is not what"), "{missing}");
-    new.flyball(&["crd", &new.text(), "--write"]);
     new.flyball(&["crd", &new.text(), "--check"]);
+    new.replace(
+        "src/api.rs",
+        "pub text: String",
+        "pub text: String,\n    pub times: Option<i32>",
+    );
+    let stale = new.fails(&["crd", &new.text(), "--check"]);
+    assert!(stale.contains("crd.yaml is not what"), "{stale}");
+    new.flyball(&["crd", &new.text(), "--write"]);
+    let written = std::fs::read_to_string(new.dir().join("crd.yaml")).expect("it is written");
+    assert!(written.contains("times:"), "{written}");
     new.builds_into_a_plugin();
 }
 
