@@ -38,7 +38,9 @@ impl Open {
                 description: Some(document),
             } => {
                 let description = Description::read(&document.to_string());
-                cluster.restrict(description.map_err(|error| error.to_string())?.into());
+                let description = description.map_err(|error| error.to_string())?.into();
+                cluster.check_fields(&description)?;
+                cluster.restrict(description);
                 done()
             }
             Call::Put { object } => {

@@ -65,6 +65,14 @@ impl Store {
                 ),
             ));
         }
+        if self.definitions.of(kind).is_some() && self.has_status(kind) {
+            // It is written through the subresource alone.
+            object
+                .as_object_mut()
+                .expect("it was checked")
+                .remove("status");
+        }
+        self.conform(&id, &mut object, None)?;
         if self.objects.contains_key(&id) {
             return Err(ApiError::of_server(
                 409,
@@ -82,14 +90,6 @@ impl Store {
         ] {
             metadata.remove(own);
         }
-        if self.definitions.of(kind).is_some() && self.has_status(kind) {
-            // It is written through the subresource alone.
-            object
-                .as_object_mut()
-                .expect("it was checked")
-                .remove("status");
-        }
-        self.conform(&id, &mut object, None)?;
         if object.get("spec").is_some() {
             object["metadata"]["generation"] = 1.into();
         }
