@@ -42,6 +42,9 @@ func run(patterns []string) error {
 	if err != nil {
 		return fmt.Errorf("can't load the packages: %w", err)
 	}
+	if len(roots) == 0 {
+		return nil
+	}
 	registry := &markers.Registry{}
 	if err := crdmarkers.Register(registry); err != nil {
 		return err
