@@ -6,6 +6,7 @@ mod dist;
 mod docs;
 mod failures;
 mod fuzz;
+mod packages;
 mod release;
 mod test;
 mod upstream;
@@ -39,6 +40,7 @@ enum Command {
     /// it
     Release,
     Dist(dist::Arguments),
+    Packages(packages::Arguments),
     Test(test::Arguments),
     /// Show a small cluster whose only controller manager is Flyball
     #[command(disable_help_flag = true)]
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         }
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Dist(arguments) => dist::write(&arguments),
+        Command::Packages(arguments) => packages::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => continue_as("flyball-demo", &arguments),
         Command::Differential(arguments) => continue_as("differential", &arguments),

@@ -22,6 +22,7 @@ use tower::ServiceExt as _;
 use crate::credentials::Credentials;
 use crate::fence::{self, Fence};
 use crate::rights::HostRight;
+use crate::warnings::Warnings;
 
 /// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
 /// server's answer where there is one.
@@ -58,6 +59,8 @@ pub struct ApiRequest {
     stop: Option<Stoppable>,
     /// The wait for a rate limiter before the next attempt; none if it does not count.
     waited: Option<Duration>,
+    /// Collects the server's warnings; none if nobody reads them.
+    warnings: Option<Warnings>,
 }
 
 impl ApiRequest {
@@ -77,6 +80,7 @@ impl ApiRequest {
             budget: None,
             stop: None,
             waited: None,
+            warnings: None,
         }
     }
 
@@ -84,6 +88,14 @@ impl ApiRequest {
     pub fn after_wait(self, waited: Duration) -> Self {
         Self {
             waited: Some(waited),
+            ..self
+        }
+    }
+
+    /// Adds the warnings of all answers to these.
+    pub fn warning_to(self, warnings: &Warnings) -> Self {
+        Self {
+            warnings: Some(warnings.clone()),
             ..self
         }
     }
@@ -324,6 +336,9 @@ impl ApiClient {
                 }
             })?;
         let (head, body) = response.into_parts();
+        if let Some(warnings) = &api_request.warnings {
+            warnings.add(&head.headers);
+        }
         let body = read_body(body, api_request).await?;
         if let Some(size) = head.extensions.get::<ResponseSize>() {
             size.observe(body.bytes.len());

@@ -12,6 +12,7 @@ pub mod review;
 pub mod rights;
 pub mod service_account;
 pub mod user_agent;
+pub mod warnings;
 
 use self::rights::HostRight;
 

@@ -13,11 +13,20 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::embedded::File;
+use crate::resource_types::Record;
 use crate::tools::Tool;
 use crate::{Language, Project};
+
+/// Writes the generated bindings into a copy of the SDK for Go. `work` is a scratch folder.
+///
+/// # Errors
+/// A file can't be written.
+pub fn write_go_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    go::write_bindings(sdk, work)
+}
 
 /// The SDK that a new project uses.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +36,9 @@ pub(crate) enum Sdk<'a> {
     /// A folder, or another place that the language can refer to, such as a URL.
     At(&'a str),
 }
+
+/// Prints the types of custom resources.
+pub(crate) type PrintTypes = fn(&[Record]) -> String;
 
 /// The project's folder of the vendored SDK.
 pub(crate) const VENDORED: &str = "flyball-sdk";
@@ -55,13 +67,16 @@ pub(crate) trait Support: Sync {
     /// Builds the project, and returns the component. `wit` is a folder with the world; `work` is the scratch folder.
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>>;
 
-    /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another.
-    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
-        bail!(
-            "can't print the custom resources of {}: only a project in Rust describes them by its types; write the \
-             CustomResourceDefinition by hand",
-            project.dir.display()
-        )
+    /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another. None if types don't
+    /// describe them in this language or project.
+    fn definitions(&self, _project: &Project) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// The file with the types that are generated from the definitions, and what prints them; none if types describe the
+    /// definitions, or if none are generated.
+    fn resource_types(&self) -> Option<(&'static str, PrintTypes)> {
+        None
     }
 
     /// The files of a new project, named as in the project with `.in` appended. `{{NAME}}`, `{{IDENTIFIER}}` (the name

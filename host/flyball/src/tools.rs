@@ -135,17 +135,7 @@ pub(crate) enum Tool {
         sdk: Option<String>,
     },
     Build(build::Arguments),
-    /// Print the CustomResourceDefinitions that a project's types describe, for `kubectl apply -f -`
-    ///
-    /// For projects in Rust: runs the project's `examples/crd.rs`.
-    Crd {
-        /// The project's folder
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Output format
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Manifests,
-    },
+    Crd(crd::Arguments),
     Dev(dev::Arguments),
     Test(test::Arguments),
     /// Serve a cluster in memory to the tests of a plugin, over standard input and output
@@ -259,7 +249,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         .create()
         .map(Done::from),
         Tool::Build(arguments) => runtime.block_on(build::run(arguments)).map(Done::from),
-        Tool::Crd { dir, output } => crd::run(&dir, output).map(Done::from),
+        Tool::Crd(arguments) => crd::run(&arguments).map(Done::from),
         Tool::Dev(arguments) => runtime
             .block_on(dev::run(arguments))
             .map(|()| String::new().into()),

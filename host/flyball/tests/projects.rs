@@ -66,6 +66,21 @@ impl New {
         succeeded(self.output(command.current_dir(self.dir())))
     }
 
+    /// Runs a command of the binary that fails. Returns its error.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.output(Command::new(env!("CARGO_BIN_EXE_flyball")).args(arguments));
+        assert_eq!(output.status.code(), Some(1), "{arguments:?} succeeds");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Replaces a text in a file of the project.
+    fn replace(&self, file: &str, from: &str, to: &str) {
+        let path = self.dir().join(file);
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        assert!(text.contains(from), "{file} has no {from:?}:\n{text}");
+        std::fs::write(&path, text.replace(from, to)).expect("it is written");
+    }
+
     fn output(&self, command: &mut Command) -> Output {
         let variables = self.variables.iter().map(|(name, value)| (name, value));
         command
@@ -99,9 +114,17 @@ impl New {
             "{valid}"
         );
         let file = |name: &str| format!("{}/plugin-test/{name}.yaml", self.text());
+        let definition = format!("{}/crd.yaml", self.text());
         let (objects, expected) = (file("objects"), file("expected"));
-        let test = ["test", &wasm, "--objects", &objects, "--expect", &expected];
-        let tested = self.flyball(&test);
+        let given = [
+            "test",
+            &wasm,
+            "--objects",
+            &definition,
+            "--objects",
+            &objects,
+        ];
+        let tested = self.flyball(&[&given[..], &["--expect", &expected]].concat());
         assert!(tested.contains("all 2 expectations hold"), "{tested}");
     }
 }
@@ -147,6 +170,17 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
         printed.contains("name: greetings.my-greeter.example.com"),
         "{printed}"
     );
+    new.flyball(&["crd", &new.text(), "--check"]);
+    new.replace(
+        "src/api.rs",
+        "pub text: String",
+        "pub text: String,\n    pub times: Option<i32>",
+    );
+    let stale = new.fails(&["crd", &new.text(), "--check"]);
+    assert!(stale.contains("crd.yaml is not what"), "{stale}");
+    new.flyball(&["crd", &new.text(), "--write"]);
+    let written = std::fs::read_to_string(new.dir().join("crd.yaml")).expect("it is written");
+    assert!(written.contains("times:"), "{written}");
     new.builds_into_a_plugin();
 }
 
@@ -161,13 +195,86 @@ fn a_new_project_in_go_passes_its_test_and_builds_into_a_plugin() {
     let tested = new.run(Command::new("go").args(["test", "-v", "./..."]));
     assert_eq!(tested.matches("--- PASS").count(), 6, "{tested}");
     new.builds_into_a_plugin();
-    let mut crd = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    let refused = new.output(crd.args(["crd", &new.text()]));
-    let error = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        !refused.status.success() && error.contains("only a project in Rust"),
-        "{error}"
+}
+
+#[test]
+fn a_new_type_in_go_is_in_the_definition_and_an_old_one_is_found() {
+    let new = New::create("go", Vec::new());
+    let said = new.flyball(&["crd", &new.text(), "--check"]);
+    assert!(said.contains("crd.yaml is up to date"), "{said}");
+    let field = "Text string `json:\"text\"`\n\t// +kubebuilder:validation:Minimum=1\n\tTimes int32 `json:\"times,omitempty\"`";
+    new.replace(
+        "controller/controller.go",
+        "Text string `json:\"text\"`\n}\n\n// GreetingStatus",
+        &format!("{field}\n}}\n\n// GreetingStatus"),
     );
+    let stale = new.fails(&["crd", &new.text(), "--check"]);
+    assert!(
+        stale.contains("crd.yaml is not what the project's types describe"),
+        "{stale}"
+    );
+    let said = new.flyball(&["crd", &new.text(), "--write"]);
+    assert!(
+        said.contains("wrote ") && said.contains("crd.yaml"),
+        "{said}"
+    );
+    let printed = new.flyball(&["crd", "-o", "json", &new.text()]);
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    let spec = &printed["items"][0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        ["spec"];
+    assert_eq!(spec["properties"]["times"]["minimum"], 1.0, "{spec}");
+    // The tests of the project read the definition.
+    new.run(Command::new("go").args(["test", "./..."]));
+}
+
+#[test]
+fn a_field_that_is_misspelt_fails_the_tests_of_a_project() {
+    let new = New::create("go", Vec::new());
+    new.replace(
+        "controller/controller.go",
+        "Text string `json:\"text\"`\n}\n\n// GreetingStatus",
+        "Text string `json:\"txet\"`\n}\n\n// GreetingStatus",
+    );
+    let mut test = Command::new("go");
+    let tested = new.output(test.args(["test", "./..."]).current_dir(new.dir()));
+    let said = String::from_utf8_lossy(&tested.stdout);
+    assert!(!tested.status.success(), "{said}");
+    assert!(said.contains("the description reads `spec.txet`"), "{said}");
+}
+
+#[test]
+fn types_are_generated_from_the_definition_where_no_types_describe_it() {
+    for (language, file, field) in [
+        ("typescript", "src/api.ts", "times?: number;"),
+        ("javascript", "src/api.d.ts", "times?: number;"),
+        ("python", "api.py", "times: NotRequired[int]"),
+    ] {
+        let new = New::create(language, Vec::new());
+        let said = new.flyball(&["crd", &new.text(), "--check"]);
+        assert!(said.contains("is up to date"), "{said}");
+        new.replace(
+            "crd.yaml",
+            "                text:\n",
+            "                times: {type: integer}\n                text:\n",
+        );
+        let stale = new.fails(&["crd", &new.text(), "--check"]);
+        assert!(
+            stale.contains(file) && stale.contains("flyball crd --write"),
+            "{stale}"
+        );
+        new.flyball(&["crd", &new.text(), "--write"]);
+        let written = std::fs::read_to_string(new.dir().join(file)).expect("it is written");
+        assert!(written.contains(field), "{written}");
+        let printed = new.flyball(&["crd", &new.text()]);
+        assert!(printed.contains("times:"), "{printed}");
+    }
+    let new = New::create("c", Vec::new());
+    assert!(
+        new.flyball(&["crd", &new.text()])
+            .contains("greetings.my-greeter.example.com")
+    );
+    let refused = new.fails(&["crd", &new.text(), "--write"]);
+    assert!(refused.contains("no file of"), "{refused}");
 }
 
 /// A project in Python, in the environment with componentize-py that `cargo xtask` creates.

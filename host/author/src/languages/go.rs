@@ -34,6 +34,10 @@ const REPLACED_IMPORTS: [(&str, &str); 2] = [
     ),
 ];
 
+/// The folder of the SDK with the program that makes CustomResourceDefinitions of Go types. It is a module of its own,
+/// so that plugins do not depend on what it needs.
+const GENERATOR: &str = "crdgen";
+
 /// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the
 /// page of nil pointers (`wasmMinDataAddr` in cmd/link).
 const UNUSED: Range<u32> = 4096..4096 + 8192;
@@ -46,16 +50,8 @@ impl Support for Go {
     }
 
     fn name(&self, dir: &Path) -> Result<String> {
-        let path = dir.join("go.mod");
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("can't read {}", path.display()))?;
-        let module = text
-            .lines()
-            .find_map(|line| line.strip_prefix("module "))
-            .with_context(|| format!("{} names no module", path.display()))?;
-        let module = module.split("//").next().unwrap_or_default();
-        let name = module.trim().trim_matches('"');
-        Ok(name.rsplit('/').next().unwrap_or(name).to_owned())
+        let module = module(dir)?;
+        Ok(module.rsplit('/').next().unwrap_or(&module).to_owned())
     }
 
     fn required_tools(&self, _project: &Project) -> Vec<Tool> {
@@ -111,6 +107,43 @@ impl Support for Go {
         Ok(component)
     }
 
+    fn definitions(&self, project: &Project) -> Result<Option<Vec<u8>>> {
+        project.check_tools()?;
+        let folder = project.work().join(GENERATOR);
+        let files = GO_SDK.iter().filter_map(|(path, content)| {
+            let path = path.strip_prefix(GENERATOR)?.strip_prefix('/')?;
+            Some((path, *content))
+        });
+        for (path, content) in files {
+            embedded::write(&folder.join(path), content)?;
+        }
+        let program = std::path::absolute(folder.join("crdgen"))?;
+        let built = go(&folder, ["build", "-o"])
+            .arg(&program)
+            .arg(".")
+            // The folder is not a part of the author's workspace, and a vendor folder has other modules.
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "-mod=mod")
+            .stdout(Stdio::inherit())
+            .status()
+            .context("can't run `go`")?;
+        ensure!(
+            built.success(),
+            "can't build what makes CustomResourceDefinitions of Go types, controller-gen's library: `go build` failed with \
+             the errors above; the first time, it downloads modules"
+        );
+        let printed = Command::new(&program)
+            // As a path of folders, the pattern would also match modules below, such as the SDK.
+            .arg(format!("{}/...", module(&project.dir)?))
+            .current_dir(&project.dir)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("can't run {}", program.display()))?;
+        ensure_built(printed.status, &project.dir, "controller-gen's library")?;
+        Ok(Some(printed.stdout))
+    }
+
     fn template(&self) -> &'static [File] {
         &GO_TEMPLATE
     }
@@ -137,6 +170,19 @@ impl Support for Go {
     fn test_command(&self) -> &'static str {
         "go test ./..."
     }
+}
+
+/// Returns the path of the project's module.
+fn module(dir: &Path) -> Result<String> {
+    let path = dir.join("go.mod");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let module = text
+        .lines()
+        .find_map(|line| line.strip_prefix("module "))
+        .with_context(|| format!("{} names no module", path.display()))?;
+    let module = module.split("//").next().unwrap_or_default();
+    Ok(module.trim().trim_matches('"').to_owned())
 }
 
 fn go<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Command {
@@ -177,6 +223,13 @@ fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
     );
     let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok((!folder.is_empty()).then(|| folder.into()))
+}
+
+/// Generates the bindings into a copy of the SDK, as it is published.
+pub(crate) fn write_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    let wit = work.join("wit");
+    embedded::write_all(&embedded::WIT, &wit)?;
+    generate(&wit, &sdk.join(BINDINGS))
 }
 
 /// Generates the bindings of the world.

@@ -74,13 +74,11 @@ impl Support for Rust {
             .with_context(|| format!("can't encode {} as a component", path.display()))
     }
 
-    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
-        ensure!(
-            project.dir.join(DEFINITIONS).is_file(),
-            "can't print the custom resources of {}: it has no `{DEFINITIONS}`, a program that prints them in JSON; a project \
-             of `flyball new` has one",
-            project.dir.display()
-        );
+    fn definitions(&self, project: &Project) -> Result<Option<Vec<u8>>> {
+        if !project.dir.join(DEFINITIONS).is_file() {
+            return Ok(None);
+        }
+        project.check_tools()?;
         let manifest = Manifest::read(&project.dir)?;
         let mut cargo = tool("cargo", project.toolchain.as_deref(), &project.dir);
         cargo.args(["run", "--quiet", "--example", manifest.definitions()]);
@@ -89,7 +87,7 @@ impl Support for Rust {
             .output()
             .context("can't run `cargo`: install Rust with rustup")?;
         ensure_built(printed.status, &project.dir, "cargo")?;
-        Ok(printed.stdout)
+        Ok(Some(printed.stdout))
     }
 
     fn template(&self) -> &'static [File] {

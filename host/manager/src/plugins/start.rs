@@ -206,7 +206,8 @@ impl Starter {
             opened.plugin.budget().clone(),
             limits.stop.clone(),
         )
-        .charged_to(opened.plugin.quota());
+        .charged_to(opened.plugin.quota())
+        .hiding_warnings(grant.is_builtin);
         let memo = match before {
             Some(before) if keeps_memo(&opened.version, &before.version) => {
                 before.tasks.context().memo.clone()

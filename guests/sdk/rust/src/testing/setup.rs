@@ -28,9 +28,33 @@ impl Cluster {
     }
 
     /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
-    /// (UID, resource version, creation time) are filled in.
+    /// (UID, resource version, creation time) are filled in. A CustomResourceDefinition applies to all later writes of
+    /// its kind.
+    ///
+    /// # Panics
+    /// If the object has no name, or does not fit the CustomResourceDefinition of its kind.
     pub fn put(&self, object: Value) {
-        self.state.borrow_mut().store.put(object);
+        self.try_put(object)
+            .unwrap_or_else(|mistake| panic!("{mistake}"));
+    }
+
+    /// Does the same as [`put`](Self::put).
+    ///
+    /// # Errors
+    /// The object has no name, does not fit the CustomResourceDefinition of its kind, or is a definition that lacks a
+    /// field which the current description declares.
+    pub fn try_put(&self, object: Value) -> Result<(), String> {
+        let state = &mut *self.state.borrow_mut();
+        state.store.put(object)?;
+        match &state.description {
+            Some(description) => state.store.definitions().check(description),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the server's warnings from being written to standard error.
+    pub fn hide_warnings(&self) {
+        self.state.borrow_mut().shows_warnings = false;
     }
 
     /// Returns a resource version that is later than those of all objects, and that no object will have.

@@ -5,10 +5,13 @@ use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
 use serde_json::{Value, json};
 
+use crate::log::Level;
 use crate::write::{Action, PatchType, Propagation, Write};
 
 use super::apply::Writer;
 use super::reads::{invalid, mask, meta, prune};
+use super::records::Logged;
+use super::schema::FieldValidation;
 use super::store::{DeleteOptions, Id, text};
 use super::{ClusterState, Written, kind_of};
 
@@ -46,13 +49,14 @@ impl ClusterState {
                 self.admit_base(&action, &target.kind, &subresource, namespace)
             })
             .and_then(|()| self.apply(&id, &subresource, &action, &body, &options));
+        let warnings = self.store.take_warnings();
         if let (Ok(object), true) = (&result, id.name.is_empty()) {
             id.name = text(object, "/metadata/name").into();
         }
         if id.name.is_empty() {
             id.name = text(&body, "/metadata/name").into();
         }
-        self.writes.push(Written {
+        let written = Written {
             verb: verb.into(),
             kind: id.kind,
             namespace: id.namespace,
@@ -64,8 +68,11 @@ impl ClusterState {
             },
             body,
             options,
+            warnings,
             error: result.as_ref().err().cloned(),
-        });
+        };
+        self.log_warnings(&written);
+        self.writes.push(written);
         let object = result?;
         if returns.is_empty() {
             Ok(Vec::new())
@@ -82,6 +89,7 @@ impl ClusterState {
         body: &Value,
         options: &Value,
     ) -> Result<Value, ApiError> {
+        self.store.field_validation = FieldValidation::of(options);
         let own = self.description.as_ref().map(|own| own.name.clone());
         let manager = options["fieldManager"].as_str().map(str::to_owned);
         let force = options["force"] == true;
@@ -134,6 +142,21 @@ impl ClusterState {
                     .try_for_each(|id| self.store.delete(id, &options).map(drop))?;
                 Ok(json!({}))
             }
+        }
+    }
+
+    /// Logs the server's warnings about a write, as the host does.
+    fn log_warnings(&mut self, written: &Written) {
+        for warning in &written.warnings {
+            let target = written.target();
+            if self.shows_warnings {
+                eprintln!("the API server warns about `{target}`: {warning}");
+            }
+            self.logs.push(Logged {
+                level: Level::Warn,
+                message: format!("the API server warns: {warning}"),
+                fields: vec![("write".into(), target)],
+            });
         }
     }
 
