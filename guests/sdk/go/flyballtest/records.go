@@ -93,10 +93,10 @@ func (cluster *Cluster) RecordedEvents() []flyball.Event {
 		Type            flyball.EventType
 		Reason, Message string
 		Options         struct {
-			Action, ResourceVersion string
-			Related                 *flyball.Reference
-			Annotations             map[string]string
-			Once                    bool
+			Action, ResourceVersion, ReportingController string
+			Related                                      *flyball.Reference
+			Annotations                                  map[string]string
+			Once                                         bool
 		}
 	}
 	cluster.do("events", nil, &found)
