@@ -1,7 +1,7 @@
 //! The languages of projects, and what each provides.
 
 mod c;
-mod go;
+pub(crate) mod go;
 mod javascript;
 mod python;
 mod rust;

@@ -9,6 +9,7 @@ mod build;
 pub mod componentize;
 mod embedded;
 mod ignored;
+mod import;
 mod languages;
 mod new;
 mod placeholder;
@@ -16,6 +17,7 @@ mod project;
 mod sources;
 pub mod tools;
 
+pub use import::{Import, Imported};
 pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN};
 pub use new::New;
 pub use project::{Language, Project};

@@ -69,7 +69,7 @@ fn camel_case(name: &str) -> String {
     name.split('-').map(capitalize).collect()
 }
 
-fn check(name: &str, language: Language) -> Result<()> {
+pub(crate) fn check(name: &str, language: Language) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=63).contains(&name.len())
         && name.chars().all(inner)

@@ -10,6 +10,7 @@ mod crd;
 mod dev;
 mod grant;
 mod host_log;
+mod import;
 mod inspect;
 mod load;
 mod manifests;
@@ -106,6 +107,7 @@ pub(crate) enum Tool {
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
+    Import(import::Arguments),
     /// Build a plugin's project into a WebAssembly component
     ///
     /// Runs the ordinary tools of the project's language, turns the result into a component and
@@ -227,6 +229,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         }
         .create()
         .map(Done::from),
+        Tool::Import(arguments) => runtime.block_on(import::run(arguments)),
         Tool::Build {
             dir,
             output,

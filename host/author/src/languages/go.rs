@@ -19,6 +19,8 @@ use crate::tools::Tool;
 const MODULE: &str = "flyball.dev/sdk";
 /// The module controller-runtime. The SDK's module `controllerruntime` has the same API, and copies parts of it.
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
+/// The folder of that module in the SDK.
+const ADAPTED: &str = "controllerruntime";
 /// The folder of the generated bindings in the SDK.
 const BINDINGS: &str = "internal/bindings";
 /// Imports of the generated bindings, each with its replacement: the project's own runtime, whose comments give the
@@ -59,9 +61,7 @@ impl Support for Go {
     }
 
     fn required_tools(&self, _project: &Project) -> Vec<Tool> {
-        let advice =
-            "compiles Go; see https://go.dev/dl, or install `golang` from your distribution";
-        vec![Tool::new(&["go", "version"], advice).at_least(1, 25)]
+        vec![tool().at_least(1, 25)]
     }
 
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>> {
@@ -71,14 +71,7 @@ impl Support for Go {
                 .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
         }
         if let Some(module) = replacement(dir, CONTROLLER_RUNTIME)? {
-            let generated = go(&module, ["generate", "."])
-                .status()
-                .context("can't run `go`")?;
-            ensure!(
-                generated.success(),
-                "can't copy files of {CONTROLLER_RUNTIME} into {}: `go generate` failed with the errors above",
-                module.display()
-            );
+            copy_upstream(&module)?;
         }
         let module = std::path::absolute(work.join(format!("{}.core.wasm", project.name)))?;
         let built = go(
@@ -137,6 +130,50 @@ impl Support for Go {
     fn test_command(&self) -> &'static str {
         "go test ./..."
     }
+}
+
+/// Go itself.
+pub(crate) fn tool() -> Tool {
+    let advice = "compiles Go; see https://go.dev/dl, or install `golang` from your distribution";
+    Tool::new(&["go", "version"], advice)
+}
+
+/// Adds the files to a vendored SDK that are generated: the bindings of the world, and the parts of controller-runtime
+/// that are copied.
+/// `wit` is a scratch folder.
+pub(crate) fn complete(sdk: &Path, wit: &Path) -> Result<()> {
+    embedded::write_all(&embedded::WIT, wit)?;
+    generate(wit, &sdk.join(BINDINGS))
+        .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
+    copy_upstream(&sdk.join(ADAPTED))
+}
+
+/// Writes the module of a plugin with the controllers of a project, by the program in the SDK. Returns its report.
+pub(crate) fn import(sdk: &Path, project: &Path, plugin: &Path, name: &str) -> Result<Vec<u8>> {
+    let output = go(sdk, ["run", "./internal/importer", "-name", name])
+        .arg("-project")
+        .arg(project)
+        .arg("-plugin")
+        .arg(plugin)
+        .env("GOWORK", "off")
+        .output()
+        .context("can't run `go`")?;
+    ensure!(output.status.success(), "it failed with the errors above");
+    Ok(output.stdout)
+}
+
+/// Copies the parts of controller-runtime that are unchanged into the module that stands in for it.
+fn copy_upstream(module: &Path) -> Result<()> {
+    let generated = go(module, ["generate", "."])
+        .env("GOWORK", "off")
+        .status()
+        .context("can't run `go`")?;
+    ensure!(
+        generated.success(),
+        "can't copy files of {CONTROLLER_RUNTIME} into {}: `go generate` failed with the errors above",
+        module.display()
+    );
+    Ok(())
 }
 
 fn go<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Command {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// needed returns the definitions of the variables that statements use and that the function defines before it creates
-// the manager. It copies the declarations of the package that they use. Statements whose variables a plugin can't have
+// needed returns the definitions of the variables that statements use and that are made without the manager. It copies the declarations of the package that they use. Statements whose variables a plugin can't have
 // are left out.
 func (taking *extraction) needed(kept []ast.Stmt) (before []string, possible []ast.Stmt) {
 	definitions := map[string]bool{}
@@ -127,13 +126,10 @@ func definesItself(node ast.Node, name string) (does bool) {
 	return does
 }
 
-// localDefinition returns the statement before the manager's that defines a variable; nil if there is none.
+// localDefinition returns the statement of the function that defines a variable; nil if there is none.
 func (taking *extraction) localDefinition(name string) ast.Stmt {
 	for _, statement := range taking.body.List {
-		if statement == taking.created {
-			return nil
-		}
-		if slices.Contains(defined(statement), name) {
+		if statement != taking.created && slices.Contains(defined(statement), name) {
 			return statement
 		}
 	}

@@ -160,7 +160,8 @@ func (plugin *plugin) goMod(isSmall bool) string {
 	if later(of.Go, version) {
 		version = of.Go
 	}
-	text := "module " + path + "/" + filepath.Base(plugin.plugin) + "\n\ngo " + version + "\n\nrequire (\n" +
+	// A module below the project's may import its internal packages. The plugin's file is named after the last part.
+	text := "module " + path + "/plugin/" + plugin.name + "\n\ngo " + version + "\n\nrequire (\n" +
 		"\t" + path + " " + placeholderVersion(path) + "\n\t" + sdk + " v0.0.0\n\t" + controllerRuntime + " " +
 		plugin.project.version(controllerRuntime) + "\n)\n\nreplace (\n"
 	names := make([]string, 0, len(replaced))
