@@ -11,6 +11,7 @@ mod embedded;
 mod ignored;
 mod import;
 mod languages;
+mod names;
 mod new;
 mod placeholder;
 mod project;

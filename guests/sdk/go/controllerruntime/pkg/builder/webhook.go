@@ -3,11 +3,10 @@ package builder
 import (
 	"fmt"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"sigs.k8s.io/controller-runtime/pkg/internal/admission"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // WebhookBuilder lets a package compile that sets up webhooks beside its controllers. A plugin has no webhooks, so
@@ -38,10 +37,6 @@ func (builder *WebhookBuilder[T]) WithCustomValidator(admission.CustomValidator)
 func (builder *WebhookBuilder[T]) WithValidatorCustomPath(string) *WebhookBuilder[T] { return builder }
 
 func (builder *WebhookBuilder[T]) WithDefaulterCustomPath(string) *WebhookBuilder[T] { return builder }
-
-func (builder *WebhookBuilder[T]) WithLogConstructor(func(base logr.Logger, request *admission.Request) logr.Logger) *WebhookBuilder[T] {
-	return builder
-}
 
 func (builder *WebhookBuilder[T]) RecoverPanic(bool) *WebhookBuilder[T] { return builder }
 

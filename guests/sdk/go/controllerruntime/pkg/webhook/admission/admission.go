@@ -9,34 +9,21 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"sigs.k8s.io/controller-runtime/pkg/internal/admission"
 )
 
-// Warnings are messages for the client.
-type Warnings []string
-
-// Validator validates objects of a type.
-type Validator[T runtime.Object] interface {
-	ValidateCreate(ctx context.Context, object T) (warnings Warnings, err error)
-	ValidateUpdate(ctx context.Context, old, new T) (warnings Warnings, err error)
-	ValidateDelete(ctx context.Context, object T) (warnings Warnings, err error)
-}
-
-// CustomValidator is a [Validator] of any type.
-type CustomValidator = Validator[runtime.Object]
-
-// Defaulter sets the defaults of objects of a type.
-type Defaulter[T runtime.Object] interface {
-	Default(ctx context.Context, object T) error
-}
-
-// CustomDefaulter is a [Defaulter] of any type.
-type CustomDefaulter = Defaulter[runtime.Object]
-
-// DefaulterOption is an option of a defaulter.
-type DefaulterOption func()
+type (
+	Warnings                    = admission.Warnings
+	Validator[T runtime.Object] = admission.Validator[T]
+	CustomValidator             = admission.CustomValidator
+	Defaulter[T runtime.Object] = admission.Defaulter[T]
+	CustomDefaulter             = admission.CustomDefaulter
+	DefaulterOption             = admission.DefaulterOption
+)
 
 // DefaulterRemoveUnknownOrOmitableFields is an option of a defaulter.
-var DefaulterRemoveUnknownOrOmitableFields DefaulterOption = func() {}
+var DefaulterRemoveUnknownOrOmitableFields = admission.DefaulterRemoveUnknownOrOmitableFields
 
 // Request is a request for admission.
 type Request struct{ admissionv1.AdmissionRequest }
