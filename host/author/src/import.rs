@@ -91,8 +91,8 @@ impl Import {
 fn create(project: &Path, dir: &Path, name: &str) -> Result<Report> {
     let sdk = dir.join(VENDORED);
     write_all(&GO_SDK, &sdk)?;
-    let work = dir.join(Language::Go.support().work());
-    go::complete(&sdk, &work.join("wit"))?;
+    let support = Language::Go.support();
+    support.complete(&sdk, &dir.join(support.work()))?;
     let printed = go::import(&sdk, project, dir, name)
         .with_context(|| format!("can't import {}", project.display()))?;
     serde_json::from_slice(&printed).context("the importer's report is malformed")

@@ -76,6 +76,12 @@ pub(crate) trait Support: Sync {
         Ok(Cow::Borrowed(content))
     }
 
+    /// Adds the files to a vendored SDK that are generated, so that the language's tools work before the first build.
+    /// `work` is a scratch folder.
+    fn complete(&self, _sdk: &Path, _work: &Path) -> Result<()> {
+        Ok(())
+    }
+
     /// The text for `{{SDK}}`. Fails if the place holds no SDK.
     fn sdk_reference(&self, sdk: Sdk) -> Result<String>;
 

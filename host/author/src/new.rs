@@ -53,6 +53,7 @@ impl New {
                 let content = support.vendored(file, content)?;
                 write(&dir.join(VENDORED).join(file), &content)?;
             }
+            support.complete(&dir.join(VENDORED), &dir.join(support.work()))?;
         }
         Ok(format!(
             "created {dir}\n\n  cd {dir}\n  {test:24} # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \

@@ -120,6 +120,14 @@ impl Support for Go {
         &GO_SDK
     }
 
+    /// The bindings of the world. `go get` and `go mod tidy` read them on every platform.
+    fn complete(&self, sdk: &Path, work: &Path) -> Result<()> {
+        let wit = work.join("wit");
+        embedded::write_all(&embedded::WIT, &wit)?;
+        generate(&wit, &sdk.join(BINDINGS))
+            .with_context(|| format!("can't generate bindings into {}", sdk.display()))
+    }
+
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
         let given = match sdk {
             Sdk::Vendored => return Ok(format!("./{VENDORED}")),
@@ -146,18 +154,10 @@ pub(crate) fn tool() -> Tool {
     Tool::new(&["go", "version"], advice)
 }
 
-/// Adds the files to a vendored SDK that are generated: the bindings of the world, and the parts of controller-runtime
-/// that are copied.
-/// `wit` is a scratch folder.
-pub(crate) fn complete(sdk: &Path, wit: &Path) -> Result<()> {
-    embedded::write_all(&embedded::WIT, wit)?;
-    generate(wit, &sdk.join(BINDINGS))
-        .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
-    copy_upstream(&sdk.join(ADAPTED))
-}
-
-/// Writes the module of a plugin with the controllers of a project, by the program in the SDK. Returns its report.
+/// Writes the module of a plugin with the controllers of a project, by the program in a complete SDK. Returns its
+/// report.
 pub(crate) fn import(sdk: &Path, project: &Path, plugin: &Path, name: &str) -> Result<Vec<u8>> {
+    copy_upstream(&sdk.join(ADAPTED))?;
     let output = go(sdk, ["run", "./internal/importer", "-name", name])
         .arg("-project")
         .arg(project)

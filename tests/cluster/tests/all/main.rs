@@ -18,6 +18,7 @@ mod greeters;
 mod hostile;
 mod javascript;
 mod kube_rs;
+mod kubebuilder;
 mod leader_migration;
 mod leaders;
 mod messages;
