@@ -33,7 +33,7 @@ func (faulty faulty) Reconcile(host *flyball.Host, request flyball.Request) (fly
 	case "fault: loop":
 		forever()
 	case "fault: recurse":
-		return flyball.Terminalf("%d", recurse(len(greeting.Spec.Text)))
+		return flyball.Done, flyball.Terminalf("reached depth %d", recurse(len(greeting.Spec.Text)))
 	case "fault: sleep":
 		time.Sleep(time.Minute)
 	case "fault: error":
