@@ -259,3 +259,51 @@ func TestTheModuleOfThePluginHasTheProjectsReplacements(t *testing.T) {
 		"example.com/other v1.0.0 => example.com/fork v1.1.0", "k8s.io/client-go => ./flyball-sdk/controllerruntime/clientgo")
 	lacks(t, made.goMod(false), "k8s.io/client-go =>")
 }
+
+func TestFunctionsThatGetTheManagerAreCopiedWithoutWhatAPluginLacks(t *testing.T) {
+	files := web("\tready := make(chan struct{})\n\tcert.Manage(mgr, ready)\n\tsetupHealth(mgr)\n\tgo setupControllers(mgr, ready)\n" +
+		"\tif err := setupMore(mgr); err != nil {\n\t\tos.Exit(1)\n\t}\n")
+	files["cmd/helpers.go"] = `package main
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"example.com/web/internal/controller"
+	webhooks "example.com/web/internal/webhook/v1"
+)
+
+func setupHealth(mgr ctrl.Manager) {
+	mgr.AddHealthzCheck("healthz", nil)
+}
+
+func setupControllers(mgr ctrl.Manager, ready chan struct{}) {
+	setupLog.Info("waiting")
+	<-ready
+	sites := controller.NewSites(mgr.GetClient())
+	if err := sites.SetupWithManager(mgr); err != nil {
+		setupLog.Error(err, "no")
+		os.Exit(1)
+	}
+	if err := webhooks.Setup(mgr); err != nil {
+		os.Exit(1)
+	}
+}
+
+func setupMore(mgr ctrl.Manager) error {
+	return (&controller.SiteReconciler{}).SetupWithManager(mgr)
+}
+`
+	_, text, report := imports(t, files)
+	has(t, text,
+		"ready := make(chan struct{}) if err := setupControllers(mgr, ready); err != nil { return err }",
+		"if err := setupMore(mgr); err != nil { return err } return nil }",
+		`func setupControllers(mgr ctrl.Manager, ready chan struct{}) error { sites := controller.NewSites(mgr.GetClient())
+		if err := sites.SetupWithManager(mgr); err != nil { return err } return nil }`,
+		"func setupMore(mgr ctrl.Manager) error { return (&controller.SiteReconciler{}).SetupWithManager(mgr) }",
+	)
+	lacks(t, text, "setupHealth", "waiting", "<-ready", "webhooks", "cert.")
+	has(t, strings.Join(report.Left, "\n"), "cert.Manage is left out", "webhooks.Setup is left out")
+	if !slices.Equal(report.Controllers, []string{"sites", "controller.SiteReconciler"}) {
+		t.Errorf("the controllers are %q", report.Controllers)
+	}
+}

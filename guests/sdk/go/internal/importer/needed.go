@@ -12,6 +12,9 @@ import (
 // are left out.
 func (taking *extraction) needed(kept []ast.Stmt) (before []string, possible []ast.Stmt) {
 	definitions := map[string]bool{}
+	for _, name := range taking.parameters {
+		definitions[name] = true
+	}
 	for _, statement := range kept {
 		// The code of error checks is replaced, so that it needs nothing.
 		texts, problem := taking.definitions(parsed(taking.render(statement)), definitions, nil)
@@ -192,7 +195,7 @@ func (taking *extraction) noteFlag(name, value ast.Expr) {
 
 // copyDeclaration copies a declaration of the package main that the plugin uses. The result says why it can't.
 func (taking *extraction) copyDeclaration(name string) (problem string) {
-	if taking.declared[name] {
+	if taking.copied.names[name] {
 		return ""
 	}
 	for _, source := range taking.of.sources {
@@ -203,7 +206,10 @@ func (taking *extraction) copyDeclaration(name string) (problem string) {
 			if reason := taking.refuses(declaration); reason != "" {
 				return "it needs `" + name + "`, and " + reason
 			}
-			taking.declared[name] = true
+			if slices.ContainsFunc(free(declaration), taking.isScheme) {
+				return "it needs `" + name + "`, which uses the scheme of the main function"
+			}
+			taking.copied.names[name] = true
 			text := taking.code(source, declaration)
 			if general, isGeneral := declaration.(*ast.GenDecl); isGeneral && general.Tok != token.IMPORT {
 				spec := specOf(general, name)
@@ -220,7 +226,7 @@ func (taking *extraction) copyDeclaration(name string) (problem string) {
 					}
 				}
 			}
-			taking.declarations = append(taking.declarations, text)
+			taking.copied.declarations = append(taking.copied.declarations, text)
 			return ""
 		}
 	}

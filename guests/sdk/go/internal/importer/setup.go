@@ -69,16 +69,24 @@ type extraction struct {
 	*project
 	of     *goPackage
 	source *source
-	// body has the statement that creates the manager.
-	body    *ast.BlockStmt
+	body   *ast.BlockStmt
+	// created is the statement of the body that creates the manager; nil if the manager is a parameter.
 	created ast.Stmt
 	manager string
 	report  *report
-	// declared are the names of copied declarations.
-	declared     map[string]bool
-	declarations []string
+	// parameters are the names of the function's parameters.
+	parameters []string
+	copied     *copied
 	// locals are the variables of the function that kept statements define.
 	locals map[string]bool
+}
+
+// copied are the declarations of the package that the plugin uses.
+type copied struct {
+	names        map[string]bool
+	declarations []string
+	// helpers are functions that get the manager, by their names. A helper without statements has an empty text.
+	helpers map[string]bool
 }
 
 // newManager finds the statement that creates a manager.
@@ -98,7 +106,7 @@ func (project *project) newManager(of *goPackage, source *source) (found *extrac
 			if isCall && isName && project.createsManager(source, call) {
 				found = &extraction{
 					project: project, of: of, source: source, body: body, created: statement, manager: name.Name,
-					declared: map[string]bool{}, locals: map[string]bool{},
+					copied: &copied{names: map[string]bool{}, helpers: map[string]bool{}}, locals: map[string]bool{},
 				}
 			}
 		}
@@ -127,8 +135,18 @@ func (project *project) createsManager(source *source, call *ast.CallExpr) bool 
 
 func (taking *extraction) run(report *report) *setUp {
 	taking.report = report
+	statements := taking.extract()
+	taking.reportForgotten()
+	return &setUp{
+		manager: taking.manager, statements: statements, declarations: taking.copied.declarations,
+		imports: taking.importsOf(taking.of), main: taking.of,
+	}
+}
+
+// extract returns the statements of the body that a plugin needs and can run.
+func (taking *extraction) extract() []string {
 	var kept []ast.Stmt
-	isAfter, isLastKept := false, false
+	isAfter, isLastKept := taking.created == nil, false
 	for _, statement := range taking.body.List {
 		if statement == taking.created {
 			isAfter = true
@@ -137,10 +155,10 @@ func (taking *extraction) run(report *report) *setUp {
 		if !isAfter {
 			continue
 		}
-		isKept := taking.keeps(statement) && taking.isPossible(statement)
-		if check, isIf := statement.(*ast.IfStmt); isIf && check.Init == nil && !taking.mentions(statement, taking.manager) {
-			// `if err != nil` belongs to the statement before.
-			isKept = isLastKept && isErrorCheck(check)
+		isKept := taking.keeps(statement) && taking.isPossible(statement) && !taking.callsEmptyHelper(statement)
+		if check, isIf := statement.(*ast.IfStmt); isIf && check.Init == nil && isErrorCheck(check) {
+			// It belongs to the statement before.
+			isKept = isLastKept
 		}
 		if isKept {
 			kept = append(kept, statement)
@@ -151,17 +169,12 @@ func (taking *extraction) run(report *report) *setUp {
 		isLastKept = isKept
 	}
 	kept = taking.withoutUnused(kept)
-	before, kept := taking.needed(kept)
-	statements := before
+	statements, kept := taking.needed(kept)
 	for _, statement := range kept {
 		statements = append(statements, taking.render(statement))
 		taking.report.Controllers = append(taking.report.Controllers, taking.controllers(statement)...)
 	}
-	taking.reportForgotten()
-	return &setUp{
-		manager: taking.manager, statements: statements, declarations: taking.declarations,
-		imports: taking.importsOf(taking.of), main: taking.of,
-	}
+	return statements
 }
 
 // importsOf returns the imports of all files of a package.
@@ -195,7 +208,7 @@ func (taking *extraction) keeps(statement ast.Stmt) bool {
 // isPossible says whether a plugin can run a statement. If not, it is reported.
 func (taking *extraction) isPossible(statement ast.Stmt) bool {
 	place := taking.place(statement.Pos())
-	if webhook := taking.calls(statement, func(name string) bool { return strings.Contains(name, "Webhook") }); webhook != "" {
+	if webhook := taking.callsServer(statement); webhook != "" {
 		taking.report.leave("%s: %s is left out: a plugin has no webhooks; go on serving them from the project's own manager", place, webhook)
 		return false
 	}
@@ -208,6 +221,30 @@ func (taking *extraction) isPossible(statement ast.Stmt) bool {
 		return false
 	}
 	return true
+}
+
+// callsServer returns the first called function that sets up webhooks or their certificates, by its name; empty if there
+// is none.
+func (taking *extraction) callsServer(node ast.Node) (found string) {
+	ast.Inspect(node, func(node ast.Node) bool {
+		call, isCall := node.(*ast.CallExpr)
+		if !isCall || found != "" {
+			return found == ""
+		}
+		selector, isSelector := call.Fun.(*ast.SelectorExpr)
+		name := functionName(call.Fun)
+		if isSelector {
+			if from, isName := selector.X.(*ast.Ident); isName {
+				name = from.Name + "." + name
+			}
+		}
+		lower := strings.ToLower(name)
+		if (strings.Contains(lower, "webhook") || strings.Contains(lower, "cert")) && taking.mentions(call, taking.manager) {
+			found = name
+		}
+		return true
+	})
+	return found
 }
 
 // calls returns the first called function whose name fits.
@@ -338,6 +375,9 @@ func (taking *extraction) withoutUnused(kept []ast.Stmt) []ast.Stmt {
 
 // render returns a statement. Where the original ends the process because of an error, the error is returned.
 func (taking *extraction) render(statement ast.Stmt) string {
+	if call := taking.bareHelperCall(statement); call != nil {
+		return "if err := " + taking.code(taking.source, call) + "; err != nil {\nreturn err\n}"
+	}
 	check, isIf := statement.(*ast.IfStmt)
 	if !isIf {
 		return taking.code(taking.source, statement)
