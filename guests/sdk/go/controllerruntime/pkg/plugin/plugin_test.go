@@ -385,6 +385,24 @@ func TestStrategicPatchesAndAppliesCarryTheirTypes(t *testing.T) {
 	}
 }
 
+func TestAConfigurationIsAppliedToASubresource(t *testing.T) {
+	cluster := flyballtest.New(job("a", nil))
+	_, err := run(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
+		status := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "batch/v1", "kind": "Job",
+			"metadata": map[string]any{"namespace": "default", "name": "a"},
+			"status":   map[string]any{"active": int64(3)},
+		}}
+		applied := client.ApplyConfigurationFromUnstructured(status)
+		return ctrl.Result{}, mgr.GetClient().Status().Apply(ctx, applied, client.FieldOwner("me"), client.ForceOwnership)
+	})
+	must(t, err)
+	writes := cluster.Writes()
+	if len(writes) != 1 || writes[0].Subresource != "status" || writes[0].PatchType != flyball.ApplyPatch || writes[0].Options["fieldManager"] != "me" {
+		t.Errorf("the writes are %+v", writes)
+	}
+}
+
 func TestResultsAndErrorsBecomeOutcomes(t *testing.T) {
 	for _, test := range []struct {
 		result     ctrl.Result

@@ -203,7 +203,12 @@ func (to *hostClient) apply(object, body runtime.ApplyConfiguration, subresource
 	if result.Err != nil || len(result.JSON) == 0 {
 		return statusError(result.Err, of, write.Name)
 	}
-	return json.Unmarshal(result.JSON, body)
+	// An object without a type can be parsed only with its kind.
+	answer, err := withKind(result.JSON, of)
+	if err != nil {
+		return fmt.Errorf("the answer to the apply of %s %s is malformed: %w", of.text, write.Name, err)
+	}
+	return json.Unmarshal(answer, body)
 }
 
 // metadataOf returns the kind and metadata of a configuration to apply.
