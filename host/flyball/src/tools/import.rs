@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use flyball_author::{Import, Imported};
+use flyball_author::{Import, Imported, Project};
 use flyball_policy::Policy;
 use flyball_types::description::Description;
 use flyball_types::{error_chain, printable};
 
 use super::output::Done;
-use super::{build, grant, load};
+use super::{grant, load};
 
 const POLICY: &str = "policy.toml";
 
@@ -64,11 +64,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<Done> {
 
 /// Builds the plugin and drafts its policy. Returns remarks about its description.
 async fn built(imported: &Imported) -> anyhow::Result<Vec<String>> {
-    build::run(&imported.dir, None, None).await?;
-    let component = imported.dir.join(format!("{}.wasm", imported.name));
-    let description = load::load(&component, &Policy::default())
-        .await?
-        .description;
+    let project = Project::open(&imported.dir)?;
+    let component = project.build(&project.work())?;
+    let file = imported.dir.join(format!("{}.wasm", project.name));
+    std::fs::write(&file, component).with_context(|| format!("can't write {}", file.display()))?;
+    let description = load::load(&file, &Policy::default()).await?.description;
     let policy = imported.dir.join(POLICY);
     std::fs::write(&policy, grant::policy(&description))
         .with_context(|| format!("can't write {}", policy.display()))?;
