@@ -94,8 +94,8 @@ fn uncached(description: &Description) -> Vec<String> {
     reads
         .map(|permission| {
             format!(
-                "no controller watches {}, so that each read of it is a request; list it in Reads in main.go to read it \
-                 from the host's cache",
+                "no controller watches {}, so that each read of it is a request; list it in Reads in main.go to \
+                 read it from the host's cache",
                 permission.kind
             )
         })

@@ -211,7 +211,12 @@ async fn suite_passes(cluster: &Cluster, component: PathBuf) -> Result<()> {
         .current_dir(suite)
         .env("KUBECONFIG", cluster.plane.kubeconfig_path())
         .args(["test", "-count=1", "-timeout=60m", "-v", "."])
-        .args(["-args", "-ginkgo.no-color", "-ginkgo.skip", OF_FEATURE_GATES])
+        .args([
+            "-args",
+            "-ginkgo.no-color",
+            "-ginkgo.skip",
+            OF_FEATURE_GATES,
+        ])
         .output()
         .context("can't run `go test`")?;
     let text = String::from_utf8_lossy(&output.stdout);
