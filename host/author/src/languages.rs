@@ -1,7 +1,7 @@
 //! The languages of projects, and what each provides.
 
 mod c;
-mod go;
+pub(crate) mod go;
 mod javascript;
 mod python;
 mod rust;
@@ -89,6 +89,12 @@ pub(crate) trait Support: Sync {
     /// Returns the content of a vendored file, given its content in the repository.
     fn vendored(&self, _path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
         Ok(Cow::Borrowed(content))
+    }
+
+    /// Adds the files to a vendored SDK that are generated, so that the language's tools work before the first build.
+    /// `work` is a scratch folder.
+    fn complete(&self, _sdk: &Path, _work: &Path) -> Result<()> {
+        Ok(())
     }
 
     /// The text for `{{SDK}}`. Fails if the place holds no SDK.

@@ -10,7 +10,9 @@ pub mod componentize;
 mod definitions;
 mod embedded;
 mod ignored;
+mod import;
 mod languages;
+mod names;
 mod new;
 mod placeholder;
 mod project;
@@ -20,6 +22,7 @@ mod sources;
 pub mod tools;
 
 pub use definitions::Generated;
+pub use import::{Import, Imported};
 pub use languages::{COMPONENTIZE_PY, RUST_TOOLCHAIN, write_go_bindings};
 pub use new::New;
 pub use project::{Language, Project};

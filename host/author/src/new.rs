@@ -68,6 +68,7 @@ impl New {
                 let content = support.vendored(file, content)?;
                 write(&dir.join(VENDORED).join(file), &content)?;
             }
+            support.complete(&dir.join(VENDORED), &dir.join(support.work()))?;
         }
         Ok(format!(
             "created {dir}\n\n  cd {dir}\n  {test:24} # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \
@@ -84,7 +85,7 @@ fn camel_case(name: &str) -> String {
     name.split('-').map(capitalize).collect()
 }
 
-fn check(name: &str, language: Language) -> Result<()> {
+pub(crate) fn check(name: &str, language: Language) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=63).contains(&name.len())
         && name.chars().all(inner)

@@ -10,6 +10,7 @@ mod crd;
 mod dev;
 mod grant;
 mod host_log;
+mod import;
 mod inspect;
 mod kinds;
 mod load;
@@ -134,6 +135,7 @@ pub(crate) enum Tool {
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
+    Import(import::Arguments),
     Build(build::Arguments),
     Crd(crd::Arguments),
     Dev(dev::Arguments),
@@ -248,6 +250,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         }
         .create()
         .map(Done::from),
+        Tool::Import(arguments) => runtime.block_on(import::run(arguments)),
         Tool::Build(arguments) => runtime.block_on(build::run(arguments)).map(Done::from),
         Tool::Crd(arguments) => crd::run(&arguments).map(Done::from),
         Tool::Dev(arguments) => runtime

@@ -95,10 +95,10 @@ func (cluster *Cluster) RecordedEvents() []flyball.Event {
 		Type            flyball.EventType
 		Reason, Message string
 		Options         struct {
-			Action, ResourceVersion string
-			Related                 *flyball.Reference
-			Annotations             map[string]string
-			Once                    bool
+			Action, ResourceVersion, ReportingController string
+			Related                                      *flyball.Reference
+			Annotations                                  map[string]string
+			Once                                         bool
 		}
 	}
 	cluster.do("events", nil, &found)
@@ -107,7 +107,8 @@ func (cluster *Cluster) RecordedEvents() []flyball.Event {
 		about := one.About.Reference
 		about.ResourceVersion = one.Options.ResourceVersion
 		events = append(events, flyball.Event{About: about, Type: one.Type, Reason: one.Reason, Message: one.Message,
-			Action: one.Options.Action, Related: one.Options.Related, Annotations: one.Options.Annotations, Once: one.Options.Once})
+			Action: one.Options.Action, Related: one.Options.Related, Annotations: one.Options.Annotations, ReportingController: one.Options.ReportingController,
+			Once: one.Options.Once})
 	}
 	return events
 }

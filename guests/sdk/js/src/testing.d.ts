@@ -32,7 +32,7 @@ export interface RecordedEvent {
   type: "Normal" | "Warning";
   reason: string;
   message: string;
-  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; once?: boolean };
+  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; reportingController?: string; once?: boolean };
   /** The event as text: `Normal Created created pod web-1`. */
   line: string;
 }

@@ -19,6 +19,7 @@ mod hostile;
 mod javascript;
 mod kinds;
 mod kube_rs;
+mod kubebuilder;
 mod leader_migration;
 mod leaders;
 mod messages;
