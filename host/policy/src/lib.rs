@@ -77,7 +77,7 @@ pub struct PluginPolicy {
     pub replaces_builtin: bool,
     /// Permissions to read and write. A request is allowed if any rule allows it.
     pub allow: Vec<Rule>,
-    /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
+    /// Imports that it may use and that need a grant: `cloud`, `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
     /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The
     /// default is HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not
