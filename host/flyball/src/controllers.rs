@@ -18,7 +18,7 @@ use flyball_controllers::{built_in, canonical};
 use flyball_manager::{BuiltIn, DropIns, Manager, Options, PluginOptions, Telemetry};
 use flyball_plugin::{EmbeddedCode, EmbeddedComponent, EngineOptions, SharedCode};
 use flyball_policy::Policy;
-use flyball_policy::grant::Grants;
+use flyball_policy::grant::{CloudFlags, Grants};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +130,7 @@ fn grants(
         builtins: builtin_policies()?,
         plugins,
         trust: config.plugins.trust,
+        cloud: CloudFlags::default(),
         config: values::values(config, cluster, needs)?,
         concurrency: config.plugins.concurrency.clone(),
         builtin_names: BUILTINS

@@ -19,6 +19,7 @@ use flyball_policy::PluginPolicy;
 use flyball_reads::cached::{CachedReads, SharedReads};
 use flyball_reads::discovery::PluginDiscovery;
 use flyball_reads::live::LiveReads;
+use flyball_runtime::clouds::{Clouds, Registration};
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_runtime::graph;
@@ -48,6 +49,7 @@ pub(crate) struct Starter {
     telemetry: Telemetry,
     running: GaugeVec,
     denied: CounterVec,
+    clouds: Arc<Clouds>,
     /// Sends events about requests that plugins are denied.
     denials: ApiClient,
     /// Records the denials of built-ins.
@@ -60,6 +62,8 @@ pub(crate) struct RunningVersion {
     pub(crate) version: Version,
     running: GaugeVec,
     waits_for: WaitsFor,
+    /// Of a cloud's provider.
+    _cloud: Option<Registration>,
     _checks: Checks,
     _graph: Option<PageRegistration>,
     _metrics: PluginMetrics,
@@ -81,6 +85,7 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
+        let clouds = Clouds::new(&telemetry.metrics)?;
         let denials = cluster.client("denials", cluster.main.fence.clone());
         let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
@@ -89,6 +94,7 @@ impl Starter {
             telemetry,
             running,
             denied,
+            clouds,
             denials,
             builtins,
         })
@@ -110,6 +116,7 @@ impl Starter {
             plugin,
             informers,
             discovered,
+            credentials: _,
         } = opened;
         let name = context.name().to_owned();
         let waits_for = WaitsFor::new(&plugin, &informers, discovered.as_ref());
@@ -148,6 +155,9 @@ impl Starter {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
         };
+        let cloud = plugin
+            .is_provider()
+            .then(|| self.clouds.add(plugin.clone(), &context));
         let concurrency = version.grant.concurrency;
         let tasks =
             PluginTasks::start(plugin, context, &informers, discovered, concurrency, &begin);
@@ -157,6 +167,7 @@ impl Starter {
             version,
             running: self.running.clone(),
             waits_for,
+            _cloud: cloud,
             _checks: checks,
             _graph: page,
             _metrics: metrics,
@@ -257,6 +268,8 @@ impl Starter {
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
             signing_keys: SigningKeys::new(self.options.signer.clone()),
+            clouds: self.clouds.clone(),
+            credentials: opened.credentials.clone(),
             limits,
             telemetry,
             runtime: threads,
