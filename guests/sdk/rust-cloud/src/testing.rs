@@ -2,14 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use flyball_sdk::Host;
 use flyball_sdk::testing::Cluster;
 use serde_json::{Value, json};
 
+use crate::call::{Call, Cloud};
 use crate::document::{parse, to_bytes};
 use crate::error::{CloudError, ErrorKind};
+use crate::http::{HttpRequest, HttpResponse};
+use crate::provider::{Context, Outside, Provider, RawCall};
 use crate::types::{Capabilities, Route};
 
 /// Answers the calls of a cluster's controllers: a [`FakeCloud`], or a provider.
@@ -281,6 +285,103 @@ impl std::fmt::Display for Called {
     }
 }
 
+/// A provider with a cluster in memory and a function as its cloud's servers.
+///
+/// [`run`](Self::run) makes single calls. [`install`](Self::install) lets the controllers of another cluster call the
+/// provider.
+pub struct ProviderTest<P>(Rc<ProviderState<P>>);
+
+struct ProviderState<P> {
+    cluster: Cluster,
+    outside: FakeOutside,
+    provider: PhantomData<P>,
+}
+
+struct FakeOutside {
+    credentials: RefCell<BTreeMap<String, Vec<u8>>>,
+    server: Box<Server>,
+}
+
+type Server = dyn Fn(&HttpRequest) -> Result<HttpResponse, CloudError>;
+
+impl<P: Provider + 'static> ProviderTest<P> {
+    /// A provider without credentials. `server` responds to its requests.
+    pub fn new(
+        server: impl Fn(&HttpRequest) -> Result<HttpResponse, CloudError> + 'static,
+    ) -> Self {
+        let outside = FakeOutside {
+            credentials: RefCell::default(),
+            server: Box::new(server),
+        };
+        Self(Rc::new(ProviderState {
+            cluster: Cluster::new(),
+            outside,
+            provider: PhantomData,
+        }))
+    }
+
+    /// Sets a credential: [`CLOUD_CONFIG`](crate::provider::CLOUD_CONFIG), or a key of the Secret.
+    pub fn set_credential(&self, name: &str, value: &str) {
+        let credentials = &mut self.0.outside.credentials.borrow_mut();
+        credentials.insert(name.into(), value.into());
+    }
+
+    /// The cluster of the provider's own host: what it watches, and its log.
+    pub fn cluster(&self) -> &Cluster {
+        &self.0.cluster
+    }
+
+    /// Makes the controllers of a cluster call this provider.
+    pub fn install(&self, cluster: &Cluster) {
+        install(cluster, self.0.clone());
+    }
+
+    /// Returns what the provider supports.
+    ///
+    /// # Errors
+    /// The provider's.
+    pub fn capabilities(&self) -> Result<Capabilities, CloudError> {
+        let bytes = self.0.capabilities()?;
+        Ok(parse(&bytes).expect("a provider's capabilities are a document"))
+    }
+
+    /// Calls the provider, as a controller does.
+    ///
+    /// # Errors
+    /// The provider's.
+    pub fn run<T>(&self, call: Call<T>) -> Result<T, CloudError> {
+        let caller = Cluster::new();
+        self.install(&caller);
+        Cloud::of(&caller.host()).run(call)
+    }
+}
+
+impl<P: Provider> Backend for ProviderState<P> {
+    fn capabilities(&self) -> Result<Vec<u8>, CloudError> {
+        self.cluster.restrict(P::describe());
+        let host = Host::new(&self.cluster);
+        crate::provider::capabilities::<P>(&Context::new(host, &self.outside))
+    }
+
+    fn call(&self, method: &str, arguments: &[u8], nodes: &[u8]) -> Result<Vec<u8>, CloudError> {
+        self.cluster.restrict(P::describe());
+        let host = Host::new(&self.cluster);
+        let call = RawCall { arguments, nodes };
+        P::call(&Context::new(host, &self.outside), method, &call)
+    }
+}
+
+impl Outside for FakeOutside {
+    fn credential(&self, name: &str) -> Option<Vec<u8>> {
+        self.credentials.borrow().get(name).cloned()
+    }
+
+    fn send(&self, request: &HttpRequest) -> Result<HttpResponse, CloudError> {
+        request.parts()?;
+        (self.server)(request)
+    }
+}
+
 /// The default name of a load balancer.
 ///
 /// Upstream: k8s.io/cloud-provider/cloud.go: DefaultLoadBalancerName.
@@ -305,7 +406,7 @@ fn provider_id(nodes: &[Value]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Cloud, Nodes};
+    use crate::Nodes;
 
     fn service(uid: &str) -> Value {
         json!({"metadata": {"namespace": "default", "name": "web", "uid": uid}})
