@@ -36,7 +36,16 @@ pub struct Clouds {
     providers: Mutex<BTreeMap<String, Arc<Provider>>>,
     /// Raised when a provider is added.
     added: watch::Sender<u64>,
+    /// Whether a cloud may lack an ID of the cluster.
+    allow_untagged: bool,
     calls: CounterVec,
+}
+
+/// The capability that the host itself reads.
+#[derive(Deserialize)]
+struct ClusterId {
+    #[serde(default, rename = "hasClusterID")]
+    has_cluster_id: bool,
 }
 
 /// A running version of a provider.
@@ -70,8 +79,9 @@ struct NodeMetadata {
 }
 
 impl Clouds {
-    /// Fails if the host's metrics can't be declared, which is a fault of the host.
-    pub fn new(metrics: &Metrics) -> Result<Arc<Self>, MetricsError> {
+    /// `allow_untagged` is whether a cloud may lack an ID of the cluster. Fails if the host's metrics can't be declared, which
+    /// is a fault of the host.
+    pub fn new(metrics: &Metrics, allow_untagged: bool) -> Result<Arc<Self>, MetricsError> {
         let calls = metrics.counter(
             "flyball_cloud_calls_total",
             "Calls of a cloud, by provider, method and result: success, error (the provider's), or failed (the call did not \
@@ -81,6 +91,7 @@ impl Clouds {
         Ok(Arc::new(Self {
             providers: Mutex::default(),
             added: watch::Sender::new(0),
+            allow_untagged,
             calls,
         }))
     }
@@ -118,15 +129,25 @@ impl Clouds {
                 .clone()
                 .run(context, "capabilities".into(), ask)
                 .await?;
-            match serde_json::from_slice::<serde_json::Map<_, _>>(&document) {
-                Ok(_) => Ok(document.into()),
-                Err(error) => Err(CloudError::crashed(format!(
-                    "the capabilities of the cloud provider {} are malformed: {error}",
-                    provider.name
-                ))),
-            }
+            self.check_capabilities(&provider.name, &document)?;
+            Ok(document.into())
         });
         asked.await.cloned()
+    }
+
+    fn check_capabilities(&self, provider: &str, document: &[u8]) -> Result<(), CloudError> {
+        let read = serde_json::from_slice::<ClusterId>(document).map_err(|error| {
+            CloudError::crashed(format!(
+                "the capabilities of the cloud provider {provider} are malformed: {error}"
+            ))
+        })?;
+        if read.has_cluster_id || self.allow_untagged {
+            return Ok(());
+        }
+        Err(CloudError::unavailable(format!(
+            "the cloud provider {provider} has no ID of this cluster, so that it could take the resources of others for its \
+             own: give it one in its configuration, or set --allow-untagged-cloud"
+        )))
     }
 
     /// Calls a method of the provider's cloud.

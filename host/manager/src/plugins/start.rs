@@ -61,6 +61,8 @@ pub(crate) struct RunningVersion {
     pub(crate) tasks: PluginTasks,
     pub(crate) version: Version,
     running: GaugeVec,
+    /// The labels of the metric: the controller and its component.
+    shown_as: (String, &'static str),
     waits_for: WaitsFor,
     /// Of a cloud's provider.
     _cloud: Option<Registration>,
@@ -85,7 +87,7 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
-        let clouds = Clouds::new(&telemetry.metrics)?;
+        let clouds = Clouds::new(&telemetry.metrics, options.allow_untagged_cloud)?;
         let denials = cluster.client("denials", cluster.main.fence.clone());
         let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
@@ -166,6 +168,7 @@ impl Starter {
             tasks,
             version,
             running: self.running.clone(),
+            shown_as: self.shown_as(&name),
             waits_for,
             _cloud: cloud,
             _checks: checks,
@@ -174,6 +177,14 @@ impl Starter {
         };
         running.show_leading(is_leading);
         Ok(running)
+    }
+
+    /// The name of a plugin and of its component in the metrics.
+    fn shown_as(&self, name: &str) -> (String, &'static str) {
+        match self.options.shown_as.get(name) {
+            Some((component, alias)) => ((*alias).to_owned(), component),
+            None => (name.to_owned(), "kube-controller-manager"),
+        }
     }
 
     fn context(
@@ -421,7 +432,8 @@ impl RunningVersion {
 
     /// Sets the metric that says whether the plugin reconciles in this process.
     pub(crate) fn show_leading(&self, leads: bool) {
-        let labels = [self.tasks.name(), "kube-controller-manager"];
+        let (name, component) = &self.shown_as;
+        let labels = [name.as_str(), *component];
         self.running
             .with_label_values(&labels)
             .set(if leads { 1.0 } else { 0.0 });
