@@ -27,7 +27,7 @@ pub fn answer(
         ("GET", ["instances", id]) => found("instance", id, state.instances.get(*id)),
         ("PATCH", ["instances", id]) => patch_instance(state, id, body),
         ("DELETE", ["instances", id]) => removed("instance", id, state.instances.remove(*id)),
-        ("GET", ["networks", network, "routes"]) => Ok(list_routes(state, network)),
+        ("GET", ["networks", network, "routes"]) => Ok(list_routes(state, network, query)),
         ("POST", ["networks", network, "routes"]) => parse(body).and_then(|route: Route| {
             let created = state.create_route(network, route)?;
             Ok((201, json!(created)))
@@ -37,9 +37,16 @@ pub fn answer(
             removed("route", id, routes.and_then(|routes| routes.remove(*id)))
         }
         ("GET", ["load-balancers"]) => {
+            let service = parameter(query, "service");
             let all = state.load_balancers.values();
-            let all: Vec<Value> = all.map(|one| shown(one, now)).collect();
-            Ok((200, json!({"loadBalancers": all})))
+            let some = all.filter(|one| service.is_none_or(|service| one.service == service));
+            let some: Vec<Value> = some.map(|one| shown(one, now)).collect();
+            Ok((200, json!({"loadBalancers": some})))
+        }
+        ("DELETE", ["load-balancers"]) => {
+            let service = parameter(query, "service").unwrap_or_default();
+            state.load_balancers.retain(|_, one| one.service != service);
+            Ok((204, Value::Null))
         }
         ("PUT", ["load-balancers", name]) => parse(body).and_then(|wanted| {
             let (load_balancer, is_new) = state.put_load_balancer(name, wanted, now)?;
@@ -68,8 +75,14 @@ pub fn error(status: u16, code: &str, message: &str) -> Answer {
     (status, json!({"error": {"code": code, "message": message}}))
 }
 
+/// The value of a parameter in a query. It is not decoded: the values of this API need no escapes.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find_map(|(own, value)| (own == name).then_some(value))
+}
+
 fn list_instances(state: &State, query: &str) -> Answer {
-    let name = query.split('&').find_map(|pair| pair.strip_prefix("name="));
+    let name = parameter(query, "name");
     let all = state.instances.values();
     let some: Vec<&Instance> = all.filter(|one| name.is_none_or(|name| one.name == name)).collect();
     (200, json!({"instances": some}))
@@ -88,8 +101,13 @@ fn patch_instance(state: &mut State, id: &str, body: &[u8]) -> Result<Answer, Re
 }
 
 /// The routes of a network, with the names of their instances. A route whose instance is gone is a blackhole.
-fn list_routes(state: &State, network: &str) -> Answer {
-    let routes = state.networks.get(network).into_iter().flatten();
+fn list_routes(state: &State, network: &str, query: &str) -> Answer {
+    let destination = parameter(query, "destination");
+    let all = state.networks.get(network).into_iter().flatten();
+    let is_asked_for = |(_, route): &(&String, &Route)| {
+        destination.is_none_or(|destination| route.destination == destination)
+    };
+    let routes = all.filter(is_asked_for);
     let shown = |(_, route): (&String, &Route)| {
         let mut shown = json!(route);
         let instance = state.instances.get(&route.instance);
