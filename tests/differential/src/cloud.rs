@@ -20,7 +20,12 @@ pub(crate) fn start_manager(
         return Ok(None);
     }
     let controllers = plane.cloud_controllers();
-    let flags: Vec<String> = plane.cloud_flags.iter().copied().map(str::to_owned).collect();
+    let flags: Vec<String> = plane
+        .cloud_flags
+        .iter()
+        .copied()
+        .map(str::to_owned)
+        .collect();
     let process = match subject {
         Subject::Flyball => cluster.spawn_cloud_host(&controllers, &flags)?,
         Subject::Stock => cluster.spawn_stock_cloud_manager(&controllers, &flags)?,
@@ -66,8 +71,17 @@ pub(crate) fn calls(cloud: &Server, scenario: &Scenario) -> Result<Vec<String>> 
     let mut calls = Vec::new();
     // A longer name of another scenario may begin with this one's.
     for text in [format!("{namespace}/"), format!("\"{namespace}-")] {
-        let found = cloud.ask("GET", &format!("control/calls?contains={text}"), &Value::Null)?;
-        for line in found["calls"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let found = cloud.ask(
+            "GET",
+            &format!("control/calls?contains={text}"),
+            &Value::Null,
+        )?;
+        for line in found["calls"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
             let (method, path) = line.split_once(' ').unwrap_or_default();
             if method != "GET" {
                 let kind = path.trim_start_matches("/v1/").split('/').next();
@@ -80,7 +94,9 @@ pub(crate) fn calls(cloud: &Server, scenario: &Scenario) -> Result<Vec<String>> 
 
 /// Whether this is the name of a node of the scenario, such as `NAMESPACE-a`.
 fn is_of(name: &str, namespace: &str) -> bool {
-    let rest = name.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('-'));
+    let rest = name
+        .strip_prefix(namespace)
+        .and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| !rest.contains('-'))
 }
 

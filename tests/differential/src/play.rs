@@ -142,10 +142,13 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
         Step::Cloud(method, path, body) => cluster.cloud()?.ask(method, path, body).map(drop),
         Step::CloudWait(path, expected) => {
             cluster
-                .until(&format!("the cloud has {expected:?} at {path}"), async || {
-                    let found = cluster.cloud()?.ask("GET", path, &Value::Null)?;
-                    Ok(difference(&found, expected).map_or(Ok(()), Err))
-                })
+                .until(
+                    &format!("the cloud has {expected:?} at {path}"),
+                    async || {
+                        let found = cluster.cloud()?.ask("GET", path, &Value::Null)?;
+                        Ok(difference(&found, expected).map_or(Ok(()), Err))
+                    },
+                )
                 .await
         }
         Step::Count(kind, expected) => {
@@ -242,7 +245,9 @@ async fn wait(
             }
             Ok(match difference(object, expected) {
                 None => Ok(()),
-                Some(difference) => Err(format!("{difference}; its status is {}", object["status"])),
+                Some(difference) => {
+                    Err(format!("{difference}; its status is {}", object["status"]))
+                }
             })
         })
         .await

@@ -106,7 +106,8 @@ mod tests {
             status: 503,
             ..Fault::default()
         });
-        let put = |faults: &mut Faults, body| faults.take("PUT", "/v1/load-balancers/a", body).is_some();
+        let put =
+            |faults: &mut Faults, body| faults.take("PUT", "/v1/load-balancers/a", body).is_some();
         assert_eq!(faults.take("GET", "/v1/load-balancers/a", "team/web"), None);
         assert!(!put(&mut faults, "team/other"));
         assert!(put(&mut faults, "team/web") && put(&mut faults, "team/web"));

@@ -56,7 +56,9 @@ impl Server {
     /// # Errors
     /// The state can't be read, or the address is in use.
     pub async fn start(address: &str, path: Option<PathBuf>) -> Result<Self> {
-        let state = path.as_deref().map_or_else(|| Ok(State::default()), State::read)?;
+        let state = path
+            .as_deref()
+            .map_or_else(|| Ok(State::default()), State::read)?;
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("the sample cloud can't listen on {address}"))?;
@@ -106,7 +108,10 @@ impl Server {
             true => self.shared.control(method, path, query, &body)?,
             false => self.shared.operate(method, path, query, &body)?,
         };
-        ensure!(status < 400, "the sample cloud refuses {method} {whole}: {answer}");
+        ensure!(
+            status < 400,
+            "the sample cloud refuses {method} {whole}: {answer}"
+        );
         Ok(answer)
     }
 }
@@ -161,10 +166,7 @@ async fn respond(shared: &Shared, request: Request<Incoming>) -> Result<Response
     response(answer, fault.retry_after)
 }
 
-fn response(
-    (status, body): Answer,
-    retry_after: Option<u64>,
-) -> Result<Response<Full<Bytes>>> {
+fn response((status, body): Answer, retry_after: Option<u64>) -> Result<Response<Full<Bytes>>> {
     let mut builder = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         builder = builder.header("retry-after", seconds);
@@ -209,7 +211,9 @@ impl Shared {
     }
 
     fn store(&self, state: &State) -> Result<()> {
-        self.path.as_deref().map_or(Ok(()), |path| state.write(path))
+        self.path
+            .as_deref()
+            .map_or(Ok(()), |path| state.write(path))
     }
 
     /// Answers a request of a test.
@@ -252,7 +256,11 @@ impl Shared {
                 inner.calls.clear();
                 (204, Value::Null)
             }
-            _ => api::error(404, "NotFound", &format!("{method} {path} does not control this cloud")),
+            _ => api::error(
+                404,
+                "NotFound",
+                &format!("{method} {path} does not control this cloud"),
+            ),
         })
     }
 }
