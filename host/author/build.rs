@@ -27,6 +27,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 13] = [
         &[
             "Cargo.toml",
             "guests/sdk/rust",
+            "guests/sdk/rust-cloud",
             "guests/sdk/rust-kube",
             "host/types",
         ],

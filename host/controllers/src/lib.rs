@@ -43,7 +43,7 @@ pub enum Start {
     Default,
     /// It runs only if it is named.
     Disabled,
-    /// It never runs here: it moved to the cloud-controller-manager. Its name is still accepted.
+    /// It is one of cloud-controller-manager's: it runs if there is a cloud. Without one, its name is accepted.
     Cloud,
 }
 
