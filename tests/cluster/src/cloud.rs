@@ -44,7 +44,9 @@ impl Cluster {
         let policy = self.plane.dir().join("cloud-policy.toml");
         let url = self.cloud()?.url();
         let server = url.trim_start_matches("http://");
-        let grants = format!("[plugins.{PROVIDER}]\nhttp-hosts = [\"http://{server}\"]\n");
+        let grants = format!(
+            "[plugins.{PROVIDER}]\nfile = \"{PROVIDER}.wasm\"\nhttp-hosts = [\"http://{server}\"]\n"
+        );
         std::fs::write(&policy, grants)
             .with_context(|| format!("can't write {}", policy.display()))?;
         let mut args = self.cloud_flags(PROVIDER, controllers)?;
