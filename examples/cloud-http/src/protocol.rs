@@ -1,12 +1,12 @@
 //! The documents of the protocol, from those of the world and back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flyball_cloud::provider::RawCall;
 use flyball_cloud::{CloudError, ErrorKind, HttpResponse};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// Numbers from here on are nanoseconds, as Go writes durations, and smaller ones seconds.
 const NANOSECONDS: f64 = 1_000_000.0;
@@ -25,7 +25,11 @@ pub(crate) fn arguments(
         CloudError::other(format!("the arguments of {method} are malformed: {error}"))
     };
     let empty: &[u8] = b"{}";
-    let arguments = if call.arguments.is_empty() { empty } else { call.arguments };
+    let arguments = if call.arguments.is_empty() {
+        empty
+    } else {
+        call.arguments
+    };
     let mut body: BTreeMap<String, Box<RawValue>> =
         serde_json::from_slice(arguments).map_err(malformed)?;
     let mut nodes: Vec<Box<RawValue>> = match call.nodes {

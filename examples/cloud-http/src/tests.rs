@@ -39,7 +39,10 @@ fn node() -> Value {
 
 #[test]
 fn the_capabilities_are_read() {
-    let (test, requests) = cloud(200, json!({"providerName": "x", "hasClusterID": true, "instancesV2": true}));
+    let (test, requests) = cloud(
+        200,
+        json!({"providerName": "x", "hasClusterID": true, "instancesV2": true}),
+    );
     let capabilities = test.capabilities().unwrap();
     assert_eq!(capabilities.provider_name, "x");
     assert!(capabilities.has_cluster_id && capabilities.instances_v2 && !capabilities.routes);
@@ -58,17 +61,29 @@ fn a_method_about_a_load_balancer_has_the_cluster_the_service_and_the_nodes() {
     let expected = json!({"clusterName": "prod", "service": service, "nodes": [node()]});
     assert_eq!(body(&requests), expected);
     let request = &requests.borrow()[0];
-    assert_eq!((request.method.as_str(), request.url.as_str()), ("POST", "http://127.0.0.1:1/v1/EnsureLoadBalancer"));
+    assert_eq!(
+        (request.method.as_str(), request.url.as_str()),
+        ("POST", "http://127.0.0.1:1/v1/EnsureLoadBalancer")
+    );
 }
 
 #[test]
 fn no_nodes_are_an_empty_list() {
     let (test, requests) = cloud(200, json!({}));
     let nodes: [Value; 0] = [];
-    test.run(Call::update_load_balancer("c", &json!({}), &Nodes::of(&nodes))).unwrap();
+    test.run(Call::update_load_balancer(
+        "c",
+        &json!({}),
+        &Nodes::of(&nodes),
+    ))
+    .unwrap();
     assert_eq!(body(&requests)["nodes"], json!([]));
     let (test, requests) = cloud(200, json!({"exists": true}));
-    assert!(test.run(Call::get_load_balancer("c", &json!({}))).unwrap().exists);
+    assert!(
+        test.run(Call::get_load_balancer("c", &json!({})))
+            .unwrap()
+            .exists
+    );
     assert_eq!(body(&requests).get("nodes"), None);
 }
 
@@ -78,7 +93,10 @@ fn a_method_about_an_instance_has_one_node() {
     assert!(test.run(Call::instance_exists(&node())).unwrap());
     assert_eq!(body(&requests), json!({"node": node()}));
     let (test, requests) = cloud(200, json!({"bool": true}));
-    assert!(test.run(Call::instance_exists_by_provider_id("x://a")).unwrap());
+    assert!(
+        test.run(Call::instance_exists_by_provider_id("x://a"))
+            .unwrap()
+    );
     assert_eq!(body(&requests), json!({"providerID": "x://a"}));
 }
 
@@ -98,11 +116,14 @@ fn nil_and_empty_are_distinct() {
 
 #[test]
 fn the_keys_of_go_are_understood() {
-    let (test, _) = cloud(200, json!({"metadata": {
-        "ProviderID": "x://a", "InstanceType": "large", "Zone": "z", "Region": "r",
-        "NodeAddresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-        "AdditionalLabels": {"Own": "Label"},
-    }}));
+    let (test, _) = cloud(
+        200,
+        json!({"metadata": {
+            "ProviderID": "x://a", "InstanceType": "large", "Zone": "z", "Region": "r",
+            "NodeAddresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+            "AdditionalLabels": {"Own": "Label"},
+        }}),
+    );
     let metadata = test.run(Call::instance_metadata(&node())).unwrap().unwrap();
     assert_eq!(metadata.provider_id, "x://a");
     assert_eq!(metadata.node_addresses[0].address, "10.0.0.1");
@@ -111,10 +132,21 @@ fn the_keys_of_go_are_understood() {
                        "DestinationCIDR": "10.0.0.0/24", "Blackhole": true});
     let (test, _) = cloud(200, json!({"routes": [route]}));
     let routes = test.run(Call::list_routes("c")).unwrap();
-    assert_eq!((routes[0].target_node.as_str(), routes[0].destination_cidr.as_str()), ("a", "10.0.0.0/24"));
+    assert_eq!(
+        (
+            routes[0].target_node.as_str(),
+            routes[0].destination_cidr.as_str()
+        ),
+        ("a", "10.0.0.0/24")
+    );
     assert!(routes[0].blackhole && routes[0].enable_node_addresses);
     let (test, _) = cloud(200, json!({"zone": {"FailureDomain": "z", "Region": "r"}}));
-    assert_eq!(test.run(Call::zone_by_node_name("a")).unwrap().failure_domain, "z");
+    assert_eq!(
+        test.run(Call::zone_by_node_name("a"))
+            .unwrap()
+            .failure_domain,
+        "z"
+    );
 }
 
 #[test]
@@ -145,7 +177,10 @@ fn the_time_of_a_retry_is_seconds_nanoseconds_or_a_text() {
         (Value::Null, 0),
     ] {
         let error = error(json!({"kind": "Retry", "message": "busy", "retryAfter": after}));
-        assert_eq!(error, CloudError::retry("busy", Duration::from_millis(milliseconds)));
+        assert_eq!(
+            error,
+            CloudError::retry("busy", Duration::from_millis(milliseconds))
+        );
     }
 }
 
@@ -159,13 +194,21 @@ fn another_status_is_an_error_that_quotes_the_response() {
     );
     assert!(test.capabilities().unwrap_err().message.contains("503"));
     let (test, _) = cloud(200, json!([1]));
-    assert!(test.run(Call::list_routes("c")).unwrap_err().message.contains("malformed"));
+    assert!(
+        test.run(Call::list_routes("c"))
+            .unwrap_err()
+            .message
+            .contains("malformed")
+    );
 }
 
 #[test]
 fn a_token_is_sent() {
     let (test, requests) = cloud(200, json!({}));
-    test.set_credential("cloud-config", r#"{"url": "https://cloud.example.com", "token": "t"}"#);
+    test.set_credential(
+        "cloud-config",
+        r#"{"url": "https://cloud.example.com", "token": "t"}"#,
+    );
     test.run(Call::list_routes("c")).unwrap();
     let request = &requests.borrow()[0];
     let expected = ("authorization".to_owned(), "Bearer t".to_owned());
@@ -176,5 +219,10 @@ fn a_token_is_sent() {
 #[test]
 fn a_missing_configuration_is_an_error() {
     let test = ProviderTest::<CloudHttp>::new(|_| panic!("no request is sent"));
-    assert!(test.capabilities().unwrap_err().message.contains("--cloud-config"));
+    assert!(
+        test.capabilities()
+            .unwrap_err()
+            .message
+            .contains("--cloud-config")
+    );
 }

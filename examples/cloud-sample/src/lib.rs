@@ -49,7 +49,10 @@ impl Provider for SampleCloud {
         load_balancers::name(call)
     }
 
-    fn ensure_load_balancer(cloud: &Context, call: &ServiceCall) -> Result<Option<Raw>, CloudError> {
+    fn ensure_load_balancer(
+        cloud: &Context,
+        call: &ServiceCall,
+    ) -> Result<Option<Raw>, CloudError> {
         load_balancers::ensure(cloud, call).map(Some)
     }
 

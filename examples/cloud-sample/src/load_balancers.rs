@@ -94,7 +94,10 @@ pub(crate) fn ensure(cloud: &Context, call: &ServiceCall) -> Result<Raw, CloudEr
     let shown: Option<Shown> = api::send_body(cloud, "PUT", &path, &wanted)?;
     match shown {
         Some(shown) if shown.state == "ready" => Ok(status(&shown)),
-        _ => Err(CloudError::retry("the load balancer is being created", CREATING)),
+        _ => Err(CloudError::retry(
+            "the load balancer is being created",
+            CREATING,
+        )),
     }
 }
 
@@ -135,7 +138,10 @@ fn service(call: &ServiceCall) -> Result<Service, CloudError> {
 }
 
 fn is_elsewhere(service: &Metadata) -> bool {
-    service.annotations.get(ELSEWHERE).is_some_and(|value| value == "true")
+    service
+        .annotations
+        .get(ELSEWHERE)
+        .is_some_and(|value| value == "true")
 }
 
 /// The IDs of the nodes' instances, in order. Nodes without a provider ID of this cloud get no traffic.

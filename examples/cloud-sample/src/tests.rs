@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use flyball_cloud::testing::ProviderTest;
-use flyball_cloud::{Call, CloudError, ErrorKind, HttpRequest, HttpResponse, NodeAddress, Nodes, Route};
+use flyball_cloud::{
+    Call, CloudError, ErrorKind, HttpRequest, HttpResponse, NodeAddress, Nodes, Route,
+};
 use flyball_sample_cloud::api;
 use flyball_sample_cloud::state::{Instance, State};
 use flyball_sdk::prelude::*;
@@ -27,8 +29,14 @@ fn world() -> (ProviderTest<SampleCloud>, Cloud) {
     let test = ProviderTest::new(move |request: &HttpRequest| {
         let (_, _, path) = request.parts()?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let (status, body) =
-            api::answer(&mut state.borrow_mut(), &request.method, path, query, &request.body, 1000);
+        let (status, body) = api::answer(
+            &mut state.borrow_mut(),
+            &request.method,
+            path,
+            query,
+            &request.body,
+            1000,
+        );
         Ok(HttpResponse::json(status, &body))
     });
     test.set_credential("cloud-config", r#"{"url": "http://cloud.example.com"}"#);
@@ -53,7 +61,11 @@ fn service() -> Value {
 }
 
 fn ensure(test: &ProviderTest<SampleCloud>, service: &Value) -> Result<Value, CloudError> {
-    let nodes = Nodes::of(&[node("b", ""), node("a", "sample://i-1"), node("c", "other://i-2")]);
+    let nodes = Nodes::of(&[
+        node("b", ""),
+        node("a", "sample://i-1"),
+        node("c", "other://i-2"),
+    ]);
     let status = test.run(Call::ensure_load_balancer("prod", service, &nodes))?;
     Ok(status.unwrap().value())
 }
@@ -68,26 +80,44 @@ fn an_instance_is_found_by_its_id_or_its_name() {
         (node("a", "sample://i-2"), false),
         (node("b", ""), false),
     ] {
-        assert_eq!(test.run(Call::instance_exists(&node)), Ok(expected), "{node}");
+        assert_eq!(
+            test.run(Call::instance_exists(&node)),
+            Ok(expected),
+            "{node}"
+        );
     }
 }
 
 #[test]
 fn the_metadata_has_what_the_cloud_knows() {
     let (test, _) = world();
-    let metadata = test.run(Call::instance_metadata(&node("a", ""))).unwrap().unwrap();
+    let metadata = test
+        .run(Call::instance_metadata(&node("a", "")))
+        .unwrap()
+        .unwrap();
     assert_eq!(metadata.provider_id, "sample://i-1");
-    assert_eq!((metadata.instance_type.as_str(), metadata.zone.as_str()), ("large", "z"));
-    assert_eq!(metadata.node_addresses, [NodeAddress::new("InternalIP", "10.0.0.1")]);
+    assert_eq!(
+        (metadata.instance_type.as_str(), metadata.zone.as_str()),
+        ("large", "z")
+    );
+    assert_eq!(
+        metadata.node_addresses,
+        [NodeAddress::new("InternalIP", "10.0.0.1")]
+    );
     assert_eq!(metadata.additional_labels["rack"], "7");
-    let error = test.run(Call::instance_metadata(&node("b", ""))).unwrap_err();
+    let error = test
+        .run(Call::instance_metadata(&node("b", "")))
+        .unwrap_err();
     assert!(error.is(&ErrorKind::InstanceNotFound));
 }
 
 #[test]
 fn a_stopped_instance_is_shut_down() {
     let (test, cloud) = world();
-    let is_shut_down = || test.run(Call::instance_shutdown(&node("a", "sample://i-1"))).unwrap();
+    let is_shut_down = || {
+        test.run(Call::instance_shutdown(&node("a", "sample://i-1")))
+            .unwrap()
+    };
     assert!(!is_shut_down());
     cloud.borrow_mut().instances.get_mut("i-1").unwrap().state = "stopped".into();
     assert!(is_shut_down());
@@ -103,21 +133,41 @@ fn a_load_balancer_is_created_updated_found_and_deleted() {
     let one = cloud.borrow().load_balancers["a00001111"].clone();
     assert_eq!((one.service.as_str(), &one.address), ("team/web", &ip));
     assert_eq!((one.ports[0].port, one.ports[0].node_port), (80, 30080));
-    assert_eq!((one.targets, one.source_ranges), (vec!["i-1".to_owned()], vec!["10.0.0.0/8".to_owned()]));
+    assert_eq!(
+        (one.targets, one.source_ranges),
+        (vec!["i-1".to_owned()], vec!["10.0.0.0/8".to_owned()])
+    );
     assert_eq!(ensure(&test, &service()).unwrap(), status);
 
-    let found = test.run(Call::get_load_balancer("prod", &service())).unwrap();
+    let found = test
+        .run(Call::get_load_balancer("prod", &service()))
+        .unwrap();
     assert!(found.exists);
     assert_eq!(found.status.unwrap().value(), status);
     let nodes: [Value; 0] = [];
-    test.run(Call::update_load_balancer("prod", &service(), &Nodes::of(&nodes))).unwrap();
-    assert!(cloud.borrow().load_balancers["a00001111"].targets.is_empty());
+    test.run(Call::update_load_balancer(
+        "prod",
+        &service(),
+        &Nodes::of(&nodes),
+    ))
+    .unwrap();
+    assert!(
+        cloud.borrow().load_balancers["a00001111"]
+            .targets
+            .is_empty()
+    );
 
     for _ in 0..2 {
-        test.run(Call::ensure_load_balancer_deleted("prod", &service())).unwrap();
+        test.run(Call::ensure_load_balancer_deleted("prod", &service()))
+            .unwrap();
         assert!(cloud.borrow().load_balancers.is_empty());
     }
-    assert!(!test.run(Call::get_load_balancer("prod", &service())).unwrap().exists);
+    assert!(
+        !test
+            .run(Call::get_load_balancer("prod", &service()))
+            .unwrap()
+            .exists
+    );
     let update = Call::update_load_balancer("prod", &service(), &Nodes::of(&nodes));
     assert!(test.run(update).is_err());
 }
@@ -128,8 +178,13 @@ fn a_load_balancer_that_is_being_created_is_asked_for_again() {
     cloud.borrow_mut().settings.load_balancer_delay = 60_000;
     let error = ensure(&test, &service()).unwrap_err();
     let second = Duration::from_secs(1);
-    assert_eq!(error, CloudError::retry("the load balancer is being created", second));
-    let found = test.run(Call::get_load_balancer("prod", &service())).unwrap();
+    assert_eq!(
+        error,
+        CloudError::retry("the load balancer is being created", second)
+    );
+    let found = test
+        .run(Call::get_load_balancer("prod", &service()))
+        .unwrap();
     assert!(found.exists);
     assert_eq!(found.status.unwrap().value(), json!({}));
 }
@@ -142,7 +197,11 @@ fn an_annotated_service_has_its_load_balancer_elsewhere() {
     let error = ensure(&test, &service).unwrap_err();
     assert!(error.is(&ErrorKind::ImplementedElsewhere));
     let update = Call::update_load_balancer("prod", &service, &Nodes::default());
-    assert!(test.run(update).unwrap_err().is(&ErrorKind::ImplementedElsewhere));
+    assert!(
+        test.run(update)
+            .unwrap_err()
+            .is(&ErrorKind::ImplementedElsewhere)
+    );
     assert!(cloud.borrow().load_balancers.is_empty());
 }
 
@@ -155,7 +214,8 @@ fn routes_are_created_listed_and_deleted() {
         destination_cidr: "10.244.1.0/24".into(),
         ..Route::default()
     };
-    test.run(Call::create_route("prod", "uid-a", &route)).unwrap();
+    test.run(Call::create_route("prod", "uid-a", &route))
+        .unwrap();
     let routes = test.run(Call::list_routes("prod")).unwrap();
     let expected = Route {
         name: "uid-a-10-244-1-0-24".into(),
@@ -168,7 +228,9 @@ fn routes_are_created_listed_and_deleted() {
     assert!(routes[0].blackhole && routes[0].target_node.is_empty());
     test.run(Call::delete_route("prod", &routes[0])).unwrap();
     assert!(test.run(Call::list_routes("prod")).unwrap().is_empty());
-    let error = test.run(Call::create_route("prod", "uid-a", &route)).unwrap_err();
+    let error = test
+        .run(Call::create_route("prod", "uid-a", &route))
+        .unwrap_err();
     assert!(error.is(&ErrorKind::InstanceNotFound));
 }
 
@@ -195,16 +257,23 @@ fn refusals_have_the_code_and_the_message_of_the_cloud() {
         error,
         CloudError::other("QuotaExceeded: the quota of 0 load balancers is exceeded")
     );
-    let error = responding(500, json!("?")).run(Call::list_routes("prod")).unwrap_err();
+    let error = responding(500, json!("?"))
+        .run(Call::list_routes("prod"))
+        .unwrap_err();
     assert_eq!(error.message, "the sample cloud responds with status 500");
 }
 
 #[test]
 fn throttling_asks_for_a_retry() {
     let body = json!({"error": {"code": "Throttled", "message": "too many requests"}});
-    let error = responding(429, body).run(Call::list_routes("prod")).unwrap_err();
+    let error = responding(429, body)
+        .run(Call::list_routes("prod"))
+        .unwrap_err();
     let second = Duration::from_secs(1);
-    assert_eq!(error, CloudError::retry("Throttled: too many requests", second));
+    assert_eq!(
+        error,
+        CloudError::retry("Throttled: too many requests", second)
+    );
 }
 
 #[test]

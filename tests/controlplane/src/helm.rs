@@ -12,6 +12,7 @@ static BINARY: GoBinary = GoBinary {
     of: "Helm",
     package: "helm.sh/helm/v4/cmd/helm",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -21,6 +21,7 @@ static BINARY: GoBinary = GoBinary {
     of: "the registry",
     package: ".",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

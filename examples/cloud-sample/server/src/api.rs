@@ -27,7 +27,7 @@ pub fn answer(
         ("GET", ["instances", id]) => found("instance", id, state.instances.get(*id)),
         ("PATCH", ["instances", id]) => patch_instance(state, id, body),
         ("DELETE", ["instances", id]) => removed("instance", id, state.instances.remove(*id)),
-        ("GET", ["networks", network, "routes"]) => Ok(list_routes(state, network)),
+        ("GET", ["networks", network, "routes"]) => Ok(list_routes(state, network, query)),
         ("POST", ["networks", network, "routes"]) => parse(body).and_then(|route: Route| {
             let created = state.create_route(network, route)?;
             Ok((201, json!(created)))
@@ -37,9 +37,16 @@ pub fn answer(
             removed("route", id, routes.and_then(|routes| routes.remove(*id)))
         }
         ("GET", ["load-balancers"]) => {
+            let service = parameter(query, "service");
             let all = state.load_balancers.values();
-            let all: Vec<Value> = all.map(|one| shown(one, now)).collect();
-            Ok((200, json!({"loadBalancers": all})))
+            let some = all.filter(|one| service.is_none_or(|service| one.service == service));
+            let some: Vec<Value> = some.map(|one| shown(one, now)).collect();
+            Ok((200, json!({"loadBalancers": some})))
+        }
+        ("DELETE", ["load-balancers"]) => {
+            let service = parameter(query, "service").unwrap_or_default();
+            state.load_balancers.retain(|_, one| one.service != service);
+            Ok((204, Value::Null))
         }
         ("PUT", ["load-balancers", name]) => parse(body).and_then(|wanted| {
             let (load_balancer, is_new) = state.put_load_balancer(name, wanted, now)?;
@@ -54,7 +61,9 @@ pub fn answer(
         ("DELETE", ["load-balancers", name]) => {
             removed("load balancer", name, state.load_balancers.remove(*name))
         }
-        _ => Err(Refusal::NotFound(format!("{method} {path} is not a request of this cloud"))),
+        _ => Err(Refusal::NotFound(format!(
+            "{method} {path} is not a request of this cloud"
+        ))),
     };
     done.unwrap_or_else(|refusal| match refusal {
         Refusal::NotFound(message) => error(404, "NotFound", &message),
@@ -68,16 +77,27 @@ pub fn error(status: u16, code: &str, message: &str) -> Answer {
     (status, json!({"error": {"code": code, "message": message}}))
 }
 
+/// The value of a parameter in a query. It is not decoded: the values of this API need no escapes.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find_map(|(own, value)| (own == name).then_some(value))
+}
+
 fn list_instances(state: &State, query: &str) -> Answer {
-    let name = query.split('&').find_map(|pair| pair.strip_prefix("name="));
+    let name = parameter(query, "name");
     let all = state.instances.values();
-    let some: Vec<&Instance> = all.filter(|one| name.is_none_or(|name| one.name == name)).collect();
+    let some: Vec<&Instance> = all
+        .filter(|one| name.is_none_or(|name| one.name == name))
+        .collect();
     (200, json!({"instances": some}))
 }
 
 fn patch_instance(state: &mut State, id: &str, body: &[u8]) -> Result<Answer, Refusal> {
     let changes: Map<String, Value> = parse(body)?;
-    let instance = state.instances.get_mut(id).ok_or_else(|| not_found("instance", id))?;
+    let instance = state
+        .instances
+        .get_mut(id)
+        .ok_or_else(|| not_found("instance", id))?;
     let mut changed = json!(instance);
     for (field, value) in changes {
         changed[field] = value;
@@ -88,8 +108,13 @@ fn patch_instance(state: &mut State, id: &str, body: &[u8]) -> Result<Answer, Re
 }
 
 /// The routes of a network, with the names of their instances. A route whose instance is gone is a blackhole.
-fn list_routes(state: &State, network: &str) -> Answer {
-    let routes = state.networks.get(network).into_iter().flatten();
+fn list_routes(state: &State, network: &str, query: &str) -> Answer {
+    let destination = parameter(query, "destination");
+    let all = state.networks.get(network).into_iter().flatten();
+    let is_asked_for = |(_, route): &(&String, &Route)| {
+        destination.is_none_or(|destination| route.destination == destination)
+    };
+    let routes = all.filter(is_asked_for);
     let shown = |(_, route): (&String, &Route)| {
         let mut shown = json!(route);
         let instance = state.instances.get(&route.instance);
@@ -97,7 +122,10 @@ fn list_routes(state: &State, network: &str) -> Answer {
         shown["node"] = instance.map_or("", |one| one.name.as_str()).into();
         shown
     };
-    (200, json!({"routes": routes.map(shown).collect::<Vec<_>>()}))
+    (
+        200,
+        json!({"routes": routes.map(shown).collect::<Vec<_>>()}),
+    )
 }
 
 fn set_targets(state: &mut State, name: &str, body: &[u8], now: u64) -> Result<Answer, Refusal> {
@@ -119,7 +147,11 @@ fn shown(load_balancer: &LoadBalancer, now: u64) -> Value {
     shown
 }
 
-fn found(kind: &str, name: &str, object: Option<&impl serde::Serialize>) -> Result<Answer, Refusal> {
+fn found(
+    kind: &str,
+    name: &str,
+    object: Option<&impl serde::Serialize>,
+) -> Result<Answer, Refusal> {
     match object {
         Some(object) => Ok((200, json!(object))),
         None => Err(not_found(kind, name)),
@@ -147,21 +179,48 @@ mod tests {
 
     fn request(state: &mut State, method: &str, path: &str, body: Value) -> Answer {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        answer(state, method, path, query, body.to_string().as_bytes(), 1000)
+        answer(
+            state,
+            method,
+            path,
+            query,
+            body.to_string().as_bytes(),
+            1000,
+        )
     }
 
     #[test]
     fn instances_are_created_found_changed_and_deleted() {
         let state = &mut State::default();
-        let (status, created) = request(state, "POST", "/v1/instances", json!({"name": "a", "zone": "z"}));
-        assert_eq!((status, &created["id"], &created["state"]), (201, &json!("a"), &json!("running")));
+        let (status, created) = request(
+            state,
+            "POST",
+            "/v1/instances",
+            json!({"name": "a", "zone": "z"}),
+        );
+        assert_eq!(
+            (status, &created["id"], &created["state"]),
+            (201, &json!("a"), &json!("running"))
+        );
         let found = request(state, "GET", "/v1/instances?name=a", Value::Null).1;
         assert_eq!(found["instances"], json!([created]));
         let none = request(state, "GET", "/v1/instances?name=b", Value::Null).1;
         assert_eq!(none["instances"], json!([]));
-        let changed = request(state, "PATCH", "/v1/instances/a", json!({"state": "stopped"})).1;
-        assert_eq!((&changed["state"], &changed["zone"]), (&json!("stopped"), &json!("z")));
-        assert_eq!(request(state, "DELETE", "/v1/instances/a", Value::Null).0, 204);
+        let changed = request(
+            state,
+            "PATCH",
+            "/v1/instances/a",
+            json!({"state": "stopped"}),
+        )
+        .1;
+        assert_eq!(
+            (&changed["state"], &changed["zone"]),
+            (&json!("stopped"), &json!("z"))
+        );
+        assert_eq!(
+            request(state, "DELETE", "/v1/instances/a", Value::Null).0,
+            204
+        );
         assert_eq!(request(state, "GET", "/v1/instances/a", Value::Null).0, 404);
     }
 
@@ -172,16 +231,34 @@ mod tests {
         let wanted = json!({"service": "team/web", "ports": [{"protocol": "TCP", "port": 80, "nodePort": 30080}],
                             "targets": ["a"]});
         let (status, new) = request(state, "PUT", "/v1/load-balancers/lb", wanted.clone());
-        assert_eq!((status, &new["state"], &new["address"]), (201, &json!("creating"), &Value::Null));
+        assert_eq!(
+            (status, &new["state"], &new["address"]),
+            (201, &json!("creating"), &Value::Null)
+        );
         let later = answer(state, "GET", "/v1/load-balancers/lb", "", b"", 1500).1;
         assert_eq!(later["state"], "ready");
         assert!(later["address"].is_string());
-        assert_eq!(request(state, "PUT", "/v1/load-balancers/lb", wanted).0, 200);
-        let changed = request(state, "PUT", "/v1/load-balancers/lb/targets", json!({"targets": ["b"]})).1;
+        assert_eq!(
+            request(state, "PUT", "/v1/load-balancers/lb", wanted).0,
+            200
+        );
+        let changed = request(
+            state,
+            "PUT",
+            "/v1/load-balancers/lb/targets",
+            json!({"targets": ["b"]}),
+        )
+        .1;
         assert_eq!(changed["targets"], json!(["b"]));
         assert_eq!(changed["ports"][0]["nodePort"], 30080);
-        assert_eq!(request(state, "DELETE", "/v1/load-balancers/lb", Value::Null).0, 204);
-        assert_eq!(request(state, "DELETE", "/v1/load-balancers/lb", Value::Null).0, 404);
+        assert_eq!(
+            request(state, "DELETE", "/v1/load-balancers/lb", Value::Null).0,
+            204
+        );
+        assert_eq!(
+            request(state, "DELETE", "/v1/load-balancers/lb", Value::Null).0,
+            404
+        );
     }
 
     #[test]
@@ -189,7 +266,10 @@ mod tests {
         let state = &mut State::default();
         request(state, "POST", "/v1/instances", json!({"name": "a"}));
         let route = json!({"id": "r", "destination": "10.244.1.0/24", "instance": "a"});
-        assert_eq!(request(state, "POST", "/v1/networks/n/routes", route).0, 201);
+        assert_eq!(
+            request(state, "POST", "/v1/networks/n/routes", route).0,
+            201
+        );
         let is_blackhole = |state: &mut State| {
             let routes = request(state, "GET", "/v1/networks/n/routes", Value::Null).1;
             routes["routes"][0]["blackhole"].clone()
@@ -197,8 +277,14 @@ mod tests {
         assert_eq!(is_blackhole(state), false);
         request(state, "DELETE", "/v1/instances/a", Value::Null);
         assert_eq!(is_blackhole(state), true);
-        assert_eq!(request(state, "DELETE", "/v1/networks/n/routes/r", Value::Null).0, 204);
-        assert_eq!(request(state, "GET", "/v1/networks/n/routes", Value::Null).1["routes"], json!([]));
+        assert_eq!(
+            request(state, "DELETE", "/v1/networks/n/routes/r", Value::Null).0,
+            204
+        );
+        assert_eq!(
+            request(state, "GET", "/v1/networks/n/routes", Value::Null).1["routes"],
+            json!([])
+        );
     }
 
     #[test]
@@ -206,7 +292,13 @@ mod tests {
         let state = &mut State::default();
         state.settings.quotas.instances = Some(0);
         for (method, path, body, status, code) in [
-            ("POST", "/v1/instances", json!({"name": "a"}), 403, "QuotaExceeded"),
+            (
+                "POST",
+                "/v1/instances",
+                json!({"name": "a"}),
+                403,
+                "QuotaExceeded",
+            ),
             ("POST", "/v1/instances", json!({}), 400, "Invalid"),
             ("POST", "/v1/instances", json!(1), 400, "Invalid"),
             ("PUT", "/v1/load-balancers/a", json!({}), 400, "Invalid"),
@@ -214,7 +306,11 @@ mod tests {
             ("GET", "/v1/other", Value::Null, 404, "NotFound"),
         ] {
             let (own, answer) = request(state, method, path, body);
-            assert_eq!((own, &answer["error"]["code"]), (status, &json!(code)), "{method} {path}");
+            assert_eq!(
+                (own, &answer["error"]["code"]),
+                (status, &json!(code)),
+                "{method} {path}"
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct Fault {
     /// The method, such as `PUT`; empty for all.
     pub method: String,
-    /// A text in the path, the query or the body; empty for all.
+    /// A text in the path, the query or the body, or the Service of the load balancer in the path; empty for all.
     pub contains: String,
     /// Requests that it applies to; 0 until the faults are removed.
     pub times: u32,
@@ -55,12 +55,13 @@ impl Faults {
         &self.faults
     }
 
-    /// Returns the first fault that matches a request, and uses it up.
-    pub fn take(&mut self, method: &str, path: &str, body: &str) -> Option<Fault> {
+    /// Returns the first fault that matches a request, and uses it up. `about` is what the request is about, beside its
+    /// path.
+    pub fn take(&mut self, method: &str, path: &str, about: &str) -> Option<Fault> {
         let matches = |fault: &Fault| {
             let contains = &fault.contains;
             (fault.method.is_empty() || fault.method == method)
-                && (path.contains(contains) || body.contains(contains))
+                && (path.contains(contains) || about.contains(contains))
         };
         let at = self.faults.iter().position(matches)?;
         let fault = self.faults[at].clone();
@@ -105,7 +106,8 @@ mod tests {
             status: 503,
             ..Fault::default()
         });
-        let put = |faults: &mut Faults, body| faults.take("PUT", "/v1/load-balancers/a", body).is_some();
+        let put =
+            |faults: &mut Faults, body| faults.take("PUT", "/v1/load-balancers/a", body).is_some();
         assert_eq!(faults.take("GET", "/v1/load-balancers/a", "team/web"), None);
         assert!(!put(&mut faults, "team/other"));
         assert!(put(&mut faults, "team/web") && put(&mut faults, "team/web"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -23,6 +23,7 @@ use crate::state::{self, State};
 /// A running cloud. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
+    shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
@@ -37,8 +38,16 @@ struct Shared {
 struct Inner {
     state: State,
     faults: Faults,
-    /// The calls of the cloud since they were last removed: method, path and query.
-    calls: Vec<String>,
+    /// The calls of the cloud since they were last removed.
+    calls: Vec<Call>,
+}
+
+/// A call of the cloud.
+struct Call {
+    /// The method, the path and the query.
+    line: String,
+    /// What it is about: the body, and the Service of the load balancer in the path.
+    about: String,
 }
 
 impl Server {
@@ -47,7 +56,9 @@ impl Server {
     /// # Errors
     /// The state can't be read, or the address is in use.
     pub async fn start(address: &str, path: Option<PathBuf>) -> Result<Self> {
-        let state = path.as_deref().map_or_else(|| Ok(State::default()), State::read)?;
+        let state = path
+            .as_deref()
+            .map_or_else(|| Ok(State::default()), State::read)?;
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("the sample cloud can't listen on {address}"))?;
@@ -60,20 +71,48 @@ impl Server {
             path,
             inner: Mutex::new(inner),
         });
+        let served = shared.clone();
         let task = tokio::spawn(async move {
             // Connections end with the server, because the set of their tasks is dropped with this task.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 while connections.try_join_next().is_some() {}
-                connections.spawn(serve(stream, shared.clone()));
+                connections.spawn(serve(stream, served.clone()));
             }
         });
-        Ok(Self { address, task })
+        Ok(Self {
+            address,
+            shared,
+            task,
+        })
     }
 
     /// The address for `--cloud-config`, such as `http://127.0.0.1:8080`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Answers a request of the cloud's operator: it is not among the calls, and meets no fault. The path may be one of the
+    /// API or of the control, such as `v1/instances?name=a`.
+    ///
+    /// # Errors
+    /// The request is refused, or the state can't be stored.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        let whole = format!("/{path}");
+        let (path, query) = whole.split_once('?').unwrap_or((&whole, ""));
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => serde_json::to_vec(body)?,
+        };
+        let (status, answer) = match path.starts_with("/control/") {
+            true => self.shared.control(method, path, query, &body)?,
+            false => self.shared.operate(method, path, query, &body)?,
+        };
+        ensure!(
+            status < 400,
+            "the sample cloud refuses {method} {whole}: {answer}"
+        );
+        Ok(answer)
     }
 }
 
@@ -127,10 +166,7 @@ async fn respond(shared: &Shared, request: Request<Incoming>) -> Result<Response
     response(answer, fault.retry_after)
 }
 
-fn response(
-    (status, body): Answer,
-    retry_after: Option<u64>,
-) -> Result<Response<Full<Bytes>>> {
+fn response((status, body): Answer, retry_after: Option<u64>) -> Result<Response<Full<Bytes>>> {
     let mut builder = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         builder = builder.header("retry-after", seconds);
@@ -149,11 +185,19 @@ impl Shared {
         let inner = &mut *self.inner.lock();
         let separator = if query.is_empty() { "" } else { "?" };
         let whole = format!("{path}{separator}{query}");
-        inner.calls.push(format!("{method} {whole}"));
+        let name = path.strip_prefix("/v1/load-balancers/").unwrap_or_default();
+        let name = name.split('/').next().unwrap_or_default();
+        let service = inner.state.load_balancers.get(name);
+        let service = service.map_or("", |one| one.service.as_str());
+        let about = format!("{} {service}", String::from_utf8_lossy(body));
         let rate = inner.state.settings.requests_per_second;
         let is_throttled = rate.is_some_and(|rate| inner.faults.exceeds(rate, Instant::now()));
-        let body = String::from_utf8_lossy(body);
-        (inner.faults.take(method, &whole, &body), is_throttled)
+        let fault = inner.faults.take(method, &whole, &about);
+        inner.calls.push(Call {
+            line: format!("{method} {whole}"),
+            about,
+        });
+        (fault, is_throttled)
     }
 
     /// Runs an operation, and stores the state if it may have changed.
@@ -167,7 +211,9 @@ impl Shared {
     }
 
     fn store(&self, state: &State) -> Result<()> {
-        self.path.as_deref().map_or(Ok(()), |path| state.write(path))
+        self.path
+            .as_deref()
+            .map_or(Ok(()), |path| state.write(path))
     }
 
     /// Answers a request of a test.
@@ -201,14 +247,20 @@ impl Shared {
             }
             ("GET", "/control/calls") => {
                 let text = query.strip_prefix("contains=").unwrap_or_default();
-                let calls = inner.calls.iter().filter(|call| call.contains(text));
-                (200, json!({"calls": calls.collect::<Vec<_>>()}))
+                let is_about = |call: &&Call| call.line.contains(text) || call.about.contains(text);
+                let calls = inner.calls.iter().filter(is_about);
+                let lines: Vec<&str> = calls.map(|call| call.line.as_str()).collect();
+                (200, json!({"calls": lines}))
             }
             ("DELETE", "/control/calls") => {
                 inner.calls.clear();
                 (204, Value::Null)
             }
-            _ => api::error(404, "NotFound", &format!("{method} {path} does not control this cloud")),
+            _ => api::error(
+                404,
+                "NotFound",
+                &format!("{method} {path} does not control this cloud"),
+            ),
         })
     }
 }

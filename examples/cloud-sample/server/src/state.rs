@@ -122,10 +122,13 @@ impl State {
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         match fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .with_context(|| format!("the state of the cloud in {shown} is malformed: remove the file")),
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+                format!("the state of the cloud in {shown} is malformed: remove the file")
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error).with_context(|| format!("can't read the state of the cloud in {shown}")),
+            Err(error) => {
+                Err(error).with_context(|| format!("can't read the state of the cloud in {shown}"))
+            }
         }
     }
 
@@ -142,6 +145,9 @@ impl State {
     }
 
     /// Creates an instance. Its ID is its name unless it is given, and it runs unless it is stopped.
+    ///
+    /// # Errors
+    /// It has no name, or exceeds the quota.
     pub fn create_instance(&mut self, mut instance: Instance) -> Result<Instance, Refusal> {
         if instance.name.is_empty() {
             return Err(Refusal::Invalid("an instance needs a name".into()));
@@ -153,12 +159,20 @@ impl State {
             instance.state = "running".into();
         }
         let is_new = !self.instances.contains_key(&instance.id);
-        admit("instances", self.instances.len(), is_new, self.settings.quotas.instances)?;
+        admit(
+            "instances",
+            self.instances.len(),
+            is_new,
+            self.settings.quotas.instances,
+        )?;
         self.instances.insert(instance.id.clone(), instance.clone());
         Ok(instance)
     }
 
     /// Creates or updates a load balancer. Returns it with whether it is new.
+    ///
+    /// # Errors
+    /// It has no port, or exceeds the quota.
     pub fn put_load_balancer(
         &mut self,
         name: &str,
@@ -172,23 +186,37 @@ impl State {
         let (is_new, count) = (old.is_none(), self.load_balancers.len());
         let (address, ready_at) = match old {
             Some(old) => (old.address.clone(), old.ready_at),
-            None => (self.free_address(&wanted.service), now + self.settings.load_balancer_delay),
+            None => (
+                self.free_address(&wanted.service),
+                now + self.settings.load_balancer_delay,
+            ),
         };
-        admit("load balancers", count, is_new, self.settings.quotas.load_balancers)?;
+        admit(
+            "load balancers",
+            count,
+            is_new,
+            self.settings.quotas.load_balancers,
+        )?;
         let load_balancer = LoadBalancer {
             name: name.into(),
             address,
             ready_at,
             ..wanted
         };
-        self.load_balancers.insert(name.into(), load_balancer.clone());
+        self.load_balancers
+            .insert(name.into(), load_balancer.clone());
         Ok((load_balancer, is_new))
     }
 
     /// Creates a route of a network.
+    ///
+    /// # Errors
+    /// It is incomplete, its instance does not exist, or it exceeds the quota.
     pub fn create_route(&mut self, network: &str, route: Route) -> Result<Route, Refusal> {
         if route.id.is_empty() || route.destination.is_empty() {
-            return Err(Refusal::Invalid("a route needs an ID and a destination".into()));
+            return Err(Refusal::Invalid(
+                "a route needs an ID and a destination".into(),
+            ));
         }
         if !self.instances.contains_key(&route.instance) {
             return Err(not_found("instance", &route.instance));
@@ -258,7 +286,9 @@ mod tests {
             ..Instance::default()
         };
         state.create_instance(node).unwrap();
-        state.put_load_balancer("lb", load_balancer("team/web"), 7).unwrap();
+        state
+            .put_load_balancer("lb", load_balancer("team/web"), 7)
+            .unwrap();
         state.write(&path).unwrap();
         assert_eq!(State::read(&path).unwrap(), state);
         fs::write(&path, "{").unwrap();
@@ -271,9 +301,13 @@ mod tests {
         let mut state = State::default();
         state.settings.quotas.load_balancers = Some(1);
         state.settings.load_balancer_delay = 100;
-        let (first, is_new) = state.put_load_balancer("lb", load_balancer("team/web"), 7).unwrap();
+        let (first, is_new) = state
+            .put_load_balancer("lb", load_balancer("team/web"), 7)
+            .unwrap();
         assert_eq!((is_new, first.ready_at), (true, 107));
-        let (second, is_new) = state.put_load_balancer("lb", load_balancer("team/web"), 50).unwrap();
+        let (second, is_new) = state
+            .put_load_balancer("lb", load_balancer("team/web"), 50)
+            .unwrap();
         assert_eq!((is_new, &second), (false, &first));
         let error = state.put_load_balancer("other", load_balancer("team/web"), 7);
         assert!(matches!(error, Err(Refusal::QuotaExceeded(_))), "{error:?}");
@@ -307,7 +341,10 @@ mod tests {
             ..Route::default()
         };
         let error = state.create_route("net", route.clone()).unwrap_err();
-        assert_eq!(error, Refusal::NotFound("there is no instance \"a\"".into()));
+        assert_eq!(
+            error,
+            Refusal::NotFound("there is no instance \"a\"".into())
+        );
         let node = Instance {
             name: "a".into(),
             ..Instance::default()

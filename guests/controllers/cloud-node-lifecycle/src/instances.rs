@@ -79,11 +79,14 @@ impl Instances<'_> {
         });
         for (at, exists) in answers {
             let missing = CloudError::instance_not_found();
-            self.count("instance_exists", match &exists {
-                Ok(true) => None,
-                Ok(false) => Some(&missing),
-                Err(error) => Some(error),
-            });
+            self.count(
+                "instance_exists",
+                match &exists {
+                    Ok(true) => None,
+                    Ok(false) => Some(&missing),
+                    Err(error) => Some(error),
+                },
+            );
             match exists {
                 Ok(true) => {}
                 Ok(false) => self.states[at] = Some(Ok(State::Gone)),

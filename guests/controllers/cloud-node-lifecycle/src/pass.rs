@@ -45,7 +45,10 @@ pub(crate) fn all(host: &Host, capabilities: &Capabilities, concurrency: u32) ->
                 Ok(State::ShutDown) => change_taints(host, node.clone(), with_shutdown),
                 Ok(State::Running) => {}
                 Err(error) => {
-                    warning!(host, "can't ask the cloud for the instance of node {name}: {error}");
+                    warning!(
+                        host,
+                        "can't ask the cloud for the instance of node {name}: {error}"
+                    );
                 }
             }
         }
@@ -92,9 +95,19 @@ fn patch_taints(host: &Host, node: &Node, change: Change) -> Result<(), ApiError
     let Some(taints) = change(&node.taints) else {
         return Ok(());
     };
-    let taints = if taints.is_empty() { Value::Null } else { json!(taints) };
+    let taints = if taints.is_empty() {
+        Value::Null
+    } else {
+        json!(taints)
+    };
     let version = node.meta.resource_version.as_str();
     let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-    host.patch(Node::KIND, "", &node.meta.name, PatchType::Strategic, &patch)
-        .map(drop)
+    host.patch(
+        Node::KIND,
+        "",
+        &node.meta.name,
+        PatchType::Strategic,
+        &patch,
+    )
+    .map(drop)
 }

@@ -76,7 +76,8 @@ pub(crate) fn provided_first(
 
 /// Parses the annotation: an address, or two of different families.
 fn provided(text: &str) -> Result<Vec<IpAddr>, String> {
-    let malformed = |why: &str| format!("the annotation provided-node-ip is malformed: {why}: {text:?}");
+    let malformed =
+        |why: &str| format!("the annotation provided-node-ip is malformed: {why}: {text:?}");
     let all: Option<Vec<IpAddr>> = text.split(',').map(ip).collect();
     let all = all.ok_or_else(|| malformed("not an IP address"))?;
     match all[..] {
@@ -105,5 +106,8 @@ fn differ(old: &[NodeAddress], new: &[NodeAddress]) -> bool {
         let found = old.iter().rfind(|address| address.kind == kind);
         found.map_or("", |address| address.address.as_str())
     };
-    old.len() != new.len() || new.iter().any(|address| last(&address.kind) != address.address)
+    old.len() != new.len()
+        || new
+            .iter()
+            .any(|address| last(&address.kind) != address.address)
 }

@@ -33,7 +33,10 @@ pub(crate) fn initialise(
     addresses::provided_first(node.provided_ip(), &metadata.node_addresses)
         .map_err(|error| Error::failed(format!("node {name}: {error}")))?;
     for label in refused_labels(&metadata.additional_labels) {
-        warning!(host, "label {label} of node {name} is left out: clouds may not set labels of Kubernetes");
+        warning!(
+            host,
+            "label {label} of node {name} is left out: clouds may not set labels of Kubernetes"
+        );
     }
     let Some(written) = write(host, node, &metadata)? else {
         return Ok(());
@@ -130,7 +133,9 @@ fn update_addresses(host: &Host, node: &Node, metadata: &InstanceMetadata) {
         Ok(None) => return,
         Ok(Some(patch)) => {
             let write = Write::patch(Node::KIND, "", name, PatchType::Strategic, &patch);
-            host.write(write.on("status")).err().map(|error| error.message)
+            host.write(write.on("status"))
+                .err()
+                .map(|error| error.message)
         }
         Err(error) => Some(error),
     };

@@ -5,7 +5,9 @@
 //! getInstanceNodeAddresses, getNodeAddressesByProviderIDOrName, getInstanceTypeByProviderIDOrName,
 //! getZoneByProviderIDOrName.
 
-use flyball_cloud::{Call, Capabilities, Cloud, CloudError, ErrorKind, InstanceMetadata, NodeAddress};
+use flyball_cloud::{
+    Call, Capabilities, Cloud, CloudError, ErrorKind, InstanceMetadata, NodeAddress,
+};
 use flyball_cloud_nodes::provider_id;
 use flyball_sdk::Host;
 
@@ -30,7 +32,9 @@ pub(crate) fn of(
     if metadata.provider_id.is_empty() {
         if node.provider_id.is_empty() {
             // A node without the taint never gets an ID: https://issues.k8s.io/123024.
-            return Err(CloudError::other("cloud provider does not set node provider ID"));
+            return Err(CloudError::other(
+                "cloud provider does not set node provider ID",
+            ));
         }
         metadata.provider_id.clone_from(&node.provider_id);
     }

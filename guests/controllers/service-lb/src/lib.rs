@@ -53,8 +53,16 @@ impl Controller for ServiceLb {
             .index(BY_TYPE, Service::KIND, "spec.type")
             .queue_with(retrying(SERVICES))
             .queue_with(retrying(NODES))
-            .config(CLUSTER_NAME, Some("kubernetes"), "name of the cluster, for the cloud")
-            .config(SYNCS, Some("1"), "number of load balancers that are written at once")
+            .config(
+                CLUSTER_NAME,
+                Some("kubernetes"),
+                "name of the cluster, for the cloud",
+            )
+            .config(
+                SYNCS,
+                Some("1"),
+                "number of load balancers that are written at once",
+            )
             .permission_on(Service::KIND, "status", ["patch"])
             .import("cloud")
             .event_source("service-controller")

@@ -51,14 +51,16 @@ pub(crate) fn all(host: &Host, concurrency: u32) -> Result<(), Error> {
 /// in the queue.
 fn outdated(host: &Host, nodes: &NodeSet) -> Result<Vec<Key>, Error> {
     let mut outdated = Vec::new();
-    host.list::<Row>().index(BY_TYPE, LOAD_BALANCER).each(|row| {
-        let key = Key::new(&row.namespace, &row.name);
-        let given = Memory::of(host, &key).nodes();
-        if row.class.is_none() && given.is_some_and(|given| given != nodes.digest()) {
-            outdated.push(key);
-        }
-        Ok(())
-    })?;
+    host.list::<Row>()
+        .index(BY_TYPE, LOAD_BALANCER)
+        .each(|row| {
+            let key = Key::new(&row.namespace, &row.name);
+            let given = Memory::of(host, &key).nodes();
+            if row.class.is_none() && given.is_some_and(|given| given != nodes.digest()) {
+                outdated.push(key);
+            }
+            Ok(())
+        })?;
     Ok(outdated)
 }
 
@@ -68,7 +70,11 @@ fn update(host: &Host, services: &[Service], nodes: &NodeSet) -> Result<(), Erro
     for service in services {
         // Noted before the call: a Service whose update fails is reconciled with these nodes.
         Memory::of(host, &service.meta.key()).keep_nodes(nodes.digest())?;
-        calls.push(Call::update_load_balancer(&cluster_name, service, &nodes.documents));
+        calls.push(Call::update_load_balancer(
+            &cluster_name,
+            service,
+            &nodes.documents,
+        ));
     }
     let answers = Cloud::of(host).run_all(calls, 0);
     for (service, Answer { outcome, took }) in services.iter().zip(answers) {
@@ -116,7 +122,10 @@ fn after_failure(
         Ok(found) if !found.exists => return Ok(took),
         Ok(_) => {}
         Err(error) => {
-            warning!(host, "can't check whether the Service {key} has a load balancer: {error}");
+            warning!(
+                host,
+                "can't check whether the Service {key} has a load balancer: {error}"
+            );
         }
     }
     let (names, count) = (nodes.summary(), nodes.len());

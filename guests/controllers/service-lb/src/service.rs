@@ -109,7 +109,8 @@ impl View for Service {
 impl<'de> Deserialize<'de> for Service {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Raw::deserialize(deserializer)?;
-        let fields = flyball_sdk::serde_json::from_str(document.text()).map_err(D::Error::custom)?;
+        let fields =
+            flyball_sdk::serde_json::from_str(document.text()).map_err(D::Error::custom)?;
         Ok(Self { fields, document })
     }
 }

@@ -54,7 +54,10 @@ pub(crate) fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
             message,
             retry_after: Some(time),
         }) => {
-            warning!(host, "the cloud wants to be asked again in {time:?}: {message}");
+            warning!(
+                host,
+                "the cloud wants to be asked again in {time:?}: {message}"
+            );
             Ok(Outcome::RequeueAfter(time))
         }
         Err(failure) => Err(Error::failed(failure.message)),
@@ -112,13 +115,17 @@ impl Sync<'_> {
     fn clean_up(&self, service: &Service) -> Result<(), Failure> {
         let call = Call::get_load_balancer(&self.cluster_name, service);
         let found = self.cloud.run(call).map_err(|error| {
-            Failure::new(format!("failed to check if load balancer exists before cleanup: {error}"))
+            Failure::new(format!(
+                "failed to check if load balancer exists before cleanup: {error}"
+            ))
         })?;
         if found.exists {
             self.note(service, "DeletingLoadBalancer", "Deleting load balancer");
             match self.delete(service) {
                 Err(error) if !error.is(&ErrorKind::ImplementedElsewhere) => {
-                    return Err(Failure::new(format!("failed to delete load balancer: {error}")));
+                    return Err(Failure::new(format!(
+                        "failed to delete load balancer: {error}"
+                    )));
                 }
                 _ => {}
             }

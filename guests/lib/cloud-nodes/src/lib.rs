@@ -82,7 +82,10 @@ mod tests {
         let left = || Pace::new(&cluster.host(), "pass", 5 * second).left();
         assert_eq!(left(), None);
         cluster.advance(2 * second);
-        assert_eq!(Pace::new(&cluster.host(), "pass", 5 * second).end(), 5 * second);
+        assert_eq!(
+            Pace::new(&cluster.host(), "pass", 5 * second).end(),
+            5 * second
+        );
         assert_eq!(left(), Some(5 * second));
         cluster.advance(4 * second);
         assert_eq!(left(), Some(second));

@@ -25,19 +25,35 @@ fn passes_are_observed_from_a_millisecond_to_sixteen_seconds() {
     let MetricType::Histogram(buckets) = &description.metrics[0].metric_type else {
         panic!("it is a histogram");
     };
-    assert_eq!((buckets.len(), buckets[0], buckets[14]), (15, 0.001, 16.384));
+    assert_eq!(
+        (buckets.len(), buckets[0], buckets[14]),
+        (15, 0.001, 16.384)
+    );
     let (cluster, _) = world(node("a", "True"));
     pass(&cluster);
-    let names: Vec<String> = cluster.metrics().into_iter().map(|(_, name, ..)| name).collect();
-    assert_eq!(names, ["cloud_node_lifecycle_controller_monitor_nodes_duration_seconds"]);
+    let names: Vec<String> = cluster
+        .metrics()
+        .into_iter()
+        .map(|(_, name, ..)| name)
+        .collect();
+    assert_eq!(
+        names,
+        ["cloud_node_lifecycle_controller_monitor_nodes_duration_seconds"]
+    );
 }
 
 #[test]
 fn invalid_settings_are_reported() {
-    for (key, value) in [("monitor-period", "soon"), ("concurrent-node-lifecycle-syncs", "0")] {
+    for (key, value) in [
+        ("monitor-period", "soon"),
+        ("concurrent-node-lifecycle-syncs", "0"),
+    ] {
         let cluster = Cluster::new();
         cluster.set_config(key, value);
         let error = cluster.reconcile::<CloudNodeLifecycle>("all").unwrap_err();
-        assert!(error.is_terminal() && error.to_string().contains(key), "{error}");
+        assert!(
+            error.is_terminal() && error.to_string().contains(key),
+            "{error}"
+        );
     }
 }

@@ -49,7 +49,10 @@ fn a_node_whose_instance_runs_stays() {
     pass(&cluster);
     assert_eq!(cloud.called(), ["InstanceExists a", "InstanceShutdown a"]);
     assert!(cluster.written().is_empty() && cluster.events().is_empty());
-    assert_eq!(counted(&cluster), ["instance_exists success", "instance_shutdown success"]);
+    assert_eq!(
+        counted(&cluster),
+        ["instance_exists success", "instance_shutdown success"]
+    );
 }
 
 #[test]
@@ -73,7 +76,10 @@ fn calls_are_counted_by_their_results() {
     let (cluster, cloud) = world(node("a", "False"));
     for (error, result) in [
         (CloudError::other("throttled"), "error"),
-        (CloudError::instance_not_found().wrap("asking"), "instance_not_found"),
+        (
+            CloudError::instance_not_found().wrap("asking"),
+            "instance_not_found",
+        ),
         (CloudError::not_implemented(), "not_implemented"),
     ] {
         cloud.fail("InstanceExists", error.clone());
@@ -81,7 +87,10 @@ fn calls_are_counted_by_their_results() {
         assert_eq!(counted(&cluster), [format!("instance_exists {result}")]);
         cloud.fail("InstanceShutdown", error);
         pass(&cluster);
-        let expected = ["instance_exists success".to_owned(), format!("instance_shutdown {result}")];
+        let expected = [
+            "instance_exists success".to_owned(),
+            format!("instance_shutdown {result}"),
+        ];
         assert_eq!(counted(&cluster), expected);
     }
     always(&cloud, "InstanceExists", false);

@@ -29,7 +29,10 @@ fn nameless() -> Value {
 fn instances_are_asked_for_by_provider_id() {
     let (cluster, cloud) = older(node("a", "False"));
     pass(&cluster);
-    assert_eq!(cloud.called(), [format!("{EXISTS} fake://a"), format!("{SHUTDOWN} fake://a")]);
+    assert_eq!(
+        cloud.called(),
+        [format!("{EXISTS} fake://a"), format!("{SHUTDOWN} fake://a")]
+    );
     always(&cloud, SHUTDOWN, true);
     pass(&cluster);
     assert_eq!(taints(&cluster), Some(json!([shutdown_taint()])));
@@ -45,11 +48,19 @@ fn a_missing_provider_id_is_looked_up_by_the_name() {
     pass(&cluster);
     assert_eq!(
         cloud.called(),
-        ["InstanceID a".to_owned(), format!("{EXISTS} fake://i-1"), format!("{SHUTDOWN} fake://i-1")]
+        [
+            "InstanceID a".to_owned(),
+            format!("{EXISTS} fake://i-1"),
+            format!("{SHUTDOWN} fake://i-1")
+        ]
     );
     assert_eq!(
         counted(&cluster),
-        ["instance_metadata success", "instance_exists success", "instance_shutdown success"]
+        [
+            "instance_metadata success",
+            "instance_exists success",
+            "instance_shutdown success"
+        ]
     );
 }
 

@@ -21,11 +21,17 @@ fn a_node_whose_instance_is_shut_down_gets_the_taint() {
 
 #[test]
 fn the_taint_stays_until_the_node_is_ready() {
-    let (cluster, cloud) = world(with(node("a", "Unknown"), "/spec/taints", json!([shutdown_taint()])));
+    let (cluster, cloud) = world(with(
+        node("a", "Unknown"),
+        "/spec/taints",
+        json!([shutdown_taint()]),
+    ));
     always(&cloud, "InstanceShutdown", false);
     pass(&cluster);
     assert!(cluster.written().is_empty());
-    cluster.edit(NODE, "", "a", |node| node["status"]["conditions"][1]["status"] = "True".into());
+    cluster.edit(NODE, "", "a", |node| {
+        node["status"]["conditions"][1]["status"] = "True".into()
+    });
     cloud.calls();
     pass(&cluster);
     assert_eq!(cluster.written(), [PATCH]);
@@ -51,9 +57,15 @@ fn a_taint_with_the_same_key_and_effect_is_replaced_in_its_place() {
         with_shutdown(&[valued.clone(), other.clone()]).unwrap(),
         [shutdown_taint(), other.clone()]
     );
-    assert_eq!(with_shutdown(&[other.clone()]).unwrap(), [other.clone(), shutdown_taint()]);
+    assert_eq!(
+        with_shutdown(&[other.clone()]).unwrap(),
+        [other.clone(), shutdown_taint()]
+    );
     assert_eq!(with_shutdown(&[shutdown_taint()]), None);
-    assert_eq!(without_shutdown(&[valued, other.clone()]).unwrap(), [other.clone()]);
+    assert_eq!(
+        without_shutdown(&[valued, other.clone()]).unwrap(),
+        [other.clone()]
+    );
     assert_eq!(without_shutdown(&[other]), None);
 }
 

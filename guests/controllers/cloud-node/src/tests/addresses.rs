@@ -15,7 +15,11 @@ fn patched(node: &Value, of_cloud: &[NodeAddress]) -> Option<Vec<NodeAddress>> {
     let list = patch["status"]["addresses"].as_array().unwrap();
     let is_address = |item: &&Value| item.get("type").is_some();
     let addresses = list.iter().filter(is_address).cloned();
-    Some(addresses.map(|item| flyball_sdk::serde_json::from_value(item).unwrap()).collect())
+    Some(
+        addresses
+            .map(|item| flyball_sdk::serde_json::from_value(item).unwrap())
+            .collect(),
+    )
 }
 
 #[test]
@@ -36,7 +40,11 @@ fn equal_addresses_and_no_addresses_change_nothing() {
 
 #[test]
 fn several_addresses_of_one_type_always_count_as_a_change() {
-    let addresses = [internal("10.0.0.1"), internal("fd00::1"), address("Hostname", "a")];
+    let addresses = [
+        internal("10.0.0.1"),
+        internal("fd00::1"),
+        address("Hostname", "a"),
+    ];
     let node = with(node(), "/status/addresses", json!(addresses));
     assert_eq!(patched(&node, &addresses).unwrap(), addresses);
 }
@@ -57,7 +65,12 @@ fn addresses_that_the_kubelet_was_started_with_come_first() {
         // The other addresses of the same type are dropped.
         (
             "10.1.1.1",
-            vec![internal("10.2.2.2"), internal("10.1.1.1"), external("55.5.5.5"), hostname.clone()],
+            vec![
+                internal("10.2.2.2"),
+                internal("10.1.1.1"),
+                external("55.5.5.5"),
+                hostname.clone(),
+            ],
             vec![internal("10.1.1.1"), external("55.5.5.5"), hostname.clone()],
         ),
         (
@@ -68,7 +81,12 @@ fn addresses_that_the_kubelet_was_started_with_come_first() {
         // The same address of two types.
         (
             "55.5.5.5",
-            vec![internal("4.4.4.4"), external("4.4.4.4"), internal("55.5.5.5"), external("55.5.5.5")],
+            vec![
+                internal("4.4.4.4"),
+                external("4.4.4.4"),
+                internal("55.5.5.5"),
+                external("55.5.5.5"),
+            ],
             vec![internal("55.5.5.5"), external("55.5.5.5")],
         ),
         // Another notation.
@@ -77,28 +95,62 @@ fn addresses_that_the_kubelet_was_started_with_come_first() {
             vec![internal("10.1.1.1"), internal("2600:1f14:0:0:0:0:0:ba3d")],
             vec![internal("2600:1f14:0:0:0:0:0:ba3d")],
         ),
-        ("010.001.1.1", vec![internal("10.1.1.1")], vec![internal("10.1.1.1")]),
-        ("::ffff:10.1.1.1", vec![internal("10.1.1.1")], vec![internal("10.1.1.1")]),
+        (
+            "010.001.1.1",
+            vec![internal("10.1.1.1")],
+            vec![internal("10.1.1.1")],
+        ),
+        (
+            "::ffff:10.1.1.1",
+            vec![internal("10.1.1.1")],
+            vec![internal("10.1.1.1")],
+        ),
         // A pair, in its order.
         (
             "10.1.1.1,fc01::5678",
-            vec![internal("fc01::5678"), internal("10.1.1.1"), internal("10.1.1.2"), hostname.clone()],
-            vec![internal("10.1.1.1"), internal("fc01::5678"), hostname.clone()],
+            vec![
+                internal("fc01::5678"),
+                internal("10.1.1.1"),
+                internal("10.1.1.2"),
+                hostname.clone(),
+            ],
+            vec![
+                internal("10.1.1.1"),
+                internal("fc01::5678"),
+                hostname.clone(),
+            ],
         ),
         (
             "55.5.5.5,fc01::5678",
-            vec![internal("10.1.1.1"), external("55.5.5.5"), internal("fc01::5678"), external("2001::1"), hostname.clone()],
-            vec![external("55.5.5.5"), internal("fc01::5678"), hostname.clone()],
+            vec![
+                internal("10.1.1.1"),
+                external("55.5.5.5"),
+                internal("fc01::5678"),
+                external("2001::1"),
+                hostname.clone(),
+            ],
+            vec![
+                external("55.5.5.5"),
+                internal("fc01::5678"),
+                hostname.clone(),
+            ],
         ),
     ];
     for (provided, of_cloud, expected) in cases {
-        assert_eq!(provided_first(Some(provided), &of_cloud).unwrap(), expected, "{provided}");
+        assert_eq!(
+            provided_first(Some(provided), &of_cloud).unwrap(),
+            expected,
+            "{provided}"
+        );
     }
 }
 
 #[test]
 fn a_provided_address_that_the_cloud_lacks_is_an_error() {
-    let of_cloud = [internal("10.1.1.1"), address("Hostname", "10.2.2.2.example.com")];
+    let of_cloud = [
+        internal("10.1.1.1"),
+        address("Hostname", "10.2.2.2.example.com"),
+    ];
     for provided in ["10.2.2.2", "10.1.1.1,fc01::1"] {
         let error = provided_first(Some(provided), &of_cloud).unwrap_err();
         assert!(error.starts_with("the cloud has no address "), "{error}");
@@ -120,7 +172,11 @@ fn a_malformed_annotation_is_an_error() {
         "10.1.1.1,fc01::1,fc01::2",
         "256.1.1.1",
     ] {
-        let of_cloud = [internal("10.1.1.1"), internal("fc01::1"), internal("0.0.0.0")];
+        let of_cloud = [
+            internal("10.1.1.1"),
+            internal("fc01::1"),
+            internal("0.0.0.0"),
+        ];
         let error = provided_first(Some(text), &of_cloud).unwrap_err();
         assert!(error.contains("is malformed"), "{text}: {error}");
     }

@@ -26,16 +26,25 @@ fn the_description_has_the_names_of_cloud_controller_manager() {
 fn addresses_are_refreshed_every_five_minutes_unless_the_operator_says_otherwise() {
     let description = CloudNode::describe();
     let ticker = &description.tickers[0];
-    assert_eq!(Duration::from_millis(ticker.period_ms.into()), Duration::from_secs(300));
+    assert_eq!(
+        Duration::from_millis(ticker.period_ms.into()),
+        Duration::from_secs(300)
+    );
     assert_eq!(ticker.config, "status-update-frequency");
 }
 
 #[test]
 fn the_operator_sets_how_many_nodes_are_initialised_at_once() {
     let cluster = Cluster::new();
-    assert_eq!(CloudNode::describe_configured(&cluster.host()).concurrency, 1);
+    assert_eq!(
+        CloudNode::describe_configured(&cluster.host()).concurrency,
+        1
+    );
     cluster.set_config("concurrent-node-syncs", "7");
-    assert_eq!(CloudNode::describe_configured(&cluster.host()).concurrency, 7);
+    assert_eq!(
+        CloudNode::describe_configured(&cluster.host()).concurrency,
+        7
+    );
 }
 
 #[test]

@@ -51,11 +51,18 @@ fn the_delays_since_the_creation_are_observed() {
     let (cluster, cloud) = world(new_node());
     knows(&cloud, metadata());
     reconcile(&cluster).unwrap();
-    let metrics: Vec<_> = cluster.metrics().into_iter().map(|(_, name, _, value)| (name, value)).collect();
+    let metrics: Vec<_> = cluster
+        .metrics()
+        .into_iter()
+        .map(|(_, name, _, value)| (name, value))
+        .collect();
     let of = |name: &str| (format!("node_controller_{name}"), 30.0);
     assert_eq!(
         metrics,
-        [of("cloud_provider_taint_removal_delay_seconds"), of("initial_node_sync_delay_seconds")]
+        [
+            of("cloud_provider_taint_removal_delay_seconds"),
+            of("initial_node_sync_delay_seconds")
+        ]
     );
 }
 
@@ -63,7 +70,9 @@ fn the_delays_since_the_creation_are_observed() {
 fn other_taints_stay_as_they_are() {
     let taint = json!({"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
     let (cluster, _) = world(with(new_node(), "/spec/taints/1", Value::Null));
-    cluster.edit(NODE, "", "a", |node| node["spec"]["taints"][1] = taint.clone());
+    cluster.edit(NODE, "", "a", |node| {
+        node["spec"]["taints"][1] = taint.clone()
+    });
     reconcile(&cluster).unwrap();
     assert_eq!(stored(&cluster)["spec"]["taints"], json!([taint]));
 }
@@ -96,7 +105,10 @@ fn a_node_without_any_provider_id_keeps_the_taint() {
     let (cluster, cloud) = world(with(new_node(), "/spec/providerID", "fake://own"));
     knows(&cloud, json!({"providerID": ""}));
     reconcile(&cluster).unwrap();
-    assert_eq!(stored(&cluster)["spec"], json!({"providerID": "fake://own"}));
+    assert_eq!(
+        stored(&cluster)["spec"],
+        json!({"providerID": "fake://own"})
+    );
 }
 
 #[test]
@@ -112,7 +124,10 @@ fn an_error_of_the_cloud_is_retried_with_the_taint() {
     let (cluster, cloud) = world(new_node());
     cloud.fail("InstanceMetadata", CloudError::other("throttled"));
     let error = reconcile(&cluster).unwrap_err().to_string();
-    assert_eq!(error, "failed to get instance metadata for node a: throttled");
+    assert_eq!(
+        error,
+        "failed to get instance metadata for node a: throttled"
+    );
     assert!(cluster.written().is_empty());
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.events().len(), 1);

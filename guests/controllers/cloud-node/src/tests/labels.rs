@@ -32,9 +32,11 @@ fn missing_newer_labels_are_added_and_other_ones_corrected() {
 
 #[test]
 fn equal_labels_and_newer_ones_alone_stay() {
-    let newer = json!({"topology.kubernetes.io/zone": "z", "node.kubernetes.io/instance-type": "t"});
+    let newer =
+        json!({"topology.kubernetes.io/zone": "z", "node.kubernetes.io/instance-type": "t"});
     assert_eq!(reconciled(newer.clone()), (newer, vec![]));
-    let both = json!({"failure-domain.beta.kubernetes.io/zone": "z", "topology.kubernetes.io/zone": "z"});
+    let both =
+        json!({"failure-domain.beta.kubernetes.io/zone": "z", "topology.kubernetes.io/zone": "z"});
     assert_eq!(reconciled(both.clone()), (both, vec![]));
 }
 

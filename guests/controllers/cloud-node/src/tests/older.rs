@@ -22,8 +22,12 @@ fn older(node: Value) -> (Cluster, FakeCloud) {
 fn a_new_node_gets_its_answers_one_by_one() {
     let (cluster, cloud) = older(new_node());
     cloud.on("InstanceID", |_| Ok(json!({"string": "i-1"})));
-    cloud.on("InstanceTypeByProviderID", |_| Ok(json!({"string": "large"})));
-    cloud.on("GetZoneByProviderID", |_| Ok(json!({"zone": {"failureDomain": "z", "region": "r"}})));
+    cloud.on("InstanceTypeByProviderID", |_| {
+        Ok(json!({"string": "large"}))
+    });
+    cloud.on("GetZoneByProviderID", |_| {
+        Ok(json!({"zone": {"failureDomain": "z", "region": "r"}}))
+    });
     let addresses = json!({"addresses": [{"type": "InternalIP", "address": "10.0.0.5"}]});
     cloud.on("NodeAddressesByProviderID", move |_| Ok(addresses.clone()));
     reconcile(&cluster).unwrap();
@@ -38,15 +42,25 @@ fn a_new_node_gets_its_answers_one_by_one() {
     );
     let node = stored(&cluster);
     assert_eq!(node["spec"], json!({"providerID": "fake://i-1"}));
-    assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "z");
-    assert_eq!(node["metadata"]["labels"]["node.kubernetes.io/instance-type"], "large");
+    assert_eq!(
+        node["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        "z"
+    );
+    assert_eq!(
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+        "large"
+    );
     assert_eq!(node["status"]["addresses"][0]["address"], "10.0.0.5");
 }
 
 #[test]
 fn what_fails_by_provider_id_is_asked_by_name() {
     let (cluster, cloud) = older(with(new_node(), "/spec/providerID", "fake://own"));
-    for method in ["NodeAddressesByProviderID", "InstanceTypeByProviderID", "GetZoneByProviderID"] {
+    for method in [
+        "NodeAddressesByProviderID",
+        "InstanceTypeByProviderID",
+        "GetZoneByProviderID",
+    ] {
         cloud.on(method, |_| Err(CloudError::not_implemented()));
     }
     cloud.on("InstanceType", |_| Ok(json!({"string": "large"})));
@@ -70,7 +84,10 @@ fn what_fails_both_ways_keeps_the_taint() {
         cloud.fail(by_id, CloudError::other("first"));
         cloud.fail(by_name, CloudError::other("second"));
         let error = reconcile(&cluster).unwrap_err().to_string();
-        assert!(error.contains("first") && error.contains("second"), "{error}");
+        assert!(
+            error.contains("first") && error.contains("second"),
+            "{error}"
+        );
         assert!(cluster.written().is_empty());
     }
 }
@@ -86,7 +103,10 @@ fn a_cloud_without_provider_ids_finds_nodes_by_name() {
 
 #[test]
 fn any_other_error_of_the_provider_id_keeps_the_taint() {
-    for error in [CloudError::instance_not_found(), CloudError::other("throttled")] {
+    for error in [
+        CloudError::instance_not_found(),
+        CloudError::other("throttled"),
+    ] {
         let (cluster, cloud) = older(new_node());
         cloud.fail("InstanceID", error);
         reconcile(&cluster).unwrap_err();
@@ -99,7 +119,12 @@ fn zones_are_asked_for_only_if_the_cloud_has_them() {
     let (cluster, cloud) = older(new_node());
     cloud.set_capabilities(|capabilities| capabilities.zones = false);
     reconcile(&cluster).unwrap();
-    assert!(!cloud.called().iter().any(|line| line.starts_with("GetZone")));
+    assert!(
+        !cloud
+            .called()
+            .iter()
+            .any(|line| line.starts_with("GetZone"))
+    );
 }
 
 #[test]
@@ -110,12 +135,23 @@ fn a_pass_asks_by_provider_id_and_else_by_name() {
     cloud.on("NodeAddressesByProviderID", move |_| Ok(by_id.clone()));
     pass(&cluster).unwrap();
     assert_eq!(cloud.called(), ["NodeAddressesByProviderID fake://a"]);
-    assert_eq!(stored(&cluster)["status"]["addresses"][0]["address"], "10.0.0.7");
+    assert_eq!(
+        stored(&cluster)["status"]["addresses"][0]["address"],
+        "10.0.0.7"
+    );
     let by_name = addresses("10.0.0.8");
-    cloud.on("NodeAddressesByProviderID", |_| Err(CloudError::instance_not_found()));
+    cloud.on("NodeAddressesByProviderID", |_| {
+        Err(CloudError::instance_not_found())
+    });
     cloud.on("NodeAddresses", move |_| Ok(by_name.clone()));
     cluster.advance(std::time::Duration::from_secs(300));
     pass(&cluster).unwrap();
-    assert_eq!(cloud.called(), ["NodeAddressesByProviderID fake://a", "NodeAddresses a"]);
-    assert_eq!(stored(&cluster)["status"]["addresses"][0]["address"], "10.0.0.8");
+    assert_eq!(
+        cloud.called(),
+        ["NodeAddressesByProviderID fake://a", "NodeAddresses a"]
+    );
+    assert_eq!(
+        stored(&cluster)["status"]["addresses"][0]["address"],
+        "10.0.0.8"
+    );
 }

@@ -12,7 +12,10 @@ const PERIOD: Duration = Duration::from_secs(300);
 
 /// Makes the cloud know this address of each node.
 fn at(cloud: &flyball_cloud::testing::FakeCloud, address: &str) {
-    knows(cloud, json!({"nodeAddresses": [{"type": "InternalIP", "address": address}]}));
+    knows(
+        cloud,
+        json!({"nodeAddresses": [{"type": "InternalIP", "address": address}]}),
+    );
 }
 
 #[test]
@@ -54,11 +57,16 @@ fn a_node_that_fails_does_not_keep_the_others() {
     names.map(|name| cluster.put(with(node(), "/metadata/name", name)));
     at(&cloud, "10.0.0.9");
     cloud.fail("InstanceMetadata", CloudError::other("throttled"));
-    cluster.edit(NODE, "", "b", |node| *node = provided(node.clone(), "10.9.9.9"));
+    cluster.edit(NODE, "", "b", |node| {
+        *node = provided(node.clone(), "10.9.9.9")
+    });
     cluster.fail("patch", "v1/Node/status", refusal(500, "InternalError"));
     pass(&cluster).unwrap();
     let written = cluster.written();
-    assert!(written[0].starts_with("patch v1/Node/status c: "), "{written:?}");
+    assert!(
+        written[0].starts_with("patch v1/Node/status c: "),
+        "{written:?}"
+    );
     assert_eq!(written[1], "patch v1/Node/status d");
 }
 

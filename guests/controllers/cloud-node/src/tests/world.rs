@@ -49,7 +49,9 @@ pub(super) fn world(node: Value) -> (Cluster, FakeCloud) {
 
 /// Makes the cloud know this of each node.
 pub(super) fn knows(cloud: &FakeCloud, metadata: Value) {
-    cloud.on("InstanceMetadata", move |_| Ok(json!({"metadata": metadata})));
+    cloud.on("InstanceMetadata", move |_| {
+        Ok(json!({"metadata": metadata}))
+    });
 }
 
 pub(super) fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {

@@ -19,7 +19,10 @@ fn the_description_has_the_names_of_cloud_controller_manager() {
 fn runs_are_periodic_without_the_gate() {
     let description = NodeRoute::describe();
     let ticker = &description.tickers[0];
-    assert_eq!((ticker.key.as_str(), ticker.period_ms), ("periodic", 10_000));
+    assert_eq!(
+        (ticker.key.as_str(), ticker.period_ms),
+        ("periodic", 10_000)
+    );
     assert_eq!(ticker.config, "reconciliation-period");
     assert!(description.watches[0].map.is_empty());
     assert_eq!(description.queues[0].max_retries, Some(0));

@@ -39,7 +39,10 @@ fn each_range_of_each_node_gets_a_route() {
 fn routes_that_no_node_wants_are_deleted() {
     let routes = [route("a", A), route("a", B), route("gone", "10.244.3.0/24")];
     let (deletions, creations) = planned(&[node("a", &[A])], &routes);
-    assert_eq!(deletions, [format!("a {B}"), "gone 10.244.3.0/24".to_owned()]);
+    assert_eq!(
+        deletions,
+        [format!("a {B}"), "gone 10.244.3.0/24".to_owned()]
+    );
     assert!(creations.is_empty());
 }
 
@@ -86,8 +89,14 @@ fn a_route_without_a_node_is_deleted() {
 fn a_route_to_other_addresses_is_deleted_and_created() {
     let replaced = (vec![format!("a {A}")], vec![format!("a {A}")]);
     let nodes = [node("a", &[A])];
-    assert_eq!(planned(&nodes, &[addressed("a", A, &["10.0.0.1"])]), (vec![], vec![]));
-    assert_eq!(planned(&nodes, &[addressed("a", A, &["10.0.0.2"])]), replaced);
+    assert_eq!(
+        planned(&nodes, &[addressed("a", A, &["10.0.0.1"])]),
+        (vec![], vec![])
+    );
+    assert_eq!(
+        planned(&nodes, &[addressed("a", A, &["10.0.0.2"])]),
+        replaced
+    );
     assert_eq!(planned(&nodes, &[addressed("a", A, &[])]), replaced);
     // A cloud that does not compare addresses.
     assert_eq!(planned(&nodes, &[route("a", A)]), (vec![], vec![]));
@@ -110,5 +119,8 @@ fn a_creation_has_the_addresses_of_its_node_and_no_name() {
     let nodes: [Node; 1] = [view(node("a", &[A]))];
     let plan = plan(&settings, &nodes, &[]);
     let route = &plan.creations[0].route;
-    assert_eq!((route.name.as_str(), route.target_node_addresses.len()), ("", 1));
+    assert_eq!(
+        (route.name.as_str(), route.target_node_addresses.len()),
+        ("", 1)
+    );
 }

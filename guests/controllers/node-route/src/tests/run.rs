@@ -16,7 +16,10 @@ const FAILED: &str = "True NoRouteCreated RouteController failed to create a rou
 fn missing_routes_are_created_and_reported() {
     let (cluster, cloud) = world([node("a", &[A]), node("b", &[])], []);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
-    assert_eq!(cloud.called(), ["ListRoutes", &format!("CreateRoute a {A}")]);
+    assert_eq!(
+        cloud.called(),
+        ["ListRoutes", &format!("CreateRoute a {A}")]
+    );
     assert_eq!(condition(&cluster, "a"), CREATED);
     assert_eq!(condition(&cluster, "b"), "", "it has no range");
     assert_eq!(cluster.written(), ["patch v1/Node/status a"]);
@@ -33,7 +36,10 @@ fn the_cloud_is_given_the_cluster_and_the_uid_of_the_node() {
     cluster.set_config("cluster-name", "prod");
     reconcile(&cluster).unwrap();
     let calls = cloud.calls();
-    let names: Vec<_> = calls.iter().map(|call| call.arguments["clusterName"].clone()).collect();
+    let names: Vec<_> = calls
+        .iter()
+        .map(|call| call.arguments["clusterName"].clone())
+        .collect();
     assert_eq!(names, ["prod", "prod", "prod"]);
     assert_eq!(calls[1].arguments["route"]["name"], format!("gone-{B}"));
     assert_eq!(calls[2].arguments["nameHint"], "uid-a");
@@ -45,7 +51,11 @@ fn deletions_end_before_creations_begin() {
     reconcile(&cluster).unwrap();
     assert_eq!(
         cloud.called(),
-        ["ListRoutes", &format!("DeleteRoute a {A}"), &format!("CreateRoute a {A}")]
+        [
+            "ListRoutes",
+            &format!("DeleteRoute a {A}"),
+            &format!("CreateRoute a {A}")
+        ]
     );
     assert_eq!(condition(&cluster, "a"), CREATED);
 }
@@ -101,7 +111,10 @@ fn a_node_that_has_lost_its_range_has_no_network() {
 #[test]
 fn another_condition_of_the_same_status_is_replaced() {
     let other = json!([{"type": "NetworkUnavailable", "status": "False", "reason": "Other", "message": "x"}]);
-    let (cluster, _) = world([with(node("a", &[A]), "/status/conditions", other)], [route("a", A)]);
+    let (cluster, _) = world(
+        [with(node("a", &[A]), "/status/conditions", other)],
+        [route("a", A)],
+    );
     reconcile(&cluster).unwrap();
     assert_eq!(condition(&cluster, "a"), CREATED);
 }
@@ -128,7 +141,8 @@ fn a_run_fails_if_the_routes_can_not_be_listed() {
 
 #[test]
 fn more_routes_than_are_written_at_once_are_all_written() {
-    let nodes = (0..250).map(|number| node(&format!("n{number}"), &[&format!("10.244.{number}.0/24")]));
+    let nodes =
+        (0..250).map(|number| node(&format!("n{number}"), &[&format!("10.244.{number}.0/24")]));
     let gone = (0..250).map(|number| route("gone", &format!("fd00:1:0:{number:x}::/64")));
     let (cluster, cloud) = world(nodes, gone);
     reconcile(&cluster).unwrap();

@@ -14,7 +14,12 @@ fn settings(cluster_cidr: &str) -> Result<Settings, Error> {
 
 #[test]
 fn one_range_or_two_of_different_families_are_valid() {
-    for valid in ["10.0.0.0/8", " 10.0.0.0/8 ", "10.0.0.0/8,fd00::/48", "fd00::/48,10.0.0.0/8"] {
+    for valid in [
+        "10.0.0.0/8",
+        " 10.0.0.0/8 ",
+        "10.0.0.0/8,fd00::/48",
+        "fd00::/48,10.0.0.0/8",
+    ] {
         settings(valid).unwrap();
     }
     for invalid in [
@@ -26,7 +31,10 @@ fn one_range_or_two_of_different_families_are_valid() {
         "10.0.0.0/8,fd00::/48,11.0.0.0/8",
     ] {
         let error = settings(invalid).unwrap_err();
-        assert!(error.is_terminal() && error.to_string().contains("cluster-cidr"), "{error}");
+        assert!(
+            error.is_terminal() && error.to_string().contains("cluster-cidr"),
+            "{error}"
+        );
     }
 }
 

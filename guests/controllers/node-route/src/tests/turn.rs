@@ -33,7 +33,10 @@ fn a_run_is_at_once_or_ten_seconds_after_the_one_before() {
 fn routed(cluster: &Cluster) -> Duration {
     let deltas = [delta(NODE, None, Some(&node("a", &[])))];
     let routed = cluster.route::<NodeRoute>(&deltas).unwrap();
-    assert_eq!((routed.len(), routed[0].key.to_string().as_str()), (1, "node_change"));
+    assert_eq!(
+        (routed.len(), routed[0].key.to_string().as_str()),
+        (1, "node_change")
+    );
     routed[0].delay
 }
 

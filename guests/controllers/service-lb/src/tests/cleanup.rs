@@ -18,7 +18,10 @@ fn the_load_balancer_of_a_deleted_service_is_deleted_before_the_service() {
     reconcile(&cluster).unwrap();
     assert_eq!(
         cloud.called(),
-        ["GetLoadBalancer team/web", "EnsureLoadBalancerDeleted team/web"]
+        [
+            "GetLoadBalancer team/web",
+            "EnsureLoadBalancerDeleted team/web"
+        ]
     );
     assert_eq!(cluster.events(), DELETED);
     // The status of a Service that is gone needs no write.
@@ -69,8 +72,14 @@ fn the_service_stays_until_its_load_balancer_is_deleted() {
     let (cluster, cloud) = settled();
     cluster.delete(SERVICE, "team", "web");
     for (method, text) in [
-        ("GetLoadBalancer", "failed to check if load balancer exists before cleanup"),
-        ("EnsureLoadBalancerDeleted", "failed to delete load balancer"),
+        (
+            "GetLoadBalancer",
+            "failed to check if load balancer exists before cleanup",
+        ),
+        (
+            "EnsureLoadBalancerDeleted",
+            "failed to delete load balancer",
+        ),
     ] {
         cloud.fail(method, CloudError::other("throttled"));
         let error = reconcile(&cluster).unwrap_err().to_string();
@@ -96,7 +105,10 @@ fn an_error_with_a_time_is_retried_with_backoff_here() {
 fn a_load_balancer_of_something_else_does_not_keep_the_service() {
     let (cluster, cloud) = settled();
     cluster.delete(SERVICE, "team", "web");
-    cloud.fail("EnsureLoadBalancerDeleted", CloudError::implemented_elsewhere());
+    cloud.fail(
+        "EnsureLoadBalancerDeleted",
+        CloudError::implemented_elsewhere(),
+    );
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.events(), DELETED);
     assert!(cluster.object(SERVICE, "team", "web").is_none());

@@ -14,7 +14,11 @@ fn the_description_has_the_names_of_cloud_controller_manager() {
     description.check().unwrap();
     assert_eq!(description.name, "service-lb-controller");
     assert_eq!(description.event_source, "service-controller");
-    let queues: Vec<_> = description.queues.iter().map(|queue| queue.name.as_str()).collect();
+    let queues: Vec<_> = description
+        .queues
+        .iter()
+        .map(|queue| queue.name.as_str())
+        .collect();
     assert_eq!(queues, ["service", "node"]);
     assert_eq!(permissions(&description), ["v1/Service status patch"]);
     assert!(description.imports.contains("cloud"));
@@ -31,9 +35,15 @@ fn a_service_is_retried_after_five_seconds_to_five_minutes_without_a_common_rate
 #[test]
 fn the_operator_sets_how_many_load_balancers_are_written_at_once() {
     let cluster = Cluster::new();
-    assert_eq!(ServiceLb::describe_configured(&cluster.host()).concurrency, 1);
+    assert_eq!(
+        ServiceLb::describe_configured(&cluster.host()).concurrency,
+        1
+    );
     cluster.set_config("concurrent-service-syncs", "7");
-    assert_eq!(ServiceLb::describe_configured(&cluster.host()).concurrency, 7);
+    assert_eq!(
+        ServiceLb::describe_configured(&cluster.host()).concurrency,
+        7
+    );
     cluster.set_config("concurrent-service-syncs", "0");
     let error = cluster.reconcile::<ServiceLb>("a/b").unwrap_err();
     assert!(error.is_terminal(), "{error}");

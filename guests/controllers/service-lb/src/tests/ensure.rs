@@ -22,7 +22,10 @@ fn a_service_gets_the_finalizer_a_load_balancer_and_its_address() {
     assert_eq!(cluster.events(), ENSURED);
     let stored = stored(&cluster);
     assert_eq!(stored["metadata"]["finalizers"], json!([FINALIZER]));
-    assert_eq!(stored["status"]["loadBalancer"], json!({"ingress": [{"ip": "192.0.2.1"}]}));
+    assert_eq!(
+        stored["status"]["loadBalancer"],
+        json!({"ingress": [{"ip": "192.0.2.1"}]})
+    );
 }
 
 #[test]
@@ -36,7 +39,11 @@ fn the_cloud_is_given_the_cluster_the_whole_service_and_the_nodes() {
     let given = &call.arguments["service"];
     assert_eq!(given["metadata"]["labels"]["a"], "b");
     assert_eq!(given["spec"], stored(&cluster)["spec"]);
-    let nodes: Vec<_> = call.nodes.iter().map(|node| &node["spec"]["providerID"]).collect();
+    let nodes: Vec<_> = call
+        .nodes
+        .iter()
+        .map(|node| &node["spec"]["providerID"])
+        .collect();
     assert_eq!(nodes, ["fake://a", "fake://b"]);
     assert_eq!(call.nodes[0]["metadata"]["uid"], "uid-a");
 }
@@ -46,7 +53,8 @@ fn the_finalizer_is_written_before_the_cloud_is_called() {
     let (cluster, cloud) = world(service());
     cluster.fail("patch", STATUS, refusal(403, "Forbidden"));
     let error = reconcile(&cluster).unwrap_err().to_string();
-    let expected = "failed to add load balancer cleanup finalizer: the test refuses this: Forbidden";
+    let expected =
+        "failed to add load balancer cleanup finalizer: the test refuses this: Forbidden";
     assert_eq!(error, expected);
     assert!(cloud.called().is_empty());
     assert_eq!(
@@ -60,10 +68,19 @@ fn the_finalizer_is_written_before_the_cloud_is_called() {
 
 #[test]
 fn other_finalizers_stay() {
-    let (cluster, _) = world(with(service(), "/metadata/finalizers", json!(["example.com/a"])));
+    let (cluster, _) = world(with(
+        service(),
+        "/metadata/finalizers",
+        json!(["example.com/a"]),
+    ));
     reconcile(&cluster).unwrap();
     let finalizers = &stored(&cluster)["metadata"]["finalizers"];
-    assert!(finalizers.as_array().unwrap().contains(&json!("example.com/a")));
+    assert!(
+        finalizers
+            .as_array()
+            .unwrap()
+            .contains(&json!("example.com/a"))
+    );
     assert!(finalizers.as_array().unwrap().contains(&json!(FINALIZER)));
 }
 
@@ -92,7 +109,10 @@ fn a_status_that_differs_in_any_field_is_written() {
         cloud.on("EnsureLoadBalancer", move |_| Ok(status.clone()));
         reconcile(&cluster).unwrap();
         assert_eq!(cluster.written(), [PATCH]);
-        assert_eq!(stored(&cluster)["status"]["loadBalancer"]["ingress"], ingress);
+        assert_eq!(
+            stored(&cluster)["status"]["loadBalancer"]["ingress"],
+            ingress
+        );
     }
 }
 
@@ -101,12 +121,18 @@ fn an_empty_status_empties_that_of_the_service_and_none_is_an_error() {
     let (cluster, cloud) = world(ensured());
     cloud.on("EnsureLoadBalancer", |_| Ok(json!({"status": {}})));
     reconcile(&cluster).unwrap();
-    assert_eq!(stored(&cluster)["status"]["loadBalancer"].get("ingress"), None);
+    assert_eq!(
+        stored(&cluster)["status"]["loadBalancer"].get("ingress"),
+        None
+    );
 
     let (cluster, cloud) = world(ensured());
     cloud.on("EnsureLoadBalancer", |_| Ok(json!({"status": null})));
     let error = reconcile(&cluster).unwrap_err().to_string();
-    assert_eq!(error, "service status returned by EnsureLoadBalancer is nil");
+    assert_eq!(
+        error,
+        "service status returned by EnsureLoadBalancer is nil"
+    );
     assert_eq!(cluster.events().len(), 2);
 }
 
@@ -116,8 +142,7 @@ fn a_load_balancer_without_nodes_is_created_with_a_warning() {
     let cloud = flyball_cloud::testing::FakeCloud::of(&cluster);
     reconcile(&cluster).unwrap();
     assert_eq!(cloud.called(), ["EnsureLoadBalancer team/web"]);
-    let warning =
-        "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer";
+    let warning = "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer";
     assert_eq!(cluster.events(), [ENSURED[0], warning, ENSURED[1]]);
 }
 
@@ -165,14 +190,19 @@ fn the_cloud_can_say_when_it_wants_to_be_asked_again() {
 #[test]
 fn a_service_that_vanishes_before_its_status_is_written_is_no_error() {
     let (cluster, _) = world(ensured());
-    cluster.edit(SERVICE, "team", "web", |service| service["status"] = json!({}));
+    cluster.edit(SERVICE, "team", "web", |service| {
+        service["status"] = json!({})
+    });
     cluster.fail("patch", STATUS, refusal(404, "NotFound"));
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.events(), ENSURED);
 
     cluster.fail("patch", STATUS, refusal(500, "InternalError"));
     let error = reconcile(&cluster).unwrap_err().to_string();
-    assert!(error.starts_with("failed to update load balancer status: "), "{error}");
+    assert!(
+        error.starts_with("failed to update load balancer status: "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -41,10 +41,16 @@ fn a_failed_deletion_is_reported_about_the_service_that_has_vanished_and_retried
     );
     assert_eq!(events[1].about.uid, "uid-web");
     let second = Duration::from_secs(1);
-    cloud.fail("EnsureLoadBalancerDeleted", CloudError::retry("busy", second));
+    cloud.fail(
+        "EnsureLoadBalancerDeleted",
+        CloudError::retry("busy", second),
+    );
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::RequeueAfter(second));
     // On this path it is an error.
-    cloud.fail("EnsureLoadBalancerDeleted", CloudError::implemented_elsewhere());
+    cloud.fail(
+        "EnsureLoadBalancerDeleted",
+        CloudError::implemented_elsewhere(),
+    );
     reconcile(&cluster).unwrap_err();
     reconcile(&cluster).unwrap();
     assert!(cloud.load_balancers().is_empty());
@@ -59,7 +65,12 @@ fn a_service_that_was_created_again_gets_a_load_balancer_of_its_own() {
     let calls: Vec<(String, Value)> = cloud
         .calls()
         .into_iter()
-        .map(|call| (call.method, call.arguments["service"]["metadata"]["uid"].clone()))
+        .map(|call| {
+            (
+                call.method,
+                call.arguments["service"]["metadata"]["uid"].clone(),
+            )
+        })
         .collect();
     assert_eq!(
         calls,

@@ -16,7 +16,10 @@ fn new_nodes_are_given_to_the_load_balancers() {
     assert_eq!(cloud.called(), ["UpdateLoadBalancer team/web a,b,c"]);
     assert_eq!(cluster.events(), [UPDATED]);
     assert!(cluster.written().is_empty());
-    let metrics: Vec<String> = counted(&cluster).into_iter().map(|(name, _)| name).collect();
+    let metrics: Vec<String> = counted(&cluster)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(
         metrics,
         [
@@ -36,7 +39,9 @@ fn the_same_nodes_are_not_given_again() {
     });
     pass(&cluster).unwrap();
     assert!(cloud.called().is_empty());
-    cluster.edit("v1/Node", "", "a", |node| node["spec"]["providerID"] = "fake://other".into());
+    cluster.edit("v1/Node", "", "a", |node| {
+        node["spec"]["providerID"] = "fake://other".into()
+    });
     pass(&cluster).unwrap();
     assert_eq!(cloud.called(), ["UpdateLoadBalancer team/web a,b"]);
     pass(&cluster).unwrap();
@@ -51,8 +56,7 @@ fn a_load_balancer_that_loses_its_last_node_is_updated_with_a_warning() {
     }
     pass(&cluster).unwrap();
     assert_eq!(cloud.called(), ["UpdateLoadBalancer team/web"]);
-    let warning =
-        "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer";
+    let warning = "Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer";
     assert_eq!(cluster.events(), [warning]);
 }
 
@@ -66,7 +70,9 @@ fn services_that_have_not_been_reconciled_or_want_no_load_balancer_are_left_out(
     cluster.put(node("c"));
     pass(&cluster).unwrap();
     assert_eq!(cloud.called(), ["UpdateLoadBalancer team/web a,b,c"]);
-    cluster.edit(SERVICE, "team", "web", |service| service["spec"]["type"] = "NodePort".into());
+    cluster.edit(SERVICE, "team", "web", |service| {
+        service["spec"]["type"] = "NodePort".into()
+    });
     cluster.put(node("d"));
     pass(&cluster).unwrap();
     assert!(cloud.called().is_empty());
@@ -80,7 +86,10 @@ fn a_failed_update_is_reported_and_the_service_reconciled_as_a_whole() {
     pass(&cluster).unwrap();
     assert_eq!(
         cloud.called(),
-        ["UpdateLoadBalancer team/web a,b,c", "GetLoadBalancer team/web"]
+        [
+            "UpdateLoadBalancer team/web a,b,c",
+            "GetLoadBalancer team/web"
+        ]
     );
     assert_eq!(
         cluster.events(),
@@ -149,7 +158,11 @@ fn all_load_balancers_are_updated_when_many_nodes_leave_at_once() {
         cluster.put(node(&format!("node-{number}")));
     }
     for number in 0..30 {
-        cluster.put(with(service(), "/metadata/name", format!("web-{number:02}")));
+        cluster.put(with(
+            service(),
+            "/metadata/name",
+            format!("web-{number:02}"),
+        ));
         let key = format!("team/web-{number:02}");
         cluster.reconcile::<crate::ServiceLb>(&key).unwrap();
     }
@@ -162,5 +175,8 @@ fn all_load_balancers_are_updated_when_many_nodes_leave_at_once() {
     pass(&cluster).unwrap();
     let called = cloud.called();
     assert_eq!(called.len(), 31);
-    assert!(called.iter().all(|line| line.ends_with(" a,b")), "{called:?}");
+    assert!(
+        called.iter().all(|line| line.ends_with(" a,b")),
+        "{called:?}"
+    );
 }

@@ -13,10 +13,19 @@ fn is_available(pointer: &str, value: Value) -> bool {
 #[test]
 fn deleted_excluded_and_tainted_nodes_get_no_traffic() {
     assert!(view::<Row>(node("a")).is_available());
-    assert!(!is_available("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")));
+    assert!(!is_available(
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z")
+    ));
     let taint = |key: &str| json!([{"key": "other"}, {"key": key, "effect": "NoSchedule"}]);
-    assert!(!is_available("/spec/taints", taint("ToBeDeletedByClusterAutoscaler")));
-    assert!(is_available("/spec/taints", taint("node.kubernetes.io/unreachable")));
+    assert!(!is_available(
+        "/spec/taints",
+        taint("ToBeDeletedByClusterAutoscaler")
+    ));
+    assert!(is_available(
+        "/spec/taints",
+        taint("node.kubernetes.io/unreachable")
+    ));
 }
 
 #[test]
@@ -50,10 +59,16 @@ fn sets_differ_by_names_and_provider_ids_alone() {
         NodeSet::of(&rows).digest()
     };
     let both = digest(&[node("a"), node("b")]);
-    assert_eq!(both, digest(&[with(node("a"), "/metadata/uid", "other"), node("b")]));
+    assert_eq!(
+        both,
+        digest(&[with(node("a"), "/metadata/uid", "other"), node("b")])
+    );
     assert_ne!(both, digest(&[node("a")]));
     assert_ne!(both, digest(&[node("a"), node("c")]));
-    assert_ne!(both, digest(&[with(node("a"), "/spec/providerID", "other"), node("b")]));
+    assert_ne!(
+        both,
+        digest(&[with(node("a"), "/spec/providerID", "other"), node("b")])
+    );
     assert_ne!(both, digest(&[]));
 }
 
@@ -61,7 +76,10 @@ fn sets_differ_by_names_and_provider_ids_alone() {
 fn an_event_names_twenty_nodes_at_most() {
     let name = |number: usize| format!("node-{number:02}");
     assert_eq!(NodeSet::of(&[]).summary(), "[]");
-    assert_eq!(NodeSet::of(&rows((0..2).map(name))).summary(), "[node-00 node-01]");
+    assert_eq!(
+        NodeSet::of(&rows((0..2).map(name))).summary(),
+        "[node-00 node-01]"
+    );
     let twenty = NodeSet::of(&rows((0..20).map(name))).summary();
     assert!(twenty.ends_with(" node-19]"), "{twenty}");
     let more = NodeSet::of(&rows((0..23).map(name))).summary();

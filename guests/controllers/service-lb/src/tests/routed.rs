@@ -56,7 +56,10 @@ fn each_change_that_a_load_balancer_depends_on_enqueues_the_service() {
         (&port("targetPort"), json!("http")),
         (&port("appProtocol"), json!("http")),
         ("/spec/sessionAffinity", json!("ClientIP")),
-        ("/spec/sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 1}})),
+        (
+            "/spec/sessionAffinityConfig",
+            json!({"clientIP": {"timeoutSeconds": 1}}),
+        ),
         ("/spec/loadBalancerIP", json!("192.0.2.7")),
         ("/spec/externalIPs", json!(["192.0.2.8"])),
         ("/metadata/annotations", json!({"a": "b"})),

@@ -23,12 +23,20 @@ pub(super) fn service() -> Value {
 /// The Service with the finalizer and the address of its load balancer.
 pub(super) fn ensured() -> Value {
     let held = with(service(), "/metadata/finalizers", json!([FINALIZER]));
-    with(held, "/status/loadBalancer/ingress", json!([{"ip": "192.0.2.1"}]))
+    with(
+        held,
+        "/status/loadBalancer/ingress",
+        json!([{"ip": "192.0.2.1"}]),
+    )
 }
 
 /// The Service in the middle of its deletion.
 pub(super) fn deleting() -> Value {
-    with(ensured(), "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
+    with(
+        ensured(),
+        "/metadata/deletionTimestamp",
+        "2026-01-01T00:00:00Z",
+    )
 }
 
 pub(super) fn node(name: &str) -> Value {
@@ -53,7 +61,12 @@ pub(super) fn world(service: Value) -> (Cluster, FakeCloud) {
 pub(super) fn settled() -> (Cluster, FakeCloud) {
     let (cluster, cloud) = world(service());
     reconcile(&cluster).unwrap();
-    drop((cluster.writes(), cluster.events(), cloud.calls(), cluster.metrics()));
+    drop((
+        cluster.writes(),
+        cluster.events(),
+        cloud.calls(),
+        cluster.metrics(),
+    ));
     (cluster, cloud)
 }
 
