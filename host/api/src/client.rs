@@ -135,6 +135,11 @@ impl ApiRequest {
         Self::new(right.verb.method(), path, "application/json", body)
     }
 
+    /// A GET of an object that the operator's policy names, as the plugin's service account. The host keeps the answer.
+    pub(super) fn of_operator(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, "application/json", Bytes::new())
+    }
+
     /// A GET for a guest.
     pub fn read(path: impl Into<String>, _: &Access) -> Self {
         Self::new(Method::GET, path, "application/json", Bytes::new())
@@ -274,6 +279,11 @@ impl ApiClient {
             }
         }
         unreachable!("the loop returns")
+    }
+
+    /// Fails with `Fenced` if this process may start no write now.
+    pub fn check_fence(&self) -> Result<(), ApiError> {
+        self.fence.admit(fence::now()).map(drop)
     }
 
     /// Returns how long the request may take if it starts now.

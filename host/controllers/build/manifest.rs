@@ -51,6 +51,7 @@ pub(crate) enum Start {
     #[default]
     Default,
     Disabled,
+    Cloud,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -41,6 +41,8 @@ pub enum Start {
     Default,
     /// It runs only if it is named.
     Disabled,
+    /// It is one of cloud-controller-manager's: it runs if there is a cloud. Without one, its name is accepted.
+    Cloud,
 }
 
 /// A flag of a controller.

@@ -53,10 +53,12 @@ pub enum LoadError {
     Malformed(String),
     /// The component was compiled against a version of the world that this host does not run.
     #[error(
-        "the component was compiled against version {compiled} of the world `flyball:controller`, and this host provides \
+        "the component was compiled against version {compiled} of the world `{package}`, and this host provides \
          version {provided}: rebuild it with an SDK of version {}", minor(.provided)
     )]
     OtherWorld {
+        /// For example `flyball:controller`.
+        package: &'static str,
         /// For example `0.1.0`.
         compiled: String,
         /// For example `0.2.0`.

@@ -62,6 +62,8 @@ impl PluginPolicy {
         self.imports.is_superset(&other.imports)
             && self.http_hosts.is_superset(&other.http_hosts)
             && self.signer_keys.is_superset(&other.signer_keys)
+            && (self.cloud_provider == other.cloud_provider || other.cloud_provider.is_none())
+            && self.credentials.covers(&other.credentials)
             && other.certificates.iter().all(|rule| {
                 let mut own = self.certificates.iter();
                 own.any(|own| own.covers(rule))

@@ -149,6 +149,7 @@ impl Policy {
                     .map_or(file.clone(), |folder| folder.join(&file))
             };
             rules.signed_by = rules.signed_by.take().map(beside);
+            rules.credentials = std::mem::take(&mut rules.credentials).beside(path);
         }
         let mut mistakes = Vec::new();
         for (plugin, rules) in &policy.plugins {
@@ -219,6 +220,10 @@ impl PluginPolicy {
         if !self.certificates.is_empty() && !signs {
             mistakes.push("`certificates` does nothing without `imports = [\"signer\"]`".into());
         }
+        if self.cloud_provider.is_some() && !self.imports.contains("cloud") {
+            return Err("`cloud-provider` does nothing without `imports = [\"cloud\"]`".into());
+        }
+        self.credentials.validate()?;
         if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
             mistakes.push(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
         }
@@ -395,6 +400,14 @@ pub(crate) mod tests {
                 "names no `signers`",
             ),
             (
+                "[plugins.a]\ncloud-provider = \"b\"",
+                "`cloud-provider` does nothing without `imports = [\"cloud\"]`",
+            ),
+            (
+                "[plugins.a.credentials]\nsecret = \"b\"",
+                "`b` is not a Secret: write `namespace/name`",
+            ),
+            (
                 "[plugins.a.limits]\ncpu = \"fast\"",
                 "`fast` is not a duration",
             ),
@@ -486,6 +499,16 @@ pub(crate) mod tests {
             let error = Policy::read(path).unwrap_err();
             assert!(matches!(error, PolicyError::Read { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn the_files_of_credentials_are_found_beside_the_policy() {
+        let text = "[plugins.a.credentials]\nconfig-file = \"a.json\"\nfolder = \"/run/a\"";
+        let policy = Policy::parse(Path::new("/etc/flyball/policy.toml"), text).unwrap();
+        let credentials = &policy.plugins["a"].credentials;
+        let config = credentials.config_file.as_deref();
+        assert_eq!(config, Some(Path::new("/etc/flyball/a.json")));
+        assert_eq!(credentials.folder.as_deref(), Some(Path::new("/run/a")));
     }
 
     #[test]

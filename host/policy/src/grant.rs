@@ -4,6 +4,7 @@ mod narrowing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flyball_types::description::{Description, Discovered, Watch};
@@ -54,12 +55,23 @@ pub struct Grants {
     pub plugins: Policy,
     /// Whether a dropped-in plugin without a policy is granted what it asks for.
     pub trust: bool,
+    /// The cloud of the flags.
+    pub cloud: CloudFlags,
     /// Configuration from flags, by plugin and key. It overrides the configuration of a policy.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
     /// Number of keys that a plugin reconciles at once, by name. It overrides the number in a policy.
     pub concurrency: BTreeMap<String, u32>,
     /// The names that a dropped-in plugin may take only if its policy says `replaces-builtin`.
     pub builtin_names: BTreeSet<String>,
+}
+
+/// The provider that the built-in controllers call, and its configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloudFlags {
+    /// `--cloud-provider`.
+    pub provider: Option<String>,
+    /// `--cloud-config`: the configuration of that provider, which takes precedence over its policy's.
+    pub config_file: Option<PathBuf>,
 }
 
 /// The properties of a file that a policy may bind a grant to.
@@ -136,6 +148,12 @@ pub enum Refusal {
     /// The policy does not grant it a watch, which it can't work without.
     #[error("pending: the policy does not let it {0}")]
     Watch(String),
+    /// The policy gives credentials to any file with the plugin's name.
+    #[error(
+        "pending: the policy gives `{name}` credentials, and must say which file gets them: add `file = \"{name}.wasm\"`, \
+         `digest = \"sha256:{digest}\"`, or a `source`"
+    )]
+    UnboundCredentials { name: String, digest: String },
     /// This version asks for more than the previous one, and more than the policy grants.
     #[error(
         "pending: this version asks for more than it is granted, to {more}; extend the policy, or let \
@@ -461,6 +479,12 @@ impl Grants {
                 digest: file.digest.to_owned(),
             });
         }
+        if !policy.credentials.is_empty() && !policy.is_bound() {
+            return Err(Refusal::UnboundCredentials {
+                name,
+                digest: file.digest.to_owned(),
+            });
+        }
         // Permissions that the previous version asked for and did not get are deliberately ignored.
         if let Some(before) = before {
             let more = asks.beyond(policy).without(before);
@@ -483,10 +507,11 @@ impl Grants {
     fn granted(
         &self,
         description: &Description,
-        policy: PluginPolicy,
+        mut policy: PluginPolicy,
         account: Option<(String, String)>,
         is_builtin: bool,
     ) -> Grant {
+        self.cloud.apply(&mut policy, &description.name, is_builtin);
         // A description only asks. Unless the operator sets a concurrency, it is capped.
         let most = match (is_builtin, account.is_some()) {
             (true, _) => u32::MAX,
@@ -504,6 +529,21 @@ impl Grants {
             account,
             concurrency,
             is_builtin,
+        }
+    }
+}
+
+impl CloudFlags {
+    /// Completes the policy of a built-in controller that calls a cloud, or of the provider.
+    fn apply(&self, policy: &mut PluginPolicy, name: &str, is_builtin: bool) {
+        let Some(provider) = &self.provider else {
+            return;
+        };
+        if is_builtin && policy.imports.contains("cloud") {
+            policy.cloud_provider = Some(provider.clone());
+        }
+        if name == provider && self.config_file.is_some() {
+            policy.credentials.config_file = self.config_file.clone();
         }
     }
 }

@@ -21,6 +21,7 @@
 pub mod access;
 pub mod approve;
 mod certificates;
+mod credentials;
 mod decide;
 mod file;
 pub mod grant;
@@ -39,6 +40,7 @@ use self::grant::PluginFile;
 
 pub use self::certificates::CertificateRule;
 pub use self::certificates::Certified;
+pub use self::credentials::CredentialPolicy;
 pub use self::decide::Visible;
 pub(crate) use self::decide::deny_hidden;
 pub use self::file::MAX_KEY;
@@ -77,7 +79,7 @@ pub struct PluginPolicy {
     pub replaces_builtin: bool,
     /// Permissions to read and write. A request is allowed if any rule allows it.
     pub allow: Vec<Rule>,
-    /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
+    /// Imports that it may use and that need a grant: `cloud`, `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
     /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The
     /// default is HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not
@@ -94,6 +96,11 @@ pub struct PluginPolicy {
     /// Certificates that `signer` signs for it with the host's authorities. A certificate is signed if any rule allows
     /// it. As for keys, no plugin gets one by asking, and the policy must also have a `digest` or a `source`.
     pub certificates: Vec<CertificateRule>,
+    /// Name of the provider that its calls of the cloud go to. It needs the import `cloud`.
+    pub cloud_provider: Option<String>,
+    /// What it gets as the provider of a cloud: configuration and credentials. A policy that gives some must also have a
+    /// `file`, a `digest` or a `source`.
+    pub credentials: CredentialPolicy,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
     /// Number of keys that it reconciles at once. By default, the number that it asks for.

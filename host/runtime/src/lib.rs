@@ -1,7 +1,9 @@
 //! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's
 //! imports.
 
+pub mod clouds;
 pub mod context;
+pub mod credentials;
 pub mod discovered_informers;
 pub mod graph;
 pub mod guest_call;

@@ -60,6 +60,17 @@ pub fn find_or_build_kcm_before() -> anyhow::Result<PathBuf> {
         .build()
 }
 
+/// Returns the stock cloud-controller-manager with the sample cloud as its only provider. It is built if it is missing or
+/// its sources have changed.
+///
+/// This blocks, as [`find_or_build`] does.
+///
+/// # Errors
+/// The build fails.
+pub fn cloud_controller_manager() -> anyhow::Result<PathBuf> {
+    CLOUD_CONTROLLER_MANAGER.build()
+}
+
 /// A binary that is built from a Go module of this crate.
 pub(crate) struct GoBinary {
     /// The module's folder in this crate.
@@ -74,6 +85,8 @@ pub(crate) struct GoBinary {
     pub(crate) package: &'static str,
     /// Go's build tags, separated by commas.
     pub(crate) tags: &'static str,
+    /// The folders of the module, beside its own, that the package is built from.
+    pub(crate) folders: &'static [&'static str],
     /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
@@ -85,6 +98,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
     of: "etcd, kube-apiserver and kube-scheduler",
     package: ".",
     tags: "",
+    folders: &[],
     link: link_flags,
 };
 
@@ -95,6 +109,17 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
     of: "kube-controller-manager",
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
     tags: "",
+    folders: &[],
+    link: link_flags,
+};
+
+const CLOUD_CONTROLLER_MANAGER: GoBinary = GoBinary {
+    folder: "go",
+    name: "cloud-controller-manager",
+    of: "cloud-controller-manager",
+    package: "./cloud-controller-manager",
+    tags: "",
+    folders: &["cloud-controller-manager", "samplecloud"],
     link: link_flags,
 };
 
@@ -135,7 +160,7 @@ impl GoBinary {
             .with_context(|| format!("can't create {} for the binary", out.display()))?;
         let (binary, stamp) = (out.join(self.name), out.join("stamp"));
         let link = (self.link)(&sources)?;
-        let digest = digest(&sources, &link)?;
+        let digest = digest(&sources, self.folders, &link)?;
         let fresh =
             || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
         if fresh() {
@@ -244,11 +269,14 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
 }
 
 /// A digest of everything that determines the binary, except for the version of Go.
-fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
+fn digest(sources: &Path, folders: &[&str], link: &str) -> anyhow::Result<String> {
     let read = || -> io::Result<String> {
-        let mut files: Vec<PathBuf> = fs::read_dir(sources)?
-            .map(|entry| Ok(entry?.path()))
-            .collect::<io::Result<_>>()?;
+        let mut files = Vec::new();
+        for folder in [""].iter().chain(folders) {
+            for entry in fs::read_dir(sources.join(folder))? {
+                files.push(entry?.path());
+            }
+        }
         files.retain(|path| {
             path.extension()
                 .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
@@ -335,11 +363,16 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         write("main.go", "package main");
         write("README", "one");
-        let first = digest(folder.path(), "v1").unwrap();
+        let digest = |version| digest(folder.path(), &["part"], version).unwrap();
+        fs::create_dir(folder.path().join("part")).unwrap();
+        let first = digest("v1");
         write("README", "two");
-        assert_eq!(digest(folder.path(), "v1").unwrap(), first);
-        assert_ne!(digest(folder.path(), "v2").unwrap(), first);
+        assert_eq!(digest("v1"), first);
+        assert_ne!(digest("v2"), first);
         write("main.go", "package other");
-        assert_ne!(digest(folder.path(), "v1").unwrap(), first);
+        let second = digest("v1");
+        assert_ne!(second, first);
+        write("part/part.go", "package part");
+        assert_ne!(digest("v1"), second);
     }
 }

@@ -13,6 +13,7 @@ static BINARY: GoBinary = GoBinary {
     of: "Helm",
     package: "helm.sh/helm/v4/cmd/helm",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -11,6 +11,7 @@ static BINARY: GoBinary = GoBinary {
     of: "kubectl",
     package: ".",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -19,7 +19,9 @@ mod skip;
 use anyhow::Context;
 
 pub use flyball_devcluster::{Assets, ControlPlane, Options, Process, Snapshot, process};
-pub use go_binary::{find_or_build, find_or_build_kcm_before, find_or_build_with_kcm};
+pub use go_binary::{
+    cloud_controller_manager, find_or_build, find_or_build_kcm_before, find_or_build_with_kcm,
+};
 pub use helm::helm;
 pub use kubectl::kubectl;
 pub use promtool::test_rules;

@@ -15,6 +15,7 @@ static BINARY: GoBinary = GoBinary {
     package: "github.com/prometheus/prometheus/cmd/promtool",
     // Service discovery, which most of the code is for.
     tags: "remove_all_sd",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

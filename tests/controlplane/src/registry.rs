@@ -22,6 +22,7 @@ static BINARY: GoBinary = GoBinary {
     of: "the registry",
     package: ".",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

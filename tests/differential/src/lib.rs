@@ -8,6 +8,7 @@
 //! controllers are stored as a [`Golden`], with which [`compare_all`] compares those under Flyball.
 
 mod certificates;
+mod cloud;
 mod compare;
 mod endpoints;
 mod folders;
@@ -212,12 +213,16 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
+    let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
     if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
+    if let Some(cloud_controllers) = &mut cloud_controllers {
+        cloud_controllers.stop().await?;
+    }
     let texts = texts::written(&cluster)?;
     if outcomes.values().any(Result::is_err) {
         cluster.plane.keep_logs();
@@ -280,7 +285,8 @@ pub async fn play_on(
     };
     let outcomes = played.into_iter().map(|(scenario, played)| {
         let outcome = played.map(|rest| {
-            let writes = Writes::of(scenario, &audit, rest.time);
+            let mut writes = Writes::of(scenario, &audit, rest.time);
+            writes.add_calls(&rest.calls);
             Outcome {
                 managers: managers::managers(&rest.objects),
                 objects: normalise::objects(rest.objects),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, MetricsApi};
-use flyball_controllers::built_in;
+use flyball_controllers::{Start, built_in};
 use flyball_controlplane::{Options, Release};
 
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
@@ -21,6 +21,10 @@ pub struct Plane {
     has_metrics: bool,
     /// Whether the fake CSI drivers run.
     has_csi: bool,
+    /// Whether the sample cloud runs, with the cloud controller manager.
+    pub(crate) has_cloud: bool,
+    /// Additional flags for the cloud controller manager.
+    pub(crate) cloud_flags: &'static [&'static str],
     /// Additional flags for the controllers, which override others.
     flags: &'static [&'static str],
     /// Additional flags for the API server.
@@ -62,6 +66,9 @@ static PLANES: &[Plane] = &[
     BOUND_VOLUMES,
     MIGRATIONS,
     RESOURCE_POOLS,
+    CLOUD,
+    CLOUD_SERVICES,
+    CLOUD_ROUTES,
 ];
 
 /// The controllers of each plane: without service accounts and the CA bundle, no pod is admitted.
@@ -77,6 +84,8 @@ const QUIET: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     has_csi: false,
+    has_cloud: false,
+    cloud_flags: &[],
     flags: &[],
     apiserver_flags: &[],
     until_1_36: (&[], &[]),
@@ -360,6 +369,35 @@ const RESOURCE_POOLS: Plane = Plane {
     ..QUIET
 };
 
+/// The plane of the nodes of a cloud. The scenarios create the instances, and the nodes without kubelets.
+const CLOUD: Plane = Plane {
+    name: "cloud",
+    has_cloud: true,
+    cloud_flags: &[
+        "--node-monitor-period=1s",
+        "--node-status-update-frequency=2s",
+    ],
+    ..QUIET
+};
+
+/// The plane of load balancers. Their nodes are those of all scenarios, so a scenario that creates nodes is alone.
+const CLOUD_SERVICES: Plane = Plane {
+    name: "cloud-services",
+    has_cloud: true,
+    ..QUIET
+};
+
+/// The plane of routes. Each scenario has ranges of its own.
+const CLOUD_ROUTES: Plane = Plane {
+    name: "cloud-routes",
+    has_cloud: true,
+    cloud_flags: &[
+        "--cluster-cidr=10.244.0.0/16,fd00:1::/48",
+        "--route-reconciliation-period=1s",
+    ],
+    ..QUIET
+};
+
 impl Plane {
     /// The plane of a controller's scenarios, given its folder.
     ///
@@ -413,14 +451,17 @@ impl Plane {
         })
     }
 
-    /// Starts a control plane with these options, and the CSI drivers if its scenarios need them.
+    /// Starts a control plane with these options, and the CSI drivers or the cloud if its scenarios need them.
     ///
     /// # Errors
     /// It can't be started.
     pub async fn start(&self, options: Options) -> Result<Cluster> {
-        let cluster = Cluster::start(options).await?;
+        let mut cluster = Cluster::start(options).await?;
         if self.has_csi {
             cluster.add_csi_drivers()?;
+        }
+        if self.has_cloud {
+            cluster.start_cloud().await?;
         }
         Ok(cluster)
     }
@@ -436,15 +477,26 @@ impl Plane {
         })
     }
 
-    /// The controllers, in the syntax of `--controllers`.
+    /// The controllers of kube-controller-manager, in the syntax of `--controllers`.
     pub(crate) fn controllers(&self) -> String {
-        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
-        let all: BTreeSet<&str> = own
-            .map(|(controller, _)| controller.name)
+        let all: BTreeSet<&str> = (self.own(|start| start != Start::Cloud))
             .chain(self.helpers.iter().copied())
             .chain(EVERYWHERE)
             .collect();
         Vec::from_iter(all).join(",")
+    }
+
+    /// The controllers of cloud-controller-manager, in the syntax of `--controllers`.
+    pub(crate) fn cloud_controllers(&self) -> String {
+        let all: BTreeSet<&str> = self.own(|start| start == Start::Cloud).collect();
+        Vec::from_iter(all).join(",")
+    }
+
+    /// The controllers whose scenarios are played on the plane and that start like this.
+    fn own(&self, starts: fn(Start) -> bool) -> impl Iterator<Item = &'static str> {
+        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
+        own.filter(move |(controller, _)| starts(controller.start))
+            .map(|(controller, _)| controller.name)
     }
 }
 

@@ -93,6 +93,10 @@ pub(crate) enum Step {
     Pause,
     /// Waits until this number of objects of a kind exist in the scenario's namespace.
     Count(String, usize),
+    /// Sends a request of its operator to the cloud: a method, a path and a body.
+    Cloud(String, String, Value),
+    /// Waits until the cloud's response to a GET of this path has these values, as in `Wait`.
+    CloudWait(String, BTreeMap<String, Value>),
 }
 
 /// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the

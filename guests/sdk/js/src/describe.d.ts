@@ -56,7 +56,7 @@ export interface Discovered {
 }
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection" | "*";
-export type Import = "discovery" | "raw" | "signer";
+export type Import = "cloud" | "discovery" | "raw" | "signer";
 export type DeltaType = "added" | "modified" | "deleted";
 /** A predicate on updates: the generation, the labels, or the value at a field path differs. */
 export type Change = "generation" | "labels" | { path: string };

@@ -289,7 +289,7 @@ class Description:
         return self
 
     def import_(self, *imports: str) -> Description:
-        """Requests imports that need a grant: `discovery`, `signer`, `raw`."""
+        """Requests imports that need a grant: `cloud`, `discovery`, `signer`, `raw`."""
         for name in imports:
             if name not in self.document.setdefault("imports", []):
                 self.document["imports"].append(name)

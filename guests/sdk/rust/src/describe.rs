@@ -199,7 +199,7 @@ impl Description {
         self
     }
 
-    /// Requests an import that needs a grant: `discovery`, `signer`, `raw`.
+    /// Requests an import that needs a grant: `cloud`, `discovery`, `signer`, `raw`.
     #[must_use]
     pub fn import(mut self, name: &str) -> Self {
         self.0.imports.insert(name.into());

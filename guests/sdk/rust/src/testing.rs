@@ -65,6 +65,7 @@ mod setup;
 mod store;
 mod writes;
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -131,6 +132,8 @@ struct ClusterState {
     catalogue: Catalogue,
     random: u64,
     lister: Option<Box<Lister>>,
+    /// The stand-ins for imports of other packages, by their types.
+    extensions: HashMap<TypeId, Rc<dyn Any>>,
 }
 
 /// Runs a cached query.
@@ -202,6 +205,7 @@ impl Default for Cluster {
             catalogue: Catalogue::default(),
             random: 0x9e37_79b9_7f4a_7c15,
             lister: None,
+            extensions: HashMap::new(),
         };
         Self {
             state: Rc::new(RefCell::new(state)),

@@ -34,14 +34,12 @@ pub(super) fn values(
     };
     let zones = zoneinfo::lookup(config.built_ins.tzdata.as_deref());
     let time_zone = time_zone::of_process(|name| zones(&zoneinfo::key(name)).is_some());
-    let from_flags = config
-        .built_ins
-        .values
-        .iter()
-        .flat_map(|(controller, values)| {
+    let from_flags = { config.built_ins.values.iter().chain(&config.cloud.values) }.flat_map(
+        |(controller, values)| {
             let values = values.iter();
             values.map(|(key, value)| (*controller, (*key).to_owned(), value.clone()))
-        });
+        },
+    );
     let needed = |need, key: &'static str, value: String| {
         that_need(need).map(move |controller| (controller, key.to_owned(), value.clone()))
     };

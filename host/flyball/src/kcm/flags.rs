@@ -44,7 +44,12 @@ const FLAGS: &[Flag] = &[
         "",
         Yes("File with what --allow-metric-labels says, in YAML"),
     ),
-    flag("allow-untagged-cloud", Bool, "false", OF_CLOUDS),
+    flag(
+        "allow-untagged-cloud",
+        Bool,
+        "false",
+        Yes("Call a cloud whose resources carry no ID of the cluster"),
+    ),
     flag(
         "authentication-kubeconfig",
         Text,
@@ -115,10 +120,38 @@ const FLAGS: &[Flag] = &[
         "",
         Yes("CA bundle for client certificates"),
     ),
-    flag("cloud-config", Text, "", OF_CLOUDS),
-    flag("cloud-provider", Text, "", Already(&["", "external"])),
-    flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
-    flag("configure-cloud-routes", Bool, "true", OF_CLOUDS),
+    flag(
+        "cloud-config",
+        Text,
+        "",
+        Yes("File that the provider of --cloud-provider gets as its configuration"),
+    ),
+    flag(
+        "cloud-provider",
+        Text,
+        "",
+        Yes(
+            "Plugin that is the cloud: the cloud controllers run, too, and call it; by default, or with `external`, they don't run",
+        ),
+    ),
+    flag(
+        "cluster-name",
+        Text,
+        "kubernetes",
+        Yes("Name of the cluster, for the cloud"),
+    ),
+    flag(
+        "concurrent-service-syncs",
+        Int32,
+        "1",
+        Yes("Number of load balancers that are created or updated at once"),
+    ),
+    flag(
+        "configure-cloud-routes",
+        Bool,
+        "true",
+        Yes("Run the node-route-controller, with the other cloud controllers"),
+    ),
     flag("contention-profiling", Bool, "false", Already(&["false"])),
     flag(
         "controller-shutdown-timeout",
@@ -340,7 +373,12 @@ const FLAGS: &[Flag] = &[
             "CA bundle that is published to each namespace; by default the one that this process uses for the API server",
         ),
     ),
-    flag("route-reconciliation-period", Duration, "10s", OF_CLOUDS),
+    flag(
+        "route-reconciliation-period",
+        Duration,
+        "10s",
+        Yes("How often the routes of nodes are compared with those of the cloud"),
+    ),
     flag(
         "secure-port",
         Int,

@@ -1,5 +1,6 @@
 //! The fake cluster's implementation of the imports.
 
+use std::any::{Any, TypeId};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ impl Imports for Cluster {
         Rc::new(Self {
             state: Rc::clone(&self.state),
         })
+    }
+
+    fn extension(&self, kind: TypeId) -> Option<Rc<dyn Any>> {
+        self.state.borrow().extensions.get(&kind).cloned()
     }
 
     fn lister_get(

@@ -1,5 +1,7 @@
 //! Sets up a fake cluster: its objects, clock, failures and configuration.
 
+use std::any::TypeId;
+use std::rc::Rc;
 use std::time::Duration;
 
 use flyball_types::{
@@ -222,6 +224,13 @@ impl Cluster {
     /// Runs cached queries with this function instead of on the cluster's objects.
     pub fn set_lister(&self, lister: impl Fn(&Query, &Projection) -> Page + 'static) {
         self.state.borrow_mut().lister = Some(Box::new(lister));
+    }
+
+    /// Sets the stand-in for imports of another package, which the crate of that package finds by its type. Replaces one
+    /// of the same type.
+    pub fn extend<T: 'static>(&self, extension: Rc<T>) {
+        let extensions = &mut self.state.borrow_mut().extensions;
+        extensions.insert(TypeId::of::<T>(), extension);
     }
 
     /// Adds an authority for this signer. The authority and its certificates are placeholders, such as `certificate 0`.

@@ -1,0 +1,10 @@
+//! Native tests of the whole controller.
+
+mod cleanup;
+mod describe;
+mod ensure;
+mod forgotten;
+mod pass;
+mod predicates;
+mod routed;
+mod world;
