@@ -190,7 +190,9 @@ fn one_warning_names_the_flags_without_effect() {
         "--profiling=false",
     ]);
     assert!(
-        log.contains("these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream\"\n"),
+        log.contains(
+            "these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream\"\n"
+        ),
         "{log}"
     );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");

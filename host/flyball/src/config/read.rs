@@ -263,7 +263,8 @@ mod tests {
             "--min-resync-period=1h",
             "--contention-profiling=false",
         ]);
-        let expected = "these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream";
+        let expected =
+            "these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream";
         assert_eq!(config.warnings, [expected]);
         assert!(
             config.requests.use_service_account_credentials
