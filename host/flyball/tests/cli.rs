@@ -186,11 +186,13 @@ fn one_warning_names_the_flags_without_effect() {
     let log = log_until_serving(&[
         "--leader-elect",
         "--flex-volume-plugin-dir=/plugins",
-        "--pv-recycler-increment-timeout-nfs=30",
+        "--log-text-split-stream=true",
         "--profiling=false",
     ]);
     assert!(
-        log.contains("these flags have no effect yet: --flex-volume-plugin-dir, --pv-recycler-increment-timeout-nfs\"\n"),
+        log.contains(
+            "these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream\"\n"
+        ),
         "{log}"
     );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");

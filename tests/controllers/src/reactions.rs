@@ -95,12 +95,15 @@ pub static REACTIONS: &[Reaction] = &[
     row("persistentvolume-binder", "foreign-finalizer", "storage.k8s.io/v1/StorageClass", &["Warning ProvisioningFailed"], "provisionClaimOperation, once it is gone"),
     row("persistentvolume-binder", "foreign-finalizer", "v1/PersistentVolume", &["Warning ClaimLost"], "syncBoundClaim, once it is gone"),
     row("persistentvolume-binder", "foreign-finalizer", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
+    row("persistentvolume-attach-detach", "last-step", POD, &["patch v1/Node/status", "delete storage.k8s.io/v1/VolumeAttachment", "create storage.k8s.io/v1/VolumeAttachment"], "IsPodTerminated: no container runs, so that a pod at another node gets the volume"),
+    row("persistentvolume-attach-detach", "foreign-finalizer", POD, &["patch v1/Node/status", "delete storage.k8s.io/v1/VolumeAttachment", "create storage.k8s.io/v1/VolumeAttachment"], "IsPodTerminated: no container runs, so that a pod at another node gets the volume"),
     row("persistentvolume-binder", "last-step", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
     row("selinux-warning", "foreign-finalizer", "storage.k8s.io/v1/CSIDriver", &["Normal SELinuxChangePolicyConflict", "Normal SELinuxLabelConflict"], "deleteCSIDriver: without it, the policies of its pods are Recursive, and the pods are compared again, one after the other"),
 
     // An owner that is gone.
     row("deployment", "owner-gone", "apps/v1/ReplicaSet", &["create apps/v1/ReplicaSet", "Normal ScalingReplicaSet", "update apps/v1/Deployment/status"], "getNewReplicaSet"),
     row("job", "owner-gone", "batch/v1/Job", &["patch v1/Pod"], "syncOrphanPod"),
+    row("persistentvolume-attach-detach", "owner-gone", POD, &["patch v1/Node/status", "delete storage.k8s.io/v1/VolumeAttachment"], "podDelete: the pod was the owner"),
     row("endpointslice-mirroring", "owner-gone", "v1/Endpoints", &["delete discovery.k8s.io/v1/EndpointSlice"], "deleteEndpoints"),
     row("endpointslice-mirroring", "owner-gone", "v1/Service", &["delete discovery.k8s.io/v1/EndpointSlice"], "deleteEndpoints"),
 

@@ -136,7 +136,11 @@ fn created(text: &str, name: &str) -> Vec<Value> {
         )
     };
     let mut objects: Vec<Value> = steps.filter_map(object).collect();
-    for object in &mut objects {
+    for (at, object) in objects.iter_mut().enumerate() {
+        if object["metadata"]["name"].is_null() {
+            let generated = object["metadata"]["generateName"].as_str();
+            object["metadata"]["name"] = format!("{}x{at}", generated.unwrap_or_default()).into();
+        }
         let is_namespaced = !CLUSTER_SCOPED.contains(&kind_name(object));
         if is_namespaced && object["metadata"]["namespace"].is_null() {
             object["metadata"]["namespace"] = namespace.as_str().into();

@@ -267,7 +267,7 @@ mod tests {
             "--use-service-account-credentials=true",
             "--cert-dir=/var/run",
             "--flex-volume-plugin-dir=/plugins",
-            "--pv-recycler-increment-timeout-nfs=30",
+            "--log-text-split-stream=true",
             "--profiling=false",
             "--cluster-name=kubernetes",
             "--cluster-signing-cert-file=",
@@ -276,7 +276,8 @@ mod tests {
             "--min-resync-period=1h",
             "--contention-profiling=false",
         ]);
-        let expected = "these flags have no effect yet: --flex-volume-plugin-dir, --pv-recycler-increment-timeout-nfs";
+        let expected =
+            "these flags have no effect yet: --flex-volume-plugin-dir, --log-text-split-stream";
         assert_eq!(config.warnings, [expected]);
         assert!(
             config.requests.use_service_account_credentials
