@@ -151,7 +151,11 @@ mod tests {
         let new = New {
             name: "hello".into(),
             language,
+            cloud: false,
             dir: Some(dir.clone()),
+            kind: None,
+            group: None,
+            plural: None,
             sdk: None,
         };
         new.create().unwrap();

@@ -221,9 +221,9 @@ impl PluginPolicy {
             mistakes.push("`certificates` does nothing without `imports = [\"signer\"]`".into());
         }
         if self.cloud_provider.is_some() && !self.imports.contains("cloud") {
-            return Err("`cloud-provider` does nothing without `imports = [\"cloud\"]`".into());
+            mistakes.push("`cloud-provider` does nothing without `imports = [\"cloud\"]`".into());
         }
-        self.credentials.validate()?;
+        mistakes.extend(self.credentials.validate().err());
         if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
             mistakes.push(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
         }

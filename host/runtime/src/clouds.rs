@@ -25,6 +25,7 @@ use tracing::Instrument;
 
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
+use crate::queue::Reason;
 use crate::telemetry::call_span;
 
 /// How long a call waits for a provider that is not there, such as one that is being loaded at the start.
@@ -226,7 +227,9 @@ impl Provider {
             if let Some(credentials) = &context.credentials {
                 credentials.refresh().await;
             }
-            let call = GuestCall::new(context.clone(), method.as_str().into());
+            let key: Arc<str> = method.as_str().into();
+            let reason = Reason::Requeued { by: key.clone() };
+            let call = GuestCall::new(context.clone(), key, reason);
             let ended = work(provider.clone(), call.clone()).await;
             if ended.is_ok() {
                 call.commit();

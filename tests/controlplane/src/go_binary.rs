@@ -115,6 +115,7 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
 
 const CLOUD_CONTROLLER_MANAGER: GoBinary = GoBinary {
     folder: "go",
+    below: "",
     name: "cloud-controller-manager",
     of: "cloud-controller-manager",
     package: "./cloud-controller-manager",

@@ -28,7 +28,9 @@ pub(crate) fn start_manager(
         .collect();
     let process = match subject {
         Subject::Flyball => cluster.spawn_cloud_host(&controllers, &flags)?,
-        Subject::Stock => cluster.spawn_stock_cloud_manager(&controllers, &flags)?,
+        Subject::Stock | Subject::StockBefore => {
+            cluster.spawn_stock_cloud_manager(&controllers, &flags)?
+        }
     };
     Ok(Some(process))
 }

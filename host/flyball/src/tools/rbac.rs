@@ -546,12 +546,8 @@ mod tests {
                 description,
                 policy,
             };
-            let printed = run(
-                known,
-                None,
-                &PluralFlags::default(),
-                &RunningHost::default(),
-            );
+            let (plurals, host) = (PluralFlags::default(), RunningHost::default());
+            let printed = run(known, None, &plurals, &host);
             let printed = printed.await.map_err(|error| error.to_string())?;
             let done = printed
                 .in_format(Manifests::Yaml, true)

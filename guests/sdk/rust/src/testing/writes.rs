@@ -316,7 +316,6 @@ fn delete_options(options: &Value) -> DeleteOptions {
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::prelude::*;
     use crate::testing::Cluster;
 

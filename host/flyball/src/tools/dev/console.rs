@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flyball_types::printable;
 
@@ -126,6 +126,8 @@ pub(super) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","plugin":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;

@@ -10,6 +10,7 @@ use flyball_cache::{Informer, InformerFactory};
 use flyball_limits::counters::PluginCounters;
 use flyball_limits::host_limits::HostLimits;
 use flyball_plugin::Imports;
+use flyball_runtime::clouds::Clouds;
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::guest_call::GuestCall;
 use flyball_runtime::memo::Memo;
@@ -61,6 +62,7 @@ impl GuestCalls {
         let counters = counters.map_err(|error| error.to_string())?;
         let recorder = || Recorder::start(client.clone(), name.clone(), name.to_string());
         let limits = HostLimits::new(name.clone(), &policy.limits, false, Arc::default());
+        let clouds = Clouds::new(&metrics, false).map_err(|error| error.to_string())?;
         let telemetry = PluginTelemetry {
             recorder: recorder(),
             incidents: Incidents {
@@ -82,6 +84,8 @@ impl GuestCalls {
             route_turns: RouteTurns::start(),
             memo: Arc::new(Memo::new(policy.limits.memo)),
             signing_keys: SigningKeys::new(Arc::default()),
+            clouds,
+            credentials: None,
             limits,
             telemetry,
             runtime: tokio::runtime::Handle::current(),
