@@ -202,6 +202,14 @@ fn a_cloud_without_instances_is_not_asked() {
 }
 
 #[test]
+fn without_a_provider_the_node_waits() {
+    let cluster = flyball_sdk::testing::Cluster::with([new_node()]);
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
+    assert_eq!(pass(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
 fn the_cloud_is_given_the_name_the_uid_and_the_labels_of_the_node() {
     let (cluster, cloud) = world(with(new_node(), "/metadata/labels", json!({"a": "b"})));
     cluster.reconcile::<CloudNode>("a").unwrap();

@@ -54,7 +54,9 @@ fn new_nodes_are_left_to_their_initialisation() {
 fn a_node_that_fails_does_not_keep_the_others() {
     let (cluster, cloud) = world(node());
     let names = ["b", "c", "d"];
-    names.map(|name| cluster.put(with(node(), "/metadata/name", name)));
+    for name in names {
+        cluster.put(with(node(), "/metadata/name", name));
+    }
     at(&cloud, "10.0.0.9");
     cloud.fail("InstanceMetadata", CloudError::other("throttled"));
     cluster.edit(NODE, "", "b", |node| {
