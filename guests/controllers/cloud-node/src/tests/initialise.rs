@@ -204,7 +204,10 @@ fn a_cloud_without_instances_is_not_asked() {
 #[test]
 fn without_a_provider_the_node_waits() {
     let cluster = flyball_sdk::testing::Cluster::with([new_node()]);
-    assert_eq!(reconcile(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(crate::WAIT)
+    );
     assert_eq!(pass(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
     assert!(cluster.written().is_empty());
 }

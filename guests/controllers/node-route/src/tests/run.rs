@@ -155,7 +155,10 @@ fn more_routes_than_are_written_at_once_are_all_written() {
 fn without_a_provider_the_run_waits() {
     let cluster = flyball_sdk::testing::Cluster::with([node("a", &[A])]);
     cluster.set_config("cluster-cidr", CLUSTER);
-    assert_eq!(reconcile(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(crate::WAIT)
+    );
     assert!(cluster.written().is_empty());
 }
 
