@@ -68,6 +68,17 @@ pub(crate) trait Support: Sync {
     /// with underscores), `{{TYPE}}` (the name in CamelCase) and `{{SDK}}` are replaced.
     fn template(&self) -> &'static [File];
 
+    /// The files of a new project of a cloud, in the form of [`template`](Self::template), with `{{CLOUD_SDK}}` besides;
+    /// none if there is no SDK for clouds in this language.
+    fn cloud_template(&self) -> Option<&'static [File]> {
+        None
+    }
+
+    /// The text for `{{CLOUD_SDK}}`. Fails if the place holds no SDK.
+    fn cloud_sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        self.sdk_reference(sdk)
+    }
+
     /// The files of the SDK that are vendored.
     fn sdk(&self) -> &'static [File];
 

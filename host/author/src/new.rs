@@ -14,6 +14,8 @@ pub struct New {
     /// The plugin's name.
     pub name: String,
     pub language: Language,
+    /// Whether the plugin is a cloud.
+    pub cloud: bool,
     /// The folder to create; by default the plugin's name.
     pub dir: Option<PathBuf>,
     /// The SDK to use: the folder of a checkout or, in some languages, a URL. By default a copy is vendored.
@@ -28,6 +30,19 @@ impl New {
         let support = self.language.support();
         let sdk = self.sdk.as_deref().map_or(Sdk::Vendored, Sdk::At);
         let reference = support.sdk_reference(sdk)?;
+        let (cloud_reference, template) = match self.cloud {
+            true => {
+                let template = support.cloud_template().with_context(|| {
+                    format!(
+                        "can't create a cloud in {:?}: only the SDK for Rust has an API for clouds; use --lang rust, or let a \
+                         server in any language speak the protocol of `examples/cloud-http`",
+                        self.language
+                    )
+                })?;
+                (support.cloud_sdk_reference(sdk)?, vec![template])
+            }
+            false => (String::new(), vec![support.template(), &COMMON_TEMPLATE]),
+        };
         let dir = self.dir.clone().unwrap_or_else(|| name.into());
         let is_empty = |dir: &Path| dir.read_dir().is_ok_and(|mut files| files.next().is_none());
         ensure!(
@@ -35,13 +50,14 @@ impl New {
             "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
             dir.display()
         );
-        for (file, template) in support.template().iter().chain(&*COMMON_TEMPLATE) {
+        for (file, template) in template.into_iter().flatten() {
             let template = std::str::from_utf8(template)
                 .with_context(|| format!("the template of {file} is not Unicode"))?;
             let text = template
                 .replace("{{IDENTIFIER}}", &name.replace('-', "_"))
                 .replace("{{TYPE}}", &camel_case(name))
                 .replace("{{NAME}}", name)
+                .replace("{{CLOUD_SDK}}", &cloud_reference)
                 .replace("{{SDK}}", &reference);
             write(
                 &dir.join(file.strip_suffix(".in").unwrap_or(file)),
@@ -94,6 +110,7 @@ mod tests {
         New {
             name: "a".into(),
             language,
+            cloud: false,
             dir: Some(dir.into()),
             sdk: None,
         }
@@ -130,6 +147,31 @@ mod tests {
             let ignored = std::fs::read_to_string(dir.join(".gitignore")).unwrap();
             assert!(ignored.contains("*.wasm"), "{language:?}: {ignored}");
         }
+    }
+
+    #[test]
+    fn a_cloud_is_a_project_in_rust_and_an_error_in_languages_without_an_sdk_for_clouds() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("project");
+        let cloud = |language| New {
+            cloud: true,
+            ..new(language, &dir)
+        };
+        let error = cloud(Language::Python).create().unwrap_err().to_string();
+        assert!(error.contains("--lang rust"), "{error}");
+        cloud(Language::Rust).create().unwrap();
+        let manifest = std::fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        let expected = "path = \"flyball-sdk/guests/sdk/rust-cloud\"";
+        assert!(manifest.contains(expected), "{manifest}");
+        assert!(
+            dir.join("flyball-sdk/guests/sdk/rust-cloud/src/lib.rs")
+                .is_file()
+        );
+        let tests = std::fs::read_to_string(dir.join("tests/cloud.rs")).unwrap();
+        assert!(
+            tests.contains("use a::cloud::ACloud;") && !tests.contains("{{"),
+            "{tests}"
+        );
     }
 
     #[test]

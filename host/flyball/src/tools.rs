@@ -98,6 +98,9 @@ pub(crate) enum Tool {
         /// Programming language of the project
         #[arg(long, value_enum, default_value_t)]
         lang: Language,
+        /// Create a cloud, which the cloud controllers call
+        #[arg(long)]
+        cloud: bool,
         /// Folder to create; by default the plugin's name
         #[arg(long)]
         dir: Option<PathBuf>,
@@ -217,11 +220,13 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         Tool::New {
             name,
             lang,
+            cloud,
             dir,
             sdk,
         } => New {
             name,
             language: lang,
+            cloud,
             dir,
             sdk,
         }

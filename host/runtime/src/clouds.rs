@@ -122,7 +122,7 @@ impl Clouds {
         let provider = self.provider(granted.provider()).await?;
         let asked = provider.capabilities.get_or_try_init(async || {
             let context = provider.context()?;
-            let ask = |provider: Arc<Provider>, imports| async move {
+            let ask = |provider: Arc<Provider>, imports: Arc<GuestCall>| async move {
                 provider.plugin.cloud_capabilities(imports).await
             };
             let document = provider
@@ -163,8 +163,7 @@ impl Clouds {
         let context = provider.context()?;
         let method = call.method.clone();
         let work = |provider: Arc<Provider>, imports: Arc<GuestCall>| async move {
-            let own_nodes = || own_nodes(imports.context(), &call.nodes);
-            let nodes = provider.plugin.work(own_nodes).await;
+            let nodes = provider.own_nodes(&imports, call.nodes.clone()).await;
             let call = CloudCall { nodes, ..call };
             provider.plugin.cloud_call(imports, call).await
         };
@@ -202,8 +201,15 @@ impl Provider {
         })
     }
 
-    /// Runs a call of the guest on the provider's own threads, so that it is not charged to the caller. It ends if the
-    /// caller does.
+    /// Returns the nodes of a call as the provider is given them. Computed on the provider's threads, within its quota.
+    async fn own_nodes(&self, imports: &Arc<GuestCall>, nodes: Bytes) -> Bytes {
+        let (plugin, imports, given) = (self.plugin.clone(), imports.clone(), nodes.clone());
+        let work = async move { plugin.work(|| own_nodes(imports.context(), &given)).await };
+        let running = AbortOnDropHandle::new(self.plugin.threads().spawn(work));
+        running.await.unwrap_or(nodes)
+    }
+
+    /// Runs a call of the guest beside the caller, so that it is not charged to the caller. It ends if the caller does.
     async fn run<F>(
         self: Arc<Self>,
         context: Arc<PluginContext>,
@@ -211,9 +217,10 @@ impl Provider {
         work: impl FnOnce(Arc<Self>, Arc<GuestCall>) -> F + Send + 'static,
     ) -> Result<Vec<u8>, CloudError>
     where
-        F: Future<Output = Result<Result<Vec<u8>, CloudError>, CallError>> + Send,
+        F: Future<Output = Result<Result<Vec<u8>, CloudError>, CallError>> + Send + 'static,
     {
-        let (threads, provider) = (self.plugin.threads(), self.clone());
+        // Credentials are requests, and so may be what the call's writes wait for.
+        let (runtime, provider) = (context.runtime.clone(), self.clone());
         let span = call_span(&self.name, &method);
         let ended = async move {
             if let Some(credentials) = &context.credentials {
@@ -227,7 +234,7 @@ impl Provider {
             call.wait_for_writes().await;
             provider.end(&context, &method, ended)
         };
-        let running = AbortOnDropHandle::new(threads.spawn(ended.instrument(span)));
+        let running = AbortOnDropHandle::new(runtime.spawn(ended.instrument(span)));
         running.await.unwrap_or_else(|_| {
             let name = &self.name;
             Err(CloudError::crashed(format!(

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_api::client::ApiClient;
 use flyball_api::secret::read_secret;
+use flyball_plugin::{CallError, CallFailure, Outcome};
 use flyball_policy::CredentialPolicy;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -101,6 +102,24 @@ impl Credentials {
     /// Replaces the secrets in a text.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         redact(&self.values().secrets, text)
+    }
+
+    /// Replaces the secrets in the texts of a reconcile's result.
+    pub fn redact_outcome(&self, result: Result<Outcome, CallError>) -> Result<Outcome, CallError> {
+        let redacted = |text: String| self.redact(&text).into_owned();
+        match result {
+            Ok(Outcome::Failed(message)) => Ok(Outcome::Failed(redacted(message))),
+            Ok(Outcome::Terminal(message)) => Ok(Outcome::Terminal(redacted(message))),
+            Ok(ended) => Ok(ended),
+            Err(mut error) => {
+                if let CallFailure::Trap { last_error, .. }
+                | CallFailure::MemoryLimit { last_error, .. } = &mut error.failure
+                {
+                    *last_error = last_error.take().map(redacted);
+                }
+                Err(error)
+            }
+        }
     }
 
     fn values(&self) -> Arc<Values> {

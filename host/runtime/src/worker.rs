@@ -139,6 +139,10 @@ impl Worker {
             .plugin
             .reconcile(call.clone(), &queue.name, &key, attempt)
             .await;
+        let result = match &self.context.credentials {
+            Some(credentials) => credentials.redact_outcome(result),
+            None => result,
+        };
         if result.is_ok() {
             call.commit();
         }

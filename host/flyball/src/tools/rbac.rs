@@ -324,6 +324,15 @@ mod tests {
     }
 
     #[test]
+    fn the_account_of_a_provider_may_get_the_secret_with_its_credentials() {
+        let document = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}]}"#;
+        let policy = "[plugins.a.credentials]\nsecret = \"vault/cloud\"";
+        let (_, within, _) = needs(document, Some(policy));
+        let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cloud"], "verbs": ["get"]});
+        assert_eq!(within, json!({"vault": [rule]}));
+    }
+
+    #[test]
     fn writes_of_certificates_need_verbs_on_signers() {
         let document = r#"{
             "format": 1, "name": "a", "queues": [{"name": "q"}], "permissions": [

@@ -16,7 +16,7 @@ use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_types::description::{Description, Watch};
 use flyball_types::{Kind, error_chain};
 
-use crate::plugins::load::limits;
+use crate::plugins::load::{limits, of_provider};
 use crate::plugins::plan::Version;
 
 /// A version whose informers are open.
@@ -70,8 +70,15 @@ pub(crate) async fn open(
         grant.is_builtin,
     );
     let (engine, component) = (engine.clone(), component.clone());
+    let policy = grant.policy.clone();
     // Loading and linking the code of a large component takes a while.
-    let plugin = tokio::task::spawn_blocking(move || Plugin::new(&engine, component, limits));
+    let plugin = tokio::task::spawn_blocking(move || {
+        let limits = match component.is_provider() {
+            true => of_provider(limits, &policy.limits),
+            false => limits,
+        };
+        Plugin::new(&engine, component, limits)
+    });
     let plugin = plugin.await.unwrap_or(Err(LoadError::Shutdown));
     let plugin = plugin.map_err(OpenError::Unfit)?;
     let unreachable =

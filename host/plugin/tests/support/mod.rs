@@ -14,15 +14,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Allowance, Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant,
-    Imports, Limits, LogLevel, MemoEntry, Metered, ObjectReference, Operation, Page, Plugin, Read,
-    Target, Write,
+    Allowance, Batch, CertificateTemplate, Charge, CloudCall, CloudError, Cursor, Engine,
+    EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel, MemoEntry, Metered, ObjectReference,
+    Operation, Page, Plugin, Read, Target, Write,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
+use wit_parser::{PackageId, Resolve};
 
 /// The exit code of a measurement that is out of its bounds.
 pub const OUT_OF_BOUNDS: i32 = 2;
@@ -32,18 +32,40 @@ pub fn guest() -> Vec<u8> {
     component(include_str!("guest.wat"), None)
 }
 
+/// The provider of a cloud that does what the method names. See `provider.wat`.
+pub fn provider() -> Vec<u8> {
+    component_of_cloud(include_str!("provider.wat"), "cloud-provider")
+}
+
+/// The controller that calls a cloud. See `cloud_caller.wat`.
+pub fn cloud_caller() -> Vec<u8> {
+    component_of_cloud(include_str!("cloud_caller.wat"), "cloud-controller")
+}
+
+/// Builds a component of a world of `wit/cloud` from a module in the text format.
+fn component_of_cloud(module: &str, world: &str) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    resolve.push_dir(wit()).unwrap();
+    let (package, _) = resolve.push_dir(wit().join("cloud")).unwrap();
+    encode(module, &resolve, package, world)
+}
+
 /// Builds a component from a module in the text format. `world` is the name and the WIT text of another world than the
 /// controller's.
 pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
-    let mut core = wat::parse_str(module).unwrap();
     let mut resolve = Resolve::default();
     let (mut package, _) = resolve.push_dir(wit()).unwrap();
     if let Some((_, text)) = world {
         package = resolve.push_str("test.wit", text).unwrap();
     }
     let name = world.map_or("controller", |(name, _)| name);
-    let world = resolve.select_world(&[package], Some(name)).unwrap();
-    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).unwrap();
+    encode(module, &resolve, package, name)
+}
+
+fn encode(module: &str, resolve: &Resolve, package: PackageId, world: &str) -> Vec<u8> {
+    let mut core = wat::parse_str(module).unwrap();
+    let world = resolve.select_world(&[package], Some(world)).unwrap();
+    embed_component_metadata(&mut core, resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default()
         .validate(true)
         .module(&core)
@@ -145,6 +167,12 @@ pub struct Fake {
     pub batches: Mutex<Vec<Batch>>,
     /// The only granted server for HTTP requests, and the runtime that drives the connections.
     pub server: Option<(String, tokio::runtime::Handle)>,
+    /// How long a call of the cloud takes; none if no cloud is granted.
+    pub cloud_delay: Option<Duration>,
+    /// The only credential's name. Its value is `secret`.
+    pub credential: Option<&'static str>,
+    /// Number of calls of the cloud.
+    pub cloud_calls: AtomicUsize,
     /// Number of lines that were logged.
     pub logged: AtomicUsize,
     /// Number of calls of `raw` that have started.
@@ -480,6 +508,21 @@ impl Imports for Fake {
 
     fn memo_remove(&self, key: &str) {
         self.see([key]);
+    }
+
+    fn cloud_call(&self, _: CloudCall) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        async move {
+            let delay = self.cloud_delay;
+            tokio::time::sleep(delay.ok_or_else(|| CloudError::denied("no"))?).await;
+            self.cloud_calls.fetch_add(1, SeqCst);
+            Ok(b"{}".to_vec())
+        }
+        .boxed()
+    }
+
+    fn credential(&self, name: &str) -> Option<Bytes> {
+        let found = self.credential.filter(|own| *own == name);
+        found.map(|_| Bytes::from("secret"))
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {

@@ -76,6 +76,7 @@ impl Needs {
         }
         needs.add_signers(description, policy);
         needs.add_events(policy);
+        needs.add_credentials(policy);
         needs
     }
 
@@ -149,6 +150,20 @@ impl Needs {
                 verbs.extend(["create", "patch"]);
             }
         }
+    }
+
+    /// Adds the Secret with the credentials of a cloud's provider, which the host reads as the provider's account.
+    fn add_credentials(&mut self, policy: &PluginPolicy) {
+        let Some((namespace, name)) = policy.credentials.secret() else {
+            return;
+        };
+        let secret = Resources {
+            group: String::new(),
+            resource: "secrets".into(),
+            names: vec![name.into()],
+        };
+        let rules = self.within.entry(namespace.into()).or_default();
+        rules.entry(secret).or_default().insert("get");
     }
 
     pub(super) fn note(&mut self, note: impl Into<String>) {
