@@ -68,6 +68,8 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
             start_interval: Duration::ZERO,
             resync_period: Duration::ZERO,
             resync_periods: BTreeMap::new(),
+            allow_untagged_cloud: false,
+            shown_as: BTreeMap::new(),
             lookups: BTreeMap::new(),
         },
         telemetry: Telemetry {

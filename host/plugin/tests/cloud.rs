@@ -6,8 +6,18 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_fakes::cloud;
 use flyball_plugin::{CloudCall, CloudError, Limits, Outcome, Plugin};
-use support::{Fake, cloud_caller, engine, plain, plugin_of, provider};
+use support::{Fake, engine, plain, plugin_of};
+
+/// See `provider.wat` and `cloud_caller.wat` of the fakes.
+fn provider() -> Vec<u8> {
+    cloud::provider("{\"name\":\"p\"}")
+}
+
+fn cloud_caller() -> Vec<u8> {
+    cloud::caller("{\"name\":\"c\"}")
+}
 
 async fn load(component: Vec<u8>, change: impl FnOnce(&mut Limits)) -> Plugin {
     let engine = engine();

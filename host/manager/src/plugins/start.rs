@@ -182,7 +182,7 @@ impl Starter {
     /// The name of a plugin and of its component in the metrics.
     fn shown_as(&self, name: &str) -> (String, &'static str) {
         match self.options.shown_as.get(name) {
-            Some((component, alias)) => ((*alias).to_owned(), component),
+            Some(&(component, alias)) => (alias.to_owned(), component),
             None => (name.to_owned(), "kube-controller-manager"),
         }
     }

@@ -22,7 +22,7 @@ use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::{PackageId, Resolve};
+use wit_parser::Resolve;
 
 /// The exit code of a measurement that is out of its bounds.
 pub const OUT_OF_BOUNDS: i32 = 2;
@@ -32,40 +32,18 @@ pub fn guest() -> Vec<u8> {
     component(include_str!("guest.wat"), None)
 }
 
-/// The provider of a cloud that does what the method names. See `provider.wat`.
-pub fn provider() -> Vec<u8> {
-    component_of_cloud(include_str!("provider.wat"), "cloud-provider")
-}
-
-/// The controller that calls a cloud. See `cloud_caller.wat`.
-pub fn cloud_caller() -> Vec<u8> {
-    component_of_cloud(include_str!("cloud_caller.wat"), "cloud-controller")
-}
-
-/// Builds a component of a world of `wit/cloud` from a module in the text format.
-fn component_of_cloud(module: &str, world: &str) -> Vec<u8> {
-    let mut resolve = Resolve::default();
-    resolve.push_dir(wit()).unwrap();
-    let (package, _) = resolve.push_dir(wit().join("cloud")).unwrap();
-    encode(module, &resolve, package, world)
-}
-
 /// Builds a component from a module in the text format. `world` is the name and the WIT text of another world than the
 /// controller's.
 pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
+    let mut core = wat::parse_str(module).unwrap();
     let mut resolve = Resolve::default();
     let (mut package, _) = resolve.push_dir(wit()).unwrap();
     if let Some((_, text)) = world {
         package = resolve.push_str("test.wit", text).unwrap();
     }
     let name = world.map_or("controller", |(name, _)| name);
-    encode(module, &resolve, package, name)
-}
-
-fn encode(module: &str, resolve: &Resolve, package: PackageId, world: &str) -> Vec<u8> {
-    let mut core = wat::parse_str(module).unwrap();
-    let world = resolve.select_world(&[package], Some(world)).unwrap();
-    embed_component_metadata(&mut core, resolve, world, StringEncoding::UTF8).unwrap();
+    let world = resolve.select_world(&[package], Some(name)).unwrap();
+    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default()
         .validate(true)
         .module(&core)

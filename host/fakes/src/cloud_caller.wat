@@ -1,4 +1,4 @@
-;; A controller that makes `attempt` calls of the cloud in one batch, each of the method that its key names. It is requeued
+;; A controller that makes `attempt` calls of the cloud in one batch, but at least one, each of the method that its key names. It is requeued
 ;; after the number of answers, plus 10,000 if the first one is an error, and 20,000 if the last one is. A call has 24 bytes,
 ;; and an answer 36.
 (module $caller
@@ -6,7 +6,7 @@
 
   (memory (export "memory") 32)
   (global $heap (mut i32) (i32.const 4096))
-  (data (i32.const 304) "{\"name\":\"c\"}")
+  (data (i32.const 1024) "{{DESCRIPTION}}")
 
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $at i32)
@@ -16,8 +16,8 @@
     (local.get $at))
 
   (func (export "flyball:controller/guest@0.2.0#describe") (result i32)
-    (i32.store (i32.const 0) (i32.const 304))
-    (i32.store (i32.const 4) (i32.const 12))
+    (i32.store (i32.const 0) (i32.const 1024))
+    (i32.store (i32.const 4) (i32.const {{LENGTH}}))
     (i32.const 0))
   (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32)
     unreachable)
@@ -25,6 +25,7 @@
   (func (export "flyball:controller/guest@0.2.0#reconcile")
     (param $queue i32) (param $queue-length i32) (param $key i32) (param $key-length i32) (param $attempt i32) (result i32)
     (local $at i32) (local $left i32) (local $answers i32) (local $count i32) (local $after i32)
+    (if (i32.eqz (local.get $attempt)) (then (local.set $attempt (i32.const 1))))
     (local.set $at (i32.const 1048576))
     (local.set $left (local.get $attempt))
     (loop $again

@@ -1,5 +1,5 @@
-;; A provider whose `call` does what the first letter of the method selects. Addresses: 0 results, 256 strings, 4096 the
-;; heap. An error has 32 bytes with its discriminant: the kind at 4, the message at 12, `wrapped` at 20, and the time to wait
+;; A provider whose `call` does what the first letter of the method selects. Addresses: 0 results, 256 strings, 1024
+;; the description, 4096 the heap. An error has 32 bytes with its discriminant: the kind at 4, the message at 12, `wrapped` at 20, and the time to wait
 ;; at 24.
 (module $provider
   (import "flyball:cloud/credentials@0.1.0" "get" (func $credential (param i32 i32 i32)))
@@ -8,9 +8,9 @@
   (global $heap (mut i32) (i32.const 4096))
   (data (i32.const 256) "{\"bool\":true}")
   (data (i32.const 272) "{\"providerName\":\"p\"}")
-  (data (i32.const 304) "{\"name\":\"p\"}")
   (data (i32.const 320) "Retry")
   (data (i32.const 336) "the cloud is busy")
+  (data (i32.const 1024) "{{DESCRIPTION}}")
 
   (func $realloc (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $at i32)
@@ -24,8 +24,8 @@
     (local.get $at))
 
   (func (export "flyball:controller/guest@0.2.0#describe") (result i32)
-    (i32.store (i32.const 0) (i32.const 304))
-    (i32.store (i32.const 4) (i32.const 12))
+    (i32.store (i32.const 0) (i32.const 1024))
+    (i32.store (i32.const 4) (i32.const {{LENGTH}}))
     (i32.const 0))
   (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32)
     unreachable)
