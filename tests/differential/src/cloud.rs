@@ -1,8 +1,8 @@
 //! The cloud of a plane: the manager of its controllers, and what a scenario leaves behind in it.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use flyball_cluster_tests::Cluster;
-use flyball_controlplane::Process;
+use flyball_controlplane::{Process, cloud_controller_manager};
 use flyball_sample_cloud::Server;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::plane::Plane;
 use crate::scenario::Scenario;
 
 /// Starts the cloud controller manager of a plane that has a cloud.
-pub(crate) fn start_manager(
+pub(crate) async fn start_manager(
     subject: Subject,
     cluster: &Cluster,
     plane: &Plane,
@@ -29,6 +29,10 @@ pub(crate) fn start_manager(
     let process = match subject {
         Subject::Flyball => cluster.spawn_cloud_host(&controllers, &flags)?,
         Subject::Stock | Subject::StockBefore => {
+            // The first build takes minutes, in which other planes go on.
+            tokio::task::spawn_blocking(cloud_controller_manager)
+                .await
+                .context("the build of cloud-controller-manager was cancelled")??;
             cluster.spawn_stock_cloud_manager(&controllers, &flags)?
         }
     };

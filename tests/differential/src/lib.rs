@@ -213,7 +213,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
-    let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane)?;
+    let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane).await?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
     if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {

@@ -30,6 +30,8 @@ const PERIOD: &str = "monitor-period";
 /// The configuration key of the number of nodes that the cloud is asked about at once.
 const SYNCS: &str = "concurrent-node-lifecycle-syncs";
 const DEFAULT_PERIOD: Duration = Duration::from_secs(5);
+/// How long to wait for a provider, which is loaded after the controllers.
+const WAIT: Duration = Duration::from_secs(1);
 const DURATION: &str = "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds";
 const CALLS: &str = "cloud_node_lifecycle_controller_cloud_provider_calls_total";
 
@@ -78,7 +80,10 @@ impl Controller for CloudNodeLifecycle {
         if let Some(left) = pace.left() {
             return Ok(Outcome::RequeueAfter(left));
         }
-        let capabilities = Cloud::of(host).capabilities()?;
+        let capabilities = match Cloud::of(host).capabilities() {
+            Err(error) if error.is_unavailable() => return Ok(Outcome::RequeueAfter(WAIT)),
+            result => result?,
+        };
         if !capabilities.instances && !capabilities.instances_v2 {
             return Ok(Outcome::Done);
         }

@@ -40,6 +40,8 @@ const SYNCS: &str = "concurrent-node-syncs";
 /// The configuration key of the number of nodes that a pass asks the cloud about at once; 0 for that of [`SYNCS`].
 const UPDATES: &str = "concurrent-node-status-updates";
 const DEFAULT_PERIOD: Duration = Duration::from_secs(300);
+/// How long to wait for a provider, which is loaded after the controllers.
+const WAIT: Duration = Duration::from_secs(1);
 const TAINT_REMOVAL_DELAY: &str = "node_controller_cloud_provider_taint_removal_delay_seconds";
 const INITIAL_SYNC_DELAY: &str = "node_controller_initial_node_sync_delay_seconds";
 
@@ -96,7 +98,10 @@ impl Controller for CloudNode {
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let capabilities = Cloud::of(host).capabilities()?;
+        let capabilities = match Cloud::of(host).capabilities() {
+            Err(error) if error.is_unavailable() => return Ok(Outcome::RequeueAfter(WAIT)),
+            result => result?,
+        };
         if !capabilities.instances && !capabilities.instances_v2 {
             return Ok(Outcome::Done);
         }

@@ -34,6 +34,8 @@ const PERIODIC: &str = "periodic";
 /// The key of the ticker that asks for such a run if changes of nodes start the others.
 const TICK: &str = "tick";
 const SYNCS: &str = "route_controller_route_sync_total";
+/// How long to wait for a provider, which is loaded after the controllers.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct NodeRoute;
@@ -51,7 +53,11 @@ impl Controller for NodeRoute {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let settings = Settings::read(host)?;
-        if !Cloud::of(host).capabilities()?.routes {
+        let capabilities = match Cloud::of(host).capabilities() {
+            Err(error) if error.is_unavailable() => return Ok(Outcome::RequeueAfter(WAIT)),
+            result => result?,
+        };
+        if !capabilities.routes {
             return Ok(Outcome::Done);
         }
         let trigger = request.key.name.as_str();

@@ -7,6 +7,8 @@
 //! Upstream: staging/src/k8s.io/cloud-provider/controllers/service/controller.go: New, shouldSyncUpdatedNode.
 //! Upstream: staging/src/k8s.io/cloud-provider/controllers/service/metrics.go.
 
+use std::time::Duration;
+
 use flyball_cloud::Cloud;
 use flyball_sdk::describe::{MetricType, Queue, queue};
 use flyball_sdk::prelude::*;
@@ -35,6 +37,8 @@ const BY_TYPE: &str = "type";
 const CLUSTER_NAME: &str = "cluster-name";
 /// The configuration key of the number of load balancers that are written at once.
 const SYNCS: &str = "concurrent-service-syncs";
+/// How long to wait for a provider, which is loaded after the controllers.
+const WAIT: Duration = Duration::from_secs(1);
 const UPDATES: &str = "service_controller_loadbalancer_sync_total";
 const ERRORS: &str = "service_controller_nodesync_error_total";
 const PASS_LATENCY: &str = "service_controller_nodesync_latency_seconds";
@@ -77,7 +81,11 @@ impl Controller for ServiceLb {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let concurrency = syncs(host)?;
-        if !Cloud::of(host).capabilities()?.load_balancer {
+        let capabilities = match Cloud::of(host).capabilities() {
+            Err(error) if error.is_unavailable() => return Ok(Outcome::RequeueAfter(WAIT)),
+            result => result?,
+        };
+        if !capabilities.load_balancer {
             return Ok(Outcome::Done);
         }
         if request.queue != NODES {

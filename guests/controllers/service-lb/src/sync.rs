@@ -16,6 +16,9 @@ use crate::memory::Memory;
 use crate::nodes::NodeSet;
 use crate::service::{FINALIZER, Service, Status};
 
+/// The text of the event that a load balancer has no nodes.
+pub(crate) const NO_NODES: &str = "There are no available nodes for LoadBalancer";
+
 /// Why a reconcile failed.
 #[derive(Debug)]
 struct Failure {
@@ -208,9 +211,6 @@ impl Sync<'_> {
         self.host.emit(Event::warning(&about, reason, message));
     }
 }
-
-/// The text of the event that a load balancer has no nodes.
-pub(crate) const NO_NODES: &str = "There are no available nodes for LoadBalancer";
 
 impl Failure {
     fn new(message: String) -> Self {

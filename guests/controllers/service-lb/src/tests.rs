@@ -1,6 +1,7 @@
 //! Native tests of the whole controller.
 
 mod cleanup;
+mod crashes;
 mod describe;
 mod ensure;
 mod forgotten;

@@ -149,6 +149,14 @@ fn a_pass_begins_a_period_after_the_end_of_the_one_before() {
 }
 
 #[test]
+fn without_a_provider_the_pass_waits() {
+    let cluster = Cluster::with([node("a", "False")]);
+    let outcome = cluster.reconcile::<CloudNodeLifecycle>("all").unwrap();
+    assert_eq!(outcome, Outcome::RequeueAfter(crate::WAIT));
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
 fn a_cloud_without_instances_is_not_asked() {
     let (cluster, cloud) = world(node("a", "False"));
     cloud.set_capabilities(|capabilities| capabilities.instances_v2 = false);

@@ -69,9 +69,10 @@ fn the_delays_since_the_creation_are_observed() {
 #[test]
 fn other_taints_stay_as_they_are() {
     let taint = json!({"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
-    let (cluster, _) = world(with(new_node(), "/spec/taints/1", Value::Null));
+    let (cluster, _) = world(new_node());
     cluster.edit(NODE, "", "a", |node| {
-        node["spec"]["taints"][1] = taint.clone()
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.push(taint.clone());
     });
     reconcile(&cluster).unwrap();
     assert_eq!(stored(&cluster)["spec"]["taints"], json!([taint]));
@@ -199,6 +200,17 @@ fn a_cloud_without_instances_is_not_asked() {
     reconcile(&cluster).unwrap();
     pass(&cluster).unwrap();
     assert!(cloud.called().is_empty() && cluster.written().is_empty());
+}
+
+#[test]
+fn without_a_provider_the_node_waits() {
+    let cluster = flyball_sdk::testing::Cluster::with([new_node()]);
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(crate::WAIT)
+    );
+    assert_eq!(pass(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
+    assert!(cluster.written().is_empty());
 }
 
 #[test]

@@ -152,6 +152,17 @@ fn more_routes_than_are_written_at_once_are_all_written() {
 }
 
 #[test]
+fn without_a_provider_the_run_waits() {
+    let cluster = flyball_sdk::testing::Cluster::with([node("a", &[A])]);
+    cluster.set_config("cluster-cidr", CLUSTER);
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(crate::WAIT)
+    );
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
 fn a_cloud_without_routes_is_not_asked() {
     let (cluster, cloud) = world([node("a", &[A])], []);
     cloud.set_capabilities(|capabilities| capabilities.routes = false);

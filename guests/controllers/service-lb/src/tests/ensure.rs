@@ -218,6 +218,10 @@ fn without_load_balancers_in_the_cloud_nothing_is_done() {
 #[test]
 fn without_a_provider_the_service_waits() {
     let cluster = Cluster::with([service()]);
-    reconcile(&cluster).unwrap_err();
+    assert_eq!(
+        reconcile(&cluster).unwrap(),
+        Outcome::RequeueAfter(crate::WAIT)
+    );
+    assert_eq!(pass(&cluster).unwrap(), Outcome::RequeueAfter(crate::WAIT));
     assert!(cluster.written().is_empty() && cluster.events().is_empty());
 }

@@ -154,7 +154,7 @@ fn any_other_error_fails_the_migration() {
     migrate(&cluster).unwrap();
     assert_eq!(
         last_condition(&cluster),
-        "Failed True StorageVersionMigrationFailed 1/3 not yet migrated. migration encountered unhandled error: the test \
+        "Failed True StorageVersionMigrationFailed 2/3 not yet migrated. migration encountered unhandled error: the test \
          refuses this: Invalid"
     );
     assert_eq!(
