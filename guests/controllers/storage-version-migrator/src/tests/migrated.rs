@@ -159,7 +159,7 @@ fn any_other_error_fails_the_migration() {
     );
     assert_eq!(
         running_message(&cluster),
-        "The migration is running, 1/3 objects not yet migrated"
+        "The migration is running, 2/3 objects not yet migrated"
     );
 
     let cluster = super::world::cluster_of_1_36(objects());
