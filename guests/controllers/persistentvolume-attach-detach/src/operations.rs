@@ -152,10 +152,7 @@ impl Operations {
     pub fn fail(host: &Host, volume: &str, node: &str, action: Action) -> Result<Duration, Error> {
         let mut delay = Duration::ZERO;
         change(host, volume, |operations| {
-            let before = operations.remove(node);
-            let failures = before
-                .filter(|before| before.action == action)
-                .map_or(0, |before| before.failures);
+            let failures = take_failures(operations, node, action);
             let failed = Operation {
                 action,
                 at: millis(host.now()),
@@ -178,10 +175,7 @@ fn begin(
     audience: Audience,
 ) -> Result<(), Error> {
     change(host, volume, |operations| {
-        let before = operations.remove(node);
-        let failures = before
-            .filter(|before| before.action == action)
-            .map_or(0, |before| before.failures);
+        let failures = take_failures(operations, node, action);
         let begun = Operation {
             action,
             at: millis(host.now()),
@@ -194,6 +188,14 @@ fn begin(
 }
 
 /// Changes the operations on a volume. The last one removes the entry.
+/// Removes an operation at a node. Returns how often it had failed in a row, if it is of this kind.
+fn take_failures(operations: &mut BTreeMap<String, Operation>, node: &str, action: Action) -> u32 {
+    let before = operations.remove(node);
+    before
+        .filter(|before| before.action == action)
+        .map_or(0, |before| before.failures)
+}
+
 fn change(
     host: &Host,
     volume: &str,
