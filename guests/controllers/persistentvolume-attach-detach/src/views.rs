@@ -1,12 +1,10 @@
 //! The fields that the controller reads.
 //!
-//! Upstream: pkg/volume/util/util.go: IsPodTerminated, notRunning.
 //! Upstream: pkg/util/node/node.go: IsNodeReady.
 //! Upstream: pkg/util/taints/taints.go: TaintKeyExists.
 
-use flyball_pods::has_ended;
+use flyball_pods::containers::{self, Container};
 use flyball_sdk::prelude::*;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// The taint of a node that was shut down. Volumes are detached from it at once.
@@ -51,29 +49,13 @@ pub struct Pod {
     pub ephemeral_containers: Vec<Container>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Container {
-    state: ContainerState,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerState {
-    waiting: Option<IgnoredAny>,
-    terminated: Option<IgnoredAny>,
-}
-
 impl Pod {
-    /// Whether the pod needs no volumes any more: it has ended, or it is being deleted and none of its containers runs.
+    /// Whether the pod needs no volumes any more.
     pub fn is_terminated(&self) -> bool {
-        let runs = |container: &Container| {
-            container.state.waiting.is_none() && container.state.terminated.is_none()
-        };
-        let mut containers = { self.init_containers.iter() }
+        let containers = { self.init_containers.iter() }
             .chain(&self.containers)
             .chain(&self.ephemeral_containers);
-        has_ended(&self.phase) || self.meta.is_deleting() && !containers.any(runs)
+        containers::is_terminated(&self.phase, self.meta.is_deleting(), containers)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go: isBeingUsedWith, askInformer,
 //! askAPIServer, podUsesPVCForDeletion, podUsesPVCForUnusedSince, podIsShutDown.
 
-use flyball_pods::has_ended;
+use flyball_pods::containers::{self, Container};
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -79,20 +79,6 @@ pub struct ClaimSource {
     pub claim_name: String,
 }
 
-/// The state of a container.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Container {
-    pub state: ContainerState,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ContainerState {
-    pub waiting: Option<IgnoredAny>,
-    pub terminated: Option<IgnoredAny>,
-}
-
 /// The decision that depends on whether a pod uses a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -143,13 +129,10 @@ impl Pod {
 
     /// Whether the pod has ended, or is being deleted and no container runs.
     fn is_terminated(&self) -> bool {
-        let is_running = |container: &Container| {
-            container.state.terminated.is_none() && container.state.waiting.is_none()
-        };
-        let mut containers = { self.init_containers.iter() }
+        let containers = { self.init_containers.iter() }
             .chain(&self.containers)
             .chain(&self.ephemeral_containers);
-        has_ended(&self.phase) || self.meta.is_deleting() && !containers.any(is_running)
+        containers::is_terminated(&self.phase, self.meta.is_deleting(), containers)
     }
 }
 

@@ -8,6 +8,7 @@ use flyball_sdk::meta::null_is_default;
 use flyball_sdk::{Answer, Error, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
+pub mod containers;
 mod delete;
 pub mod disruption;
 pub mod refusal;
