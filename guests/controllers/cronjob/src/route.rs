@@ -29,9 +29,13 @@ pub fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
 }
 
 /// `None` if the changed schedule is malformed.
+///
+/// A delta may stand for several changes of the spec. Only one of them need have changed the schedule; any other is
+/// reconciled at once.
 fn key(host: &Host, old: &Timing, new: &Timing, settings: &Settings) -> Option<RoutedKey> {
     let now = RoutedKey::now(new.meta.key());
-    if (&old.schedule, &old.time_zone) == (&new.schedule, &new.time_zone) {
+    let has_same_schedule = (&old.schedule, &old.time_zone) == (&new.schedule, &new.time_zone);
+    if has_same_schedule || new.meta.generation > old.meta.generation + 1 {
         return Some(now);
     }
     let mut settings = settings.clone();

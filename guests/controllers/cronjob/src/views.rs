@@ -46,7 +46,7 @@ pub struct CronJob {
 #[derive(View, Clone, Debug, Default, PartialEq)]
 #[view(kind = "batch/v1/CronJob")]
 pub struct Timing {
-    #[view(path = "metadata", fields("creationTimestamp"))]
+    #[view(path = "metadata", fields("creationTimestamp", "generation"))]
     pub meta: Meta,
     #[view(path = "spec.schedule")]
     pub schedule: String,

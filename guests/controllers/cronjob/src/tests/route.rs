@@ -65,6 +65,20 @@ fn a_changed_schedule_does_not_run_a_time_that_has_passed() {
 }
 
 #[test]
+fn a_schedule_that_changed_together_with_another_change_is_reconciled_at_once() {
+    let old = cron_job("0 0 1 1 *").with("/metadata/generation", 2);
+    let schedule = cron_job("30 * * * *").with("/metadata/generation", 3);
+    let template = schedule
+        .clone()
+        .with("/spec/jobTemplate/metadata/labels/a", "c")
+        .with("/metadata/generation", 4);
+    let cluster = Cluster::new();
+    assert_ne!(delays(&cluster, &old, &schedule), [Duration::ZERO]);
+    // Both changes came in one delta.
+    assert_eq!(delays(&cluster, &old, &template), [Duration::ZERO]);
+}
+
+#[test]
 fn a_changed_time_zone_counts_as_a_changed_schedule() {
     let old = ran_at_11_59("0 12 * * *");
     let new = old.clone().spec("timeZone", "Europe/Berlin");
