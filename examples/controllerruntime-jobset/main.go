@@ -26,13 +26,15 @@ var role []byte
 
 func init() {
 	plugin.Export(plugin.Options{
-		Name: "controllerruntime-jobset", Version: "0.10.1",
+		Name: "controllerruntime-jobset", Version: "0.12.0",
 		Scheme: []func(*runtime.Scheme) error{batchv1.AddToScheme, corev1.AddToScheme, jobset.AddToScheme},
 		SetUp:  setUp,
 		Role:   role,
 		Reads:  []client.Object{&corev1.Node{}},
-		// The host finds the Jobs by the names of their owners; JobSet's indexer checks the owners' kind.
-		Indexes: []flyball.Index{{Name: constants.JobOwnerKey, Kind: "batch/v1/Job", Path: "metadata.ownerReferences[*].name"}},
+		// The host finds the Jobs by the UIDs of their owners; JobSet's indexer checks the owners' kind.
+		Indexes: []flyball.Index{{
+			Name: constants.JobsIndexByJobSetKey, Kind: "batch/v1/Job", Path: "metadata.ownerReferences[*].uid",
+		}},
 	})
 }
 
@@ -45,11 +47,11 @@ func setUp(mgr ctrl.Manager) error {
 	if err := controllers.SetupPodIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	jobSets := controllers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorderFor("jobset"))
+	jobSets := controllers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	if err := jobSets.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	pods := controllers.NewPodReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorderFor("pod"))
+	pods := controllers.NewPodReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("pod"))
 	return pods.SetupWithManager(mgr)
 }
 

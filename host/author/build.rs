@@ -17,16 +17,18 @@ const LEVEL: CompressionLevel = 12;
 
 /// For each table: the folder that its paths are relative to, and the files and folders in it to embed. Paths are
 /// relative to this crate.
-const EMBEDDED: [(&str, &str, &[&str]); 13] = [
+const EMBEDDED: [(&str, &str, &[&str]); 14] = [
     ("WIT", "../../wit", &["."]),
     ("COMMON_TEMPLATE", "templates/common", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
+    ("RUST_CLOUD_TEMPLATE", "templates/rust-cloud", &["."]),
     (
         "RUST_SDK",
         "../..",
         &[
             "Cargo.toml",
             "guests/sdk/rust",
+            "guests/sdk/rust-cloud",
             "guests/sdk/rust-kube",
             "host/types",
         ],

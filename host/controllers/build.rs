@@ -39,9 +39,8 @@ fn print_sources(folder: &Path, controllers: &[Described]) {
     let print = |path: &Path| println!("cargo::rerun-if-changed={}", path.display());
     // A new folder changes the modification time of this one.
     print(folder);
-    print(&folder.join("absent.toml"));
-    for own in controllers.iter().filter_map(|one| one.folder.as_ref()) {
-        print(&own.join("controller.toml"));
-        print(&own.join("policy.toml"));
+    for one in controllers {
+        print(&one.folder.join("controller.toml"));
+        print(&one.folder.join("policy.toml"));
     }
 }

@@ -1,6 +1,7 @@
-//! `cargo xtask dist` builds the files of a release: a binary without symbols for each architecture, an image, an SBOM,
-//! and the checksums of all files.
+//! `cargo xtask dist` builds the files of a release: a binary without symbols for each architecture, alone and in an archive,
+//! an image, the chart, an SBOM, and the checksums of all files.
 
+mod archives;
 mod files;
 mod image;
 mod sbom;
@@ -66,8 +67,8 @@ pub(crate) fn write(arguments: &Arguments) -> Result<()> {
     }
     package(&binaries, &folder)?;
     say(&format!(
-        "the release is in {}: a folder for each architecture with its binary; flyball.tar (the image; its layout is in image/), \
-         flyball.cdx.json, SHA256SUMS",
+        "the release is in {}: a folder and an archive for each architecture with its binary; flyball.tar (the image; its layout \
+         is in image/), the chart, flyball.cdx.json, SHA256SUMS",
         folder.display()
     ));
     Ok(())
@@ -132,9 +133,14 @@ fn package(binaries: &[(Architecture, PathBuf)], folder: &Path) -> Result<()> {
     let architectures: Vec<Architecture> = binaries.iter().map(|(one, _)| *one).collect();
     let sbom = folder.join("flyball.cdx.json");
     fs::write(&sbom, sbom::of_host(&architectures)?)?;
+    let mut downloads = vec![archives::of_chart(folder)?];
+    for (architecture, binary) in binaries {
+        downloads.push(archives::of_binary(*architecture, binary, folder)?);
+    }
     let binaries = binaries.iter().map(|(_, binary)| binary);
     let sums = binaries
         .chain([&archive, &sbom])
+        .chain(&downloads)
         .map(|file| line(folder, file))
         .collect::<Result<String>>()?;
     fs::write(folder.join("SHA256SUMS"), sums)?;

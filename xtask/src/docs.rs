@@ -1,16 +1,25 @@
-//! Builds the site with mdBook. The tests check its pages without it.
+//! Builds the site with mdBook. The tests check its pages without it. `pages.rs` writes code into the pages.
 
-pub(crate) mod templates;
+mod pages;
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use xtask::run::{command, output, run, say, workspace};
 
 const VERSION: &str = "0.5.4";
-/// The command of this program that mdBook runs.
-pub(crate) const TEMPLATES: &str = "templates";
+
+/// Writes the texts of the files that the pages name into the pages.
+pub(crate) fn write() -> Result<()> {
+    for (path, page) in pages::all(&workspace().join("docs"))? {
+        if fs::read_to_string(&path).is_ok_and(|old| old != page) {
+            fs::write(&path, page).with_context(|| format!("can't write {}", path.display()))?;
+            say(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(())
+}
 
 /// Builds the site. Installs mdBook into the target folder if it is not there. Returns the site's folder.
 pub(crate) fn build() -> Result<PathBuf> {
@@ -31,11 +40,7 @@ pub(crate) fn build() -> Result<PathBuf> {
             .arg(format!("mdbook@{VERSION}"));
         run(&mut cargo)?;
     }
-    let preprocessor = format!("'{}' {TEMPLATES}", env::current_exe()?.display());
-    run(command(&mdbook)
-        .args(["build", "docs"])
-        .env("MDBOOK_PREPROCESSOR__TEMPLATES__COMMAND", preprocessor)
-        .env("MDBOOK_PREPROCESSOR__TEMPLATES__BEFORE", r#"["links"]"#))?;
+    run(command(&mdbook).args(["build", "docs"]))?;
     let book = workspace().join("target/book");
     check(&book)?;
     Ok(book)

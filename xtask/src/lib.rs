@@ -6,5 +6,4 @@ pub mod guests;
 pub mod machine;
 pub mod prerequisites;
 pub mod run;
-pub mod templates;
 pub mod toolchain;

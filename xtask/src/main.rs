@@ -6,6 +6,7 @@ mod dist;
 mod docs;
 mod failures;
 mod fuzz;
+mod packages;
 mod release;
 mod test;
 mod upstream;
@@ -30,14 +31,16 @@ enum Command {
         heap_profiles: bool,
     },
     /// Build the site from docs/ into target/book, with mdBook
-    Docs,
-    /// Expand the templates of the site, for mdBook
-    #[command(hide = true, name = docs::TEMPLATES)]
-    Templates(docs::templates::Arguments),
+    Docs {
+        /// Write the texts of the files that the pages name into the pages, and build nothing
+        #[arg(long)]
+        write: bool,
+    },
     /// Build the host as it is installed, optimised across crates, and write it to target/dist, with its symbols beside
     /// it
     Release,
     Dist(dist::Arguments),
+    Packages(packages::Arguments),
     Test(test::Arguments),
     /// Show a small cluster whose only controller manager is Flyball
     #[command(disable_help_flag = true)]
@@ -81,10 +84,13 @@ fn main() -> ExitCode {
             };
             build::all_guests_too(profile).map(|built| println!("{}", built.host.display()))
         }
-        Command::Docs => docs::build().map(|folder| println!("{}", folder.display())),
-        Command::Templates(arguments) => docs::templates::preprocess(&arguments),
+        Command::Docs { write: true } => docs::write(),
+        Command::Docs { write: false } => {
+            docs::build().map(|folder| println!("{}", folder.display()))
+        }
         Command::Release => release::build().map(|binary| println!("{}", binary.display())),
         Command::Dist(arguments) => dist::write(&arguments),
+        Command::Packages(arguments) => packages::write(&arguments),
         Command::Test(arguments) => test::run_all(&arguments),
         Command::Demo(arguments) => continue_as("flyball-demo", &arguments),
         Command::Differential(arguments) => continue_as("differential", &arguments),

@@ -140,7 +140,7 @@ pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Val
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
             "machineID": name, "systemUUID": name, "bootID": name, "kernelVersion": "6.12.0", "osImage": "Fake Linux",
-            "containerRuntimeVersion": "fake://1.0.0", "kubeletVersion": "v1.36.0", "kubeProxyVersion": "",
+            "containerRuntimeVersion": "fake://1.0.0", "kubeletVersion": "v1.37.0", "kubeProxyVersion": "",
             "operatingSystem": "linux", "architecture": "amd64",
         },
     })

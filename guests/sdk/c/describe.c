@@ -126,6 +126,17 @@ void fb_permission(cJSON *description, const char *kind, const char *subresource
     va_end(verbs);
 }
 
+void fb_in_namespaces(cJSON *description, ...) {
+    cJSON *permissions = array_of(description, "permissions");
+    cJSON *permission = cJSON_GetArrayItem(permissions, cJSON_GetArraySize(permissions) - 1);
+    if (permission == NULL)
+        return;
+    va_list namespaces;
+    va_start(namespaces, description);
+    add_texts(array_of(permission, "namespaces"), namespaces);
+    va_end(namespaces);
+}
+
 void fb_import(cJSON *description, const char *import) {
     cJSON_AddItemToArray(array_of(description, "imports"), cJSON_CreateString(import));
 }

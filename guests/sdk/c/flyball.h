@@ -164,7 +164,9 @@ cJSON *fb_routed(void);                                       /* The keys that `
 
 /* Requests verbs, which end with NULL, on a kind or on a subresource of it; `*` means all kinds. */
 void fb_permission(cJSON *description, const char *kind, const char *subresource, ...) FB_SENTINEL;
-/* Requests an import that needs a grant: `discovery`, `signer`, `raw`. */
+/* Restricts the permission that was requested last to these namespaces, which end with NULL. */
+void fb_in_namespaces(cJSON *description, ...) FB_SENTINEL;
+/* Requests an import that needs a grant: `cloud`, `discovery`, `signer`, `raw`. */
 void fb_import(cJSON *description, const char *import);
 /* Adds a queue with client-go's defaults. Returns it. */
 cJSON *fb_add_queue(cJSON *description, const char *name);

@@ -5,6 +5,9 @@
 // controller reaches everything else through the [Host]. It must not depend on state between calls: the host runs many
 // instances at once, and creates and drops them at any time.
 //
+// A controller can't wait: time.Sleep returns at once, and moves only the plugin's own clock. That clock begins at the
+// host's time in each call. Return [RequeueAfter] to be called again later.
+//
 // The same code runs in the sandbox, exported by [Export], and natively in tests, against the API server in memory of
 // the package flyballtest.
 package flyball

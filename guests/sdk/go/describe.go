@@ -116,7 +116,7 @@ func (description *Description) PermissionOn(kind, subresource string, verbs ...
 	return description
 }
 
-// Import asks for an import that needs a grant: `discovery`, `signer`, `raw`.
+// Import asks for an import that needs a grant: `cloud`, `discovery`, `signer`, `raw`.
 func (description *Description) Import(name string) *Description {
 	description.Imports = append(description.Imports, name)
 	return description

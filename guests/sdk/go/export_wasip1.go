@@ -27,6 +27,7 @@ func Export(controller Controller) {
 		return controller.Describe(host).JSON()
 	}
 	guest.Reconcile = func(queue, key string, attempt uint32) bindings.Outcome {
+		defer startClock(host)()
 		outcome, err := Call(controller, host, Request{ParseKey(key), queue, int(attempt)})
 		switch {
 		case IsTerminal(err):
@@ -39,6 +40,7 @@ func Export(controller Controller) {
 		return bindings.MakeOutcomeDone()
 	}
 	guest.Route = func(bound []bindings.Delta) types.Result[[]bindings.RoutedKey, string] {
+		defer startClock(host)()
 		keys, err := CallRoute(controller, host, deltas(bound))
 		if err != nil {
 			return types.Err[[]bindings.RoutedKey](err.Error())

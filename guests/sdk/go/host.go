@@ -77,6 +77,9 @@ type Event struct {
 	// Related is a second object that the event concerns; may be nil.
 	Related     *Reference
 	Annotations map[string]string
+	// ReportingController makes it an event of events.k8s.io/v1, reported by a controller of this name. If it is empty,
+	// the event is one of core/v1, reported by the plugin.
+	ReportingController string
 	// Once drops the event if the plugin has emitted the same event about the same object within the last hour.
 	Once bool
 }
@@ -84,12 +87,16 @@ type Event struct {
 // Options returns the optional fields, as in `event-options.schema.json`.
 func (event Event) Options() []byte {
 	return encode(struct {
-		Action          string            `json:"action,omitempty"`
-		Related         *Reference        `json:"related,omitempty"`
-		Annotations     map[string]string `json:"annotations,omitempty"`
-		ResourceVersion string            `json:"resourceVersion,omitempty"`
-		Once            bool              `json:"once,omitempty"`
-	}{event.Action, event.Related, event.Annotations, event.About.ResourceVersion, event.Once})
+		Action              string            `json:"action,omitempty"`
+		Related             *Reference        `json:"related,omitempty"`
+		Annotations         map[string]string `json:"annotations,omitempty"`
+		ResourceVersion     string            `json:"resourceVersion,omitempty"`
+		ReportingController string            `json:"reportingController,omitempty"`
+		Once                bool              `json:"once,omitempty"`
+	}{
+		event.Action, event.Related, event.Annotations, event.About.ResourceVersion, event.ReportingController,
+		event.Once,
+	})
 }
 
 // Queue is the plugin's workqueue of this name; the first one if it is empty.

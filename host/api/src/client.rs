@@ -22,6 +22,7 @@ use tower::ServiceExt as _;
 use crate::credentials::Credentials;
 use crate::fence::{self, Fence};
 use crate::rights::HostRight;
+use crate::warnings::Warnings;
 
 /// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
 /// server's answer where there is one.
@@ -58,6 +59,8 @@ pub struct ApiRequest {
     stop: Option<Stoppable>,
     /// The wait for a rate limiter before the next attempt; none if it does not count.
     waited: Option<Duration>,
+    /// Collects the server's warnings; none if nobody reads them.
+    warnings: Option<Warnings>,
 }
 
 impl ApiRequest {
@@ -77,6 +80,7 @@ impl ApiRequest {
             budget: None,
             stop: None,
             waited: None,
+            warnings: None,
         }
     }
 
@@ -84,6 +88,14 @@ impl ApiRequest {
     pub fn after_wait(self, waited: Duration) -> Self {
         Self {
             waited: Some(waited),
+            ..self
+        }
+    }
+
+    /// Adds the warnings of all answers to these.
+    pub fn warning_to(self, warnings: &Warnings) -> Self {
+        Self {
+            warnings: Some(warnings.clone()),
             ..self
         }
     }
@@ -121,6 +133,11 @@ impl ApiRequest {
     /// [`ApiRequest::read`].
     pub(super) fn own(right: HostRight, path: impl Into<String>, body: Bytes) -> Self {
         Self::new(right.verb.method(), path, "application/json", body)
+    }
+
+    /// A GET of an object that the operator's policy names, as the plugin's service account. The host keeps the answer.
+    pub(super) fn of_operator(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, "application/json", Bytes::new())
     }
 
     /// A GET for a guest.
@@ -264,6 +281,11 @@ impl ApiClient {
         unreachable!("the loop returns")
     }
 
+    /// Fails with `Fenced` if this process may start no write now.
+    pub fn check_fence(&self) -> Result<(), ApiError> {
+        self.fence.admit(fence::now()).map(drop)
+    }
+
     /// Returns how long the request may take if it starts now.
     fn admit(&self, request: &ApiRequest) -> Result<Duration, ApiError> {
         if request.stop.as_ref().is_some_and(Stoppable::is_stopped) {
@@ -324,6 +346,9 @@ impl ApiClient {
                 }
             })?;
         let (head, body) = response.into_parts();
+        if let Some(warnings) = &api_request.warnings {
+            warnings.add(&head.headers);
+        }
         let body = read_body(body, api_request).await?;
         if let Some(size) = head.extensions.get::<ResponseSize>() {
             size.observe(body.bytes.len());

@@ -1,9 +1,11 @@
 //! Records the events of one plugin: correlates them as client-go does, and sends them one after another in the
-//! background, so that emitting an event never waits and never fails.
+//! background, so that emitting an event never waits and never fails. An event that names a reporting controller is one
+//! of `events.k8s.io/v1`, and others are of the core API; client-go has a recorder for each.
 
 mod correlator;
 mod object;
 mod recent;
+mod series;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use flyball_cache::{ApiResource, PathSegmentError};
 use flyball_limits::rate::RateGate;
 use flyball_policy::imports::MayRecord;
 use flyball_types::{ApiError, EventOptions, HostReason, Kind};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -22,6 +25,7 @@ use tokio::time::Instant;
 use self::correlator::Correlator;
 use self::object::Correlated;
 pub use self::object::Event;
+use self::series::{Recount, Reported, Series};
 use crate::client::{ApiClient, ApiRequest, Failed};
 use crate::rights::{HostRight, HostScope, HostVerb};
 
@@ -37,6 +41,19 @@ const PATCH: HostRight = HostRight {
     ..CREATE
 };
 pub(super) const RIGHTS: [HostRight; 2] = [CREATE, PATCH];
+/// Only plugins record these events, with the rights of their own accounts.
+const CREATE_REPORTED: HostRight = HostRight {
+    group: REPORTED,
+    ..CREATE
+};
+const PATCH_REPORTED: HostRight = HostRight {
+    group: REPORTED,
+    ..PATCH
+};
+
+/// The group of events that name a reporting controller.
+const REPORTED: &str = "events.k8s.io";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
@@ -76,6 +93,8 @@ impl Recorder {
             client,
             source,
             correlator: Correlator::default(),
+            series: Series::default(),
+            host: hostname(),
         };
         Self {
             sender,
@@ -154,29 +173,71 @@ struct Sending {
     client: ApiClient,
     source: String,
     correlator: Correlator,
+    series: Series,
+    /// The name of this machine.
+    host: String,
+}
+
+/// An event, or a count, as it is sent.
+enum ToSend {
+    Correlated(Correlated),
+    Reported(Reported),
+    Recount(Recount),
 }
 
 impl Sending {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<Waiting>>) {
-        while let Some(next) = waiting.recv().await {
-            let Waiting { mut event, options } = *next;
-            event.options =
-                EventOptions::parse(&options).expect("the document was written from options");
-            let correlated = self
-                .correlator
-                .correlate(event, Instant::now(), SystemTime::now());
-            if let Some(correlated) = correlated {
-                self.send(&correlated).await;
+        loop {
+            let due = self.series.due();
+            let recount = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                next = waiting.recv() => match next {
+                    Some(next) => self.record(*next).await,
+                    None => return,
+                },
+                () = recount => {
+                    for count in self.series.recount(Instant::now()) {
+                        self.send(&ToSend::Recount(count)).await;
+                    }
+                }
             }
+        }
+    }
+
+    async fn record(&mut self, Waiting { mut event, options }: Waiting) {
+        event.options =
+            EventOptions::parse(&options).expect("the document was written from options");
+        let now = Instant::now();
+        let sent = if event.options.reporting_controller.is_empty() {
+            let correlated = self.correlator.correlate(event, now, SystemTime::now());
+            correlated.map(ToSend::Correlated)
+        } else if self.correlator.is_repeated(&event, now) {
+            None
+        } else {
+            self.series.add(event, now).map(ToSend::Reported)
+        };
+        if let Some(sent) = sent {
+            self.send(&sent).await;
         }
     }
 
     /// Sends an event. Like in client-go, other events wait only while the server does not answer at all. An event that
     /// the server refuses, or that makes it fail, is dropped.
-    async fn send(&self, event: &Correlated) {
-        let reason = &event.event.reason;
+    async fn send(&self, event: &ToSend) {
+        let reason = event.reason();
         for attempt in 1..=ATTEMPTS {
-            let Err(failed) = self.try_send(event).await else {
+            let sent = match event {
+                ToSend::Correlated(correlated) => self.try_send(correlated).await,
+                ToSend::Reported(reported) => self.try_report(reported).await,
+                ToSend::Recount(recount) => self.try_recount(recount).await,
+            };
+            let Err(failed) = sent else {
                 return;
             };
             let Failed { error, .. } = &failed;
@@ -199,32 +260,65 @@ impl Sending {
     }
 
     async fn try_send(&self, correlated: &Correlated) -> Result<(), Failed> {
-        let about = &correlated.event.about;
-        let namespace = if about.namespace.is_empty() {
-            "default"
-        } else {
-            &about.namespace
-        };
-        let events = ApiResource::new(Kind::new("", "v1", "Event"), "events", true);
-        let invalid = |error: PathSegmentError| ApiError::invalid(error.to_string());
-        let collection = events.collection(namespace).map_err(invalid)?;
+        let namespace = object::namespace(&correlated.event.about);
+        let (events, name) = (resource(""), &correlated.name);
         if correlated.count > 1 {
-            let path = events
-                .object(namespace, &correlated.name, "")
-                .map_err(invalid)?;
-            let patch = Bytes::from(object::patch(correlated).to_string());
-            let call = ApiRequest::own(PATCH, path, patch)
-                .content_type("application/strategic-merge-patch+json");
-            match self.send_request(call).await {
+            let path = events.object(namespace, name, "").map_err(invalid)?;
+            let patch = object::patch(correlated);
+            match self.send_patch(PATCH, path, &patch).await {
                 // The event has expired, or was never created. It is created below, with the same name and count.
                 Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
                 result => return result,
             }
         }
         let body = object::object(correlated, namespace, &self.source)?;
+        let collection = events.collection(namespace).map_err(invalid)?;
+        self.send_new(CREATE, collection, &body).await
+    }
+
+    async fn try_report(&self, reported: &Reported) -> Result<(), Failed> {
+        let namespace = object::namespace(&reported.event.about);
+        let (events, name) = (resource(REPORTED), &reported.name);
+        if let Some(count) = reported.series {
+            let path = events.object(namespace, name, "").map_err(invalid)?;
+            let patch = object::recount(count);
+            match self.send_patch(PATCH_REPORTED, path, &patch).await {
+                // As above.
+                Err(failed) if failed.is_answer && failed.error.is_not_found() => {}
+                result => return result,
+            }
+        }
+        let body = object::reported(reported, namespace, &self.host)?;
+        let collection = events.collection(namespace).map_err(invalid)?;
+        self.send_new(CREATE_REPORTED, collection, &body).await
+    }
+
+    async fn try_recount(&self, recount: &Recount) -> Result<(), Failed> {
+        let Recount {
+            namespace,
+            name,
+            count,
+        } = recount;
+        let path = resource(REPORTED).object(namespace, name, "");
+        let path = path.map_err(invalid)?;
+        let patch = object::recount(*count);
+        self.send_patch(PATCH_REPORTED, path, &patch).await
+    }
+
+    async fn send_patch(
+        &self,
+        right: HostRight,
+        path: String,
+        patch: &Value,
+    ) -> Result<(), Failed> {
+        let patch = Bytes::from(patch.to_string());
+        let request = ApiRequest::own(right, path, patch).content_type(STRATEGIC_PATCH);
+        self.send_request(request).await
+    }
+
+    async fn send_new(&self, right: HostRight, path: String, body: &Value) -> Result<(), Failed> {
         let body = Bytes::from(body.to_string());
-        self.send_request(ApiRequest::own(CREATE, collection, body))
-            .await
+        self.send_request(ApiRequest::own(right, path, body)).await
     }
 
     async fn send_request(&self, request: ApiRequest) -> Result<(), Failed> {
@@ -232,6 +326,31 @@ impl Sending {
         let request = request.accept(PROTOBUF_METADATA);
         self.client.send_noting_answer(request).await.map(drop)
     }
+}
+
+impl ToSend {
+    /// The reason, for the log; the event's name if it is not known.
+    fn reason(&self) -> &str {
+        match self {
+            Self::Correlated(correlated) => &correlated.event.reason,
+            Self::Reported(reported) => &reported.event.reason,
+            Self::Recount(recount) => &recount.name,
+        }
+    }
+}
+
+/// The resource of events in a group.
+fn resource(group: &str) -> ApiResource {
+    ApiResource::new(Kind::new(group, "v1", "Event"), "events", true)
+}
+
+fn invalid(error: PathSegmentError) -> ApiError {
+    ApiError::invalid(error.to_string())
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// Whether an event is sent again. It is if no answer came, unless the host itself refused to send it.
@@ -247,7 +366,7 @@ mod tests {
     use flyball_cache::Connection;
     use flyball_fakes::server::{Log, Reply, serve};
     use flyball_plugin::ObjectReference;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::fence::Fence;
@@ -362,6 +481,35 @@ mod tests {
         assert_eq!(again["count"], 3);
         assert_eq!(again["firstTimestamp"], "1970-01-01T00:00:01Z");
         assert_eq!(again["lastTimestamp"], "1970-01-01T00:00:03Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_with_a_reporting_controller_becomes_a_series_of_the_newer_api() {
+        let (connection, log) = serve(|_| Reply::Json(201, json!({})));
+        let reported = || {
+            let mut event = event("web", "A");
+            event.options.reporting_controller = "example.com/web".into();
+            event.options.action = "Creating".into();
+            event
+        };
+        send(
+            connection,
+            Fence::open(),
+            vec![reported(), reported(), reported()],
+        )
+        .await;
+        let requests = log.take_requests();
+        let sent: Vec<(&str, &str)> = requests
+            .iter()
+            .map(|request| (request.method.as_str(), request.path.as_str()))
+            .collect();
+        let (all, one) = (
+            "/apis/events.k8s.io/v1/namespaces/demo/events",
+            "/apis/events.k8s.io/v1/namespaces/demo/events/web.3b9aca00",
+        );
+        assert_eq!(sent, [("POST", all), ("PATCH", one)]);
+        assert_eq!(requests[0].body["reportingController"], "example.com/web");
+        assert_eq!(requests[1].body["series"]["count"], 2);
     }
 
     #[tokio::test(start_paused = true)]

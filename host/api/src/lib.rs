@@ -10,8 +10,10 @@ pub mod incidents;
 pub mod lease;
 pub mod review;
 pub mod rights;
+pub mod secret;
 pub mod service_account;
 pub mod user_agent;
+pub mod warnings;
 
 use self::rights::HostRight;
 

@@ -2,7 +2,7 @@
 //! before the first slash.
 
 /// The release of kube-controller-manager that the built-ins stand in for.
-const RELEASE: &str = "v1.36.3";
+const RELEASE: &str = "v1.37.2";
 /// The built-in without a service account, and the name of its client in kube-controller-manager.
 const TOKENS: (&str, &str) = ("serviceaccount-token-controller", "tokens-controller");
 
@@ -66,7 +66,7 @@ mod tests {
             let client = client("garbage-collector-controller", account, named);
             kube_controller_manager("host_1", &client)
         };
-        let start = format!("kube-controller-manager/v1.36.3 (linux/{})", architecture());
+        let start = format!("kube-controller-manager/v1.37.2 (linux/{})", architecture());
         let end = format!("flyball/{} (host_1)", env!("CARGO_PKG_VERSION"));
         assert_eq!(
             agent(Some(&account), Some(&account)),

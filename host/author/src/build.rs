@@ -27,20 +27,6 @@ impl Project {
         self.dir.join(self.language.support().work())
     }
 
-    /// The CustomResourceDefinitions that the project's types describe. Fails if the project's language has no such
-    /// types.
-    pub fn definitions(&self) -> Result<Vec<serde_json::Value>> {
-        self.check_tools()?;
-        let printed = self.language.support().definitions(self)?;
-        let values = serde_json::Deserializer::from_slice(&printed).into_iter();
-        values.collect::<Result<_, _>>().with_context(|| {
-            format!(
-                "`examples/crd.rs` of {} does not print JSON",
-                self.dir.display()
-            )
-        })
-    }
-
     /// Fails with a list of the missing tools that a build needs.
     pub fn check_tools(&self) -> Result<()> {
         tools::require(&self.language.support().required_tools(self))
@@ -52,6 +38,7 @@ impl Project {
     pub fn build(&self, work: &Path) -> Result<Vec<u8>> {
         let support = self.language.support();
         self.check_tools()?;
+        self.refresh_types()?;
         let wit = work.join("wit");
         embedded::write_all(&embedded::WIT, &wit)?;
         support.compile(self, &wit, work)

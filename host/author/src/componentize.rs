@@ -13,8 +13,14 @@ use crate::placeholder;
 pub const WORLD: &str = "controller";
 /// The prefix of the interfaces of the world.
 pub const WORLD_ALONE: [&str; 1] = ["flyball:controller/"];
-/// The prefixes of the interfaces of the world, and of those for HTTP requests.
-pub const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
+/// The prefixes of the interfaces of the world, of those for clouds, and of those for HTTP requests.
+pub const WITH_HTTP: [&str; 5] = [
+    "flyball:controller/",
+    "flyball:cloud/",
+    "wasi:clocks/",
+    "wasi:http/",
+    "wasi:io/",
+];
 /// The interface of the world that output is written to.
 const LOG: &str = "log";
 /// The same, with the package and the version of the world.

@@ -1,7 +1,7 @@
 //! The languages of projects, and what each provides.
 
 mod c;
-mod go;
+pub(crate) mod go;
 mod javascript;
 mod python;
 mod rust;
@@ -13,11 +13,20 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::embedded::File;
+use crate::resource_types::Record;
 use crate::tools::Tool;
 use crate::{Language, Project};
+
+/// Writes the generated bindings into a copy of the SDK for Go. `work` is a scratch folder.
+///
+/// # Errors
+/// A file can't be written.
+pub fn write_go_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    go::write_bindings(sdk, work)
+}
 
 /// The SDK that a new project uses.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +36,9 @@ pub(crate) enum Sdk<'a> {
     /// A folder, or another place that the language can refer to, such as a URL.
     At(&'a str),
 }
+
+/// Prints the types of custom resources.
+pub(crate) type PrintTypes = fn(&[Record]) -> String;
 
 /// The project's folder of the vendored SDK.
 pub(crate) const VENDORED: &str = "flyball-sdk";
@@ -55,18 +67,32 @@ pub(crate) trait Support: Sync {
     /// Builds the project, and returns the component. `wit` is a folder with the world; `work` is the scratch folder.
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>>;
 
-    /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another.
-    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
-        bail!(
-            "can't print the custom resources of {}: only a project in Rust describes them by its types; write the \
-             CustomResourceDefinition by hand",
-            project.dir.display()
-        )
+    /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another. None if types don't
+    /// describe them in this language or project.
+    fn definitions(&self, _project: &Project) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// The file with the types that are generated from the definitions, and what prints them; none if types describe the
+    /// definitions, or if none are generated.
+    fn resource_types(&self) -> Option<(&'static str, PrintTypes)> {
+        None
     }
 
     /// The files of a new project, named as in the project with `.in` appended. `{{NAME}}`, `{{IDENTIFIER}}` (the name
     /// with underscores), `{{TYPE}}` (the name in CamelCase) and `{{SDK}}` are replaced.
     fn template(&self) -> &'static [File];
+
+    /// The files of a new project of a cloud, in the form of [`template`](Self::template), with `{{CLOUD_SDK}}` besides;
+    /// none if there is no SDK for clouds in this language.
+    fn cloud_template(&self) -> Option<&'static [File]> {
+        None
+    }
+
+    /// The text for `{{CLOUD_SDK}}`. Fails if the place holds no SDK.
+    fn cloud_sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        self.sdk_reference(sdk)
+    }
 
     /// The files of the SDK that are vendored.
     fn sdk(&self) -> &'static [File];
@@ -74,6 +100,12 @@ pub(crate) trait Support: Sync {
     /// Returns the content of a vendored file, given its content in the repository.
     fn vendored(&self, _path: &str, content: &'static [u8]) -> Result<Cow<'static, [u8]>> {
         Ok(Cow::Borrowed(content))
+    }
+
+    /// Adds the files to a vendored SDK that are generated, so that the language's tools work before the first build.
+    /// `work` is a scratch folder.
+    fn complete(&self, _sdk: &Path, _work: &Path) -> Result<()> {
+        Ok(())
     }
 
     /// The text for `{{SDK}}`. Fails if the place holds no SDK.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::Language;
 use crate::embedded::{COMMON_TEMPLATE, write};
 use crate::languages::{Sdk, VENDORED};
+use crate::resource::Resource;
 
 /// A project to create.
 #[derive(Clone, Debug)]
@@ -14,8 +15,15 @@ pub struct New {
     /// The plugin's name.
     pub name: String,
     pub language: Language,
+    /// Whether the plugin is a cloud.
+    pub cloud: bool,
     /// The folder to create; by default the plugin's name.
     pub dir: Option<PathBuf>,
+    /// The kind of the project's custom resource, its API group and its plural; by default `Greeting`, `NAME.example.com`
+    /// and the usual plural.
+    pub kind: Option<String>,
+    pub group: Option<String>,
+    pub plural: Option<String>,
     /// The SDK to use: the folder of a checkout or, in some languages, a URL. By default a copy is vendored.
     pub sdk: Option<String>,
 }
@@ -25,9 +33,24 @@ impl New {
     pub fn create(self) -> Result<String> {
         let name = self.name.as_str();
         check(name, self.language)?;
+        let [kind, group, plural] = [&self.kind, &self.group, &self.plural].map(Option::as_deref);
+        let resource = Resource::new(name, kind, group, plural)?;
         let support = self.language.support();
         let sdk = self.sdk.as_deref().map_or(Sdk::Vendored, Sdk::At);
         let reference = support.sdk_reference(sdk)?;
+        let (cloud_reference, template) = match self.cloud {
+            true => {
+                let template = support.cloud_template().with_context(|| {
+                    format!(
+                        "can't create a cloud in {:?}: only the SDK for Rust has an API for clouds; use --lang rust, or let a \
+                         server in any language speak the protocol of `examples/cloud-http`",
+                        self.language
+                    )
+                })?;
+                (support.cloud_sdk_reference(sdk)?, vec![template])
+            }
+            false => (String::new(), vec![support.template(), &COMMON_TEMPLATE]),
+        };
         let dir = self.dir.clone().unwrap_or_else(|| name.into());
         let is_empty = |dir: &Path| dir.read_dir().is_ok_and(|mut files| files.next().is_none());
         ensure!(
@@ -35,13 +58,20 @@ impl New {
             "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
             dir.display()
         );
-        for (file, template) in support.template().iter().chain(&*COMMON_TEMPLATE) {
-            let template = std::str::from_utf8(template)
-                .with_context(|| format!("the template of {file} is not Unicode"))?;
-            let text = template
+        let templates = template.into_iter().flatten().map(|(file, content)| {
+            let text = std::str::from_utf8(content);
+            let text = text.with_context(|| format!("the template of {file} is not Unicode"))?;
+            Ok((*file, text))
+        });
+        let templates = templates.collect::<Result<Vec<_>>>()?;
+        resource.check(&templates)?;
+        for (file, template) in &templates {
+            let text = resource
+                .renamed(file, template, &templates)
                 .replace("{{IDENTIFIER}}", &name.replace('-', "_"))
                 .replace("{{TYPE}}", &camel_case(name))
                 .replace("{{NAME}}", name)
+                .replace("{{CLOUD_SDK}}", &cloud_reference)
                 .replace("{{SDK}}", &reference);
             write(
                 &dir.join(file.strip_suffix(".in").unwrap_or(file)),
@@ -53,6 +83,7 @@ impl New {
                 let content = support.vendored(file, content)?;
                 write(&dir.join(VENDORED).join(file), &content)?;
             }
+            support.complete(&dir.join(VENDORED), &dir.join(support.work()))?;
         }
         Ok(format!(
             "created {dir}\n\n  cd {dir}\n  {test:24} # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \
@@ -69,7 +100,7 @@ fn camel_case(name: &str) -> String {
     name.split('-').map(capitalize).collect()
 }
 
-fn check(name: &str, language: Language) -> Result<()> {
+pub(crate) fn check(name: &str, language: Language) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=63).contains(&name.len())
         && name.chars().all(inner)
@@ -94,8 +125,42 @@ mod tests {
         New {
             name: "a".into(),
             language,
+            cloud: false,
             dir: Some(dir.into()),
+            kind: None,
+            group: None,
+            plural: None,
             sdk: None,
+        }
+    }
+
+    #[test]
+    fn a_project_has_the_custom_resource_that_is_asked_for_everywhere() {
+        for language in Language::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("project");
+            let new = New {
+                kind: Some("Leaf".into()),
+                group: Some("tree.example.org".into()),
+                plural: Some("leaves".into()),
+                ..new(language, &dir)
+            };
+            new.create().unwrap();
+            let own = language.support().template().iter();
+            let texts = own.chain(&*COMMON_TEMPLATE).map(|(file, _)| {
+                let file = dir.join(file.strip_suffix(".in").unwrap());
+                (file.clone(), std::fs::read_to_string(file).unwrap())
+            });
+            let mut all = String::new();
+            for (file, text) in texts {
+                let old = ["reeting", "GREETING", "a.example.com"];
+                let old = old.iter().find(|old| text.contains(**old));
+                assert_eq!(old, None, "{}", file.display());
+                all += &text;
+            }
+            for new in ["tree.example.org/v1", "Leaf", "leaves"] {
+                assert!(all.contains(new), "{language:?}: {new}");
+            }
         }
     }
 
@@ -130,6 +195,31 @@ mod tests {
             let ignored = std::fs::read_to_string(dir.join(".gitignore")).unwrap();
             assert!(ignored.contains("*.wasm"), "{language:?}: {ignored}");
         }
+    }
+
+    #[test]
+    fn a_cloud_is_a_project_in_rust_and_an_error_in_languages_without_an_sdk_for_clouds() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("project");
+        let cloud = |language| New {
+            cloud: true,
+            ..new(language, &dir)
+        };
+        let error = cloud(Language::Python).create().unwrap_err().to_string();
+        assert!(error.contains("--lang rust"), "{error}");
+        cloud(Language::Rust).create().unwrap();
+        let manifest = std::fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        let expected = "path = \"flyball-sdk/guests/sdk/rust-cloud\"";
+        assert!(manifest.contains(expected), "{manifest}");
+        assert!(
+            dir.join("flyball-sdk/guests/sdk/rust-cloud/src/lib.rs")
+                .is_file()
+        );
+        let tests = std::fs::read_to_string(dir.join("tests/cloud.rs")).unwrap();
+        assert!(
+            tests.contains("use a::cloud::ACloud;") && !tests.contains("{{"),
+            "{tests}"
+        );
     }
 
     #[test]

@@ -29,3 +29,17 @@ pub enum Language {
     Python,
     C,
 }
+
+impl Language {
+    /// The name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::Go => "Go",
+            Self::TypeScript => "TypeScript",
+            Self::JavaScript => "JavaScript",
+            Self::Python => "Python",
+            Self::C => "C",
+        }
+    }
+}

@@ -101,7 +101,7 @@ func (m messages) field(owner reflect.Type, field reflect.StructField, tag strin
 	number := strings.Split(tag, ",")[1]
 	options := strings.Split(field.Tag.Get("json"), ",")
 	jsonName, options := options[0], options[1:]
-	if slices.Contains(options, "inline") {
+	if field.Anonymous && jsonName == "" {
 		m.add(field.Type)
 		return fmt.Sprintf("%s:...%s", number, name(field.Type))
 	}

@@ -155,6 +155,15 @@ async fn fetch_groups(source: &dyn Source, path: &str) -> Result<GroupList, Disc
 }
 
 impl Catalogue {
+    /// The catalogue of these resources, in the server's order.
+    pub fn new(resources: Vec<Arc<ApiResource>>) -> Self {
+        let mut catalogue = Self::default();
+        for resource in resources {
+            catalogue.add(resource);
+        }
+        catalogue
+    }
+
     pub fn get(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.by_kind.get(kind).map(|at| &self.resources[*at])
     }
@@ -211,11 +220,15 @@ impl Catalogue {
             subresources: subresources.collect(),
             preferred,
         };
+        self.add(Arc::new(resource));
+    }
+
+    fn add(&mut self, resource: Arc<ApiResource>) {
         // If several resources have the same kind, the first one is the kind's resource. The others are views of it.
         self.by_kind
             .entry(resource.kind.clone())
             .or_insert(self.resources.len());
-        self.resources.push(Arc::new(resource));
+        self.resources.push(resource);
     }
 }
 

@@ -10,8 +10,7 @@ use serde::Deserialize;
 pub(crate) struct Described {
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
-    /// None if Flyball does not have the controller.
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) folder: PathBuf,
 }
 
 /// `controller.toml`.
@@ -135,23 +134,7 @@ fn yes() -> bool {
 /// # Errors
 /// Fails if a file can't be read, a manifest is not valid, or two controllers share a name or a flag.
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Described>, String> {
-    let path = folder.join("absent.toml");
-    let absent: BTreeMap<String, Manifest> = parse(&path)?;
-    let is_missing = |(_, manifest): &(&String, &Manifest)| !matches!(manifest.start, Start::Cloud);
-    if let Some((name, _)) = absent.iter().find(is_missing) {
-        return Err(format!(
-            "{}: {name} is not a cloud provider's: a controller of kube-controller-manager has a folder",
-            path.display()
-        ));
-    }
-    let mut all: Vec<Described> = absent
-        .into_iter()
-        .map(|(name, manifest)| Described {
-            name,
-            manifest,
-            folder: None,
-        })
-        .collect();
+    let mut all = Vec::new();
     let entries = fs::read_dir(folder)
         .map_err(|error| format!("can't read {}: {error}", folder.display()))?;
     for entry in entries {
@@ -208,7 +191,7 @@ fn read(folder: PathBuf) -> Result<Described, String> {
     Ok(Described {
         name,
         manifest,
-        folder: Some(folder),
+        folder,
     })
 }
 

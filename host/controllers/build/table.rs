@@ -72,9 +72,9 @@ fn flag(flag: &Flag) -> String {
 }
 
 fn guest(one: &Described) -> String {
-    let (Some(folder), Some(scenarios)) = (&one.folder, &one.manifest.scenarios) else {
-        return "None".to_owned();
-    };
+    let folder = &one.folder;
+    let scenarios = one.manifest.scenarios.as_ref();
+    let scenarios = scenarios.expect("the manifest was checked");
     let Scenarios {
         plane,
         killed,
@@ -82,8 +82,8 @@ fn guest(one: &Described) -> String {
     } = scenarios;
     let policy = folder.join("policy.toml");
     format!(
-        "Some(Guest {{ folder: {:?}, about: {:?}, state: {:?}, policy: include_str!({policy:?}), scenarios: Scenarios {{ \
-         plane: {plane:?}, killed: &{killed:?}, killed_at_every_write: &{killed_at_every_write:?} }} }})",
+        "Guest {{ folder: {:?}, about: {:?}, state: {:?}, policy: include_str!({policy:?}), scenarios: Scenarios {{ \
+         plane: {plane:?}, killed: &{killed:?}, killed_at_every_write: &{killed_at_every_write:?} }} }}",
         folder.file_name().unwrap_or_default().to_string_lossy(),
         one.manifest.about,
         one.manifest.state,

@@ -1,8 +1,8 @@
 //! The table of Kubernetes' controllers: their names, feature gates, flags and policies.
 //!
 //! It is generated at build time from the manifests in `guests/controllers`: `controller.toml` and `policy.toml` in the
-//! folder of each built-in controller, and `absent.toml` for the controllers of cloud providers. The host, the
-//! builds and the test suites read this table, so adding a controller is adding a folder.
+//! folder of each controller. The host, the builds and the test suites read this table, so adding a controller is adding a
+//! folder.
 
 pub mod flag;
 
@@ -31,7 +31,7 @@ pub struct Controller {
     /// Whether the feature gate `NativeHistograms` applies to the controller's histograms.
     pub native_histograms: bool,
     /// The built-in guest; none if Flyball does not have the controller.
-    pub guest: Option<Guest>,
+    pub guest: Guest,
 }
 
 /// Whether `*` in `--controllers` enables a controller.
@@ -41,7 +41,7 @@ pub enum Start {
     Default,
     /// It runs only if it is named.
     Disabled,
-    /// It never runs here: it moved to the cloud-controller-manager. Its name is still accepted.
+    /// It is one of cloud-controller-manager's: it runs if there is a cloud. Without one, its name is accepted.
     Cloud,
 }
 
@@ -125,7 +125,7 @@ pub fn canonical(name: &str) -> Option<&'static str> {
 pub fn built_in() -> impl Iterator<Item = (&'static Controller, &'static Guest)> {
     CONTROLLERS
         .iter()
-        .filter_map(|controller| Some((controller, controller.guest.as_ref()?)))
+        .map(|controller| (controller, &controller.guest))
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ const MANIFEST: &str = "about = \"Tidies up\"\n[[flags]]\nname = \"tidy-period\"
 /// Creates a folder of controllers with one controller, `tidy`.
 fn controllers(manifest: &str, policy: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("absent.toml"), "").unwrap();
     add(folder.path(), "tidy", manifest, policy);
     folder
 }

@@ -30,6 +30,8 @@ pub struct Received {
 /// How the server responds.
 pub enum Reply {
     Json(u16, Value),
+    /// A JSON object with a `Warning` header.
+    Warning(Value, &'static str),
     /// A refusal with a `Retry-After` header, in seconds.
     RetryAfter(u16, u32),
     /// The server never responds.
@@ -111,6 +113,9 @@ async fn handle(
     match respond(&received) {
         Reply::Json(status, value) => Ok(response
             .status(status)
+            .body(Full::from(value.to_string()))?),
+        Reply::Warning(value, warning) => Ok(response
+            .header(header::WARNING, warning)
             .body(Full::from(value.to_string()))?),
         Reply::RetryAfter(status, seconds) => Ok(response
             .status(status)

@@ -11,6 +11,7 @@ use flyball_controllers::canonical;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
+pub(crate) use self::read::ConfigError;
 use crate::kcm::feature_gates::FeatureGates;
 use crate::kcm::leader_migration::LeaderMigration;
 use crate::kcm::versions::Versions;
@@ -29,6 +30,7 @@ pub(crate) struct RunConfig {
     /// The versions that the gates follow.
     pub(crate) versions: Versions,
     pub(crate) plugins: PluginsConfig,
+    pub(crate) cloud: CloudConfig,
     pub(crate) built_ins: BuiltInsConfig,
     pub(crate) requests: RequestsConfig,
     pub(crate) pace: PaceConfig,
@@ -57,6 +59,32 @@ pub(crate) struct PluginsConfig {
     /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags that were given.
     /// They take precedence over the policy.
     pub(crate) concurrency: BTreeMap<String, u32>,
+}
+
+/// The cloud, and the controllers that call it.
+#[derive(Clone, Debug)]
+pub(crate) struct CloudConfig {
+    pub(crate) controllers: CloudControllers,
+    /// The name of the plugin that is the cloud.
+    pub(crate) provider: Option<String>,
+    /// The provider's configuration; without it, that of the policy.
+    pub(crate) config_file: Option<PathBuf>,
+    /// Whether the cloud may lack an ID of the cluster.
+    pub(crate) allow_untagged: bool,
+    /// Configuration values of the cloud controllers, by controller and key.
+    pub(crate) values: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+}
+
+/// Whether the cloud controllers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CloudControllers {
+    /// They don't: the process stands for kube-controller-manager.
+    #[default]
+    None,
+    /// Beside the others.
+    Also,
+    /// Without the others: the process stands for cloud-controller-manager.
+    Only,
 }
 
 /// The settings of built-in controllers.

@@ -14,23 +14,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use flyball_controllers::{built_in, canonical};
+use flyball_controllers::{CONTROLLERS, Start, built_in, canonical};
 use flyball_manager::{BuiltIn, DropIns, Manager, Options, PluginOptions, Telemetry};
 use flyball_plugin::{EmbeddedCode, EmbeddedComponent, EngineOptions, SharedCode};
 use flyball_policy::Policy;
-use flyball_policy::grant::Grants;
+use flyball_policy::grant::{CloudFlags, Grants};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::chosen::choose;
 pub(crate) use self::leases::OWN_LEASE;
 use self::needs::Needs;
-use crate::admin;
 use crate::builtins::{BUILTINS, Builtin, SHARED};
 use crate::config::RunConfig;
 use crate::engine::engine;
 use crate::logging::Recent;
 use crate::user_folders;
+use crate::{admin, ccm};
 
 /// A time that is never reached, which tokio's clock can still add.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -129,6 +129,10 @@ fn grants(
         builtins: builtin_policies()?,
         plugins,
         trust: config.plugins.trust,
+        cloud: CloudFlags {
+            provider: config.cloud.provider.clone(),
+            config_file: config.cloud.config_file.clone(),
+        },
         config: values::values(config, cluster, needs)?,
         concurrency: config.plugins.concurrency.clone(),
         builtin_names: BUILTINS
@@ -191,6 +195,8 @@ fn options(
         start_interval: config.pace.start_interval,
         resync_period: config.pace.min_resync_period,
         resync_periods: resync_periods(config),
+        allow_untagged_cloud: config.cloud.allow_untagged,
+        shown_as: shown_as(),
         lookups: values::lookups(config),
     };
     Ok(Options {
@@ -202,6 +208,18 @@ fn options(
         plugins,
         telemetry,
     })
+}
+
+/// Returns the controllers that metrics show as cloud-controller-manager's, under its names.
+fn shown_as() -> BTreeMap<String, (&'static str, &'static str)> {
+    let clouds = CONTROLLERS
+        .iter()
+        .filter(|controller| controller.start == Start::Cloud);
+    let shown = clouds.map(|controller| {
+        let alias = controller.aliases.first().unwrap_or(&controller.name);
+        (controller.name.to_owned(), (ccm::NAME, *alias))
+    });
+    shown.collect()
 }
 
 /// Returns the resync periods of the controllers that have their own.

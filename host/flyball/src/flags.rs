@@ -1,11 +1,12 @@
-//! The flags of `flyball run`: kube-controller-manager's, and Flyball's own.
+//! The flags of `flyball run` and of `flyball cloud run`: kube-controller-manager's and cloud-controller-manager's, and
+//! Flyball's own.
 
 use clap::{Arg, ArgAction, Command};
 use flyball_controllers::flag::Effect::Yes;
 use flyball_controllers::flag::Kind::{Bool, Text, Texts};
 use flyball_controllers::flag::{Effect, Flag, Kind, flag};
 
-use crate::kcm;
+use crate::{ccm, kcm};
 
 /// The flags that kube-controller-manager lacks.
 const OWN: &[Flag] = &[
@@ -77,7 +78,7 @@ const OWN: &[Flag] = &[
 
 /// Returns all flags.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
-    OWN.iter().chain(kcm::flags::all())
+    OWN.iter().chain(ccm::FLAGS).chain(kcm::flags::all())
 }
 
 /// Returns the command `run` with its flags.
@@ -99,7 +100,10 @@ pub(crate) fn command() -> Command {
                 .help_heading("kube-controller-manager's flags without effect yet")
                 .hide_short_help(true),
         });
-    run.args(own.chain(theirs))
+    let of_clouds = ccm::FLAGS
+        .iter()
+        .map(|flag| arg(flag).help_heading("cloud-controller-manager's flags"));
+    run.args(own.chain(of_clouds).chain(theirs))
 }
 
 fn arg(flag: &'static Flag) -> Arg {
@@ -225,10 +229,12 @@ mod tests {
             "# Flags of `flyball run`\n\n\
              Write flags as `--flag=value` or `--flag value`. `flyball run --help` prints the same. This page is generated from the\n\
              flags: `BLESS=1 cargo test --workspace --bin flyball flags_in_the_docs` writes it.\n\n\
-             ## Flyball's own\n\n{}\n## kube-controller-manager's\n\n{}\n\
+             `flyball cloud run` has the same flags; its port is 10258, and its Lease `cloud-controller-manager`.\n\n\
+             ## Flyball's own\n\n{}\n## cloud-controller-manager's\n\n{}\n## kube-controller-manager's\n\n{}\n\
              ## Without effect yet\n\n\
              These are accepted. One warning at the start names those that are set.\n\n{}",
             rows(&mut OWN.iter()),
+            rows(&mut ccm::FLAGS.iter()),
             rows(&mut kcm::flags::all()),
             idle.collect::<String>()
         )
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_kube_controller_manager_parses_with_its_default() {
-        let golden = include_str!("../testdata/kcm-1.36-flags.txt");
+        let golden = include_str!("../testdata/kcm-1.37-flags.txt");
         for line in golden
             .lines()
             .filter(|line| !line.starts_with('#') && !line.starts_with("help\t"))

@@ -1,4 +1,4 @@
-//! The controllers, flags and feature gates of kube-controller-manager 1.36.
+//! The controllers, flags and feature gates of kube-controller-manager 1.37.
 
 #[cfg(test)]
 mod controllers;

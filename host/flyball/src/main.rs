@@ -3,6 +3,7 @@
 
 mod admin;
 mod builtins;
+mod ccm;
 mod cli;
 mod cluster;
 mod config;
@@ -24,30 +25,32 @@ use std::process::ExitCode;
 use flyball_types::{error_chain, printable};
 
 use crate::cli::Action;
-use crate::config::RunConfig;
+use crate::config::{ConfigError, RunConfig};
 
 fn main() -> ExitCode {
     // The host compiles each plugin in a child process, which is this binary again.
     if let Some(code) = flyball_plugin::run_compiler(std::env::args_os()) {
         return code;
     }
-    let matches =
-        match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
-            Ok(Action::Run(matches)) => matches,
-            Ok(Action::Tool(tool)) => return run_tool(*tool),
-            Ok(Action::Admin(command)) => return end(admin::run(*command)),
-            Ok(Action::Print(text)) => {
-                print(&mut std::io::stdout(), &text);
-                return ExitCode::SUCCESS;
-            }
-            Err(text) => {
-                print(&mut std::io::stderr(), &text);
-                return ExitCode::FAILURE;
-            }
-        };
-    end(RunConfig::read(&matches)
-        .map_err(anyhow::Error::from)
-        .and_then(run))
+    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    match cli::parse(args) {
+        Ok(Action::Run(matches)) => end(start(RunConfig::read(&matches))),
+        Ok(Action::RunCloud(matches)) => end(start(RunConfig::read_cloud(&matches))),
+        Ok(Action::Tool(tool)) => run_tool(*tool),
+        Ok(Action::Admin(command)) => end(admin::run(*command)),
+        Ok(Action::Print(text)) => {
+            print(&mut std::io::stdout(), &text);
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            print(&mut std::io::stderr(), &text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(config: Result<RunConfig, ConfigError>) -> anyhow::Result<()> {
+    run(config?)
 }
 
 fn end(ended: anyhow::Result<()>) -> ExitCode {

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use flyball_controllers::{CONTROLLERS, Start, built_in, canonical, find};
 use flyball_types::nearest::nearest;
 
+use crate::config::CloudControllers;
+
 /// The value of `--controllers`, with canonical names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// `*`, `name` or `-name`, in order.
     items: Vec<String>,
+    clouds: CloudControllers,
 }
 
 impl Selection {
@@ -21,13 +24,28 @@ impl Selection {
         };
         Self {
             items: items.iter().map(canonical_item).collect(),
+            clouds: CloudControllers::None,
         }
+    }
+
+    /// Says whether the cloud controllers run: none, unless this is called.
+    pub(crate) fn with_clouds(self, clouds: CloudControllers) -> Self {
+        Self { clouds, ..self }
     }
 
     /// Whether the built-in controller of this canonical name runs. The first of `name` and `-name` decides. Without
     /// either, `*` enables the controllers that are on by default.
     pub(crate) fn enables(&self, name: &str) -> bool {
-        let on_by_default = find(name).is_none_or(|known| known.start != Start::Disabled);
+        let start = find(name).map(|known| known.start);
+        let is_excluded = match self.clouds {
+            CloudControllers::None => start == Some(Start::Cloud),
+            CloudControllers::Also => false,
+            CloudControllers::Only => start != Some(Start::Cloud),
+        };
+        if is_excluded {
+            return false;
+        }
+        let on_by_default = start != Some(Start::Disabled);
         self.explicit(name)
             .unwrap_or_else(|| self.has_star() && on_by_default)
     }
@@ -138,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_reported_with_the_nearest() {
-        let selection = selection("*,-replicset,greeter,service,cloud");
+        let selection = selection("*,-replicset,greeter,service");
         let unknown: Vec<String> = selection.unknown(&["greeter".to_owned()]).collect();
         assert_eq!(unknown.len(), 2);
         assert!(

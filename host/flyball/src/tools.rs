@@ -10,7 +10,9 @@ mod crd;
 mod dev;
 mod grant;
 mod host_log;
+mod import;
 mod inspect;
+mod kinds;
 mod load;
 mod manifests;
 mod output;
@@ -18,18 +20,22 @@ mod package;
 mod plural;
 mod producers;
 mod rbac;
+mod served;
 mod test;
 mod test_server;
 mod validate;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 use flyball_author::{Language, New};
 
 use self::completion::Shell;
+use self::kinds::KindFlags;
 pub(crate) use self::output::Done;
 use self::output::Manifests;
+use self::plural::PluralFlags;
 use crate::admin;
 use crate::output::Format;
 
@@ -37,6 +43,8 @@ use crate::output::Format;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tool {
     /// Show a plugin's description: what it reads and what it asks for
+    ///
+    /// Exits with 1 if it names a kind that does not exist.
     Inspect {
         /// The plugin: a WebAssembly component
         file: PathBuf,
@@ -44,14 +52,19 @@ pub(crate) enum Tool {
         /// them
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,
+        #[command(flatten)]
+        kinds: KindFlags,
+        #[command(flatten)]
+        host: admin::RunningHost,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
     /// Check plugins and policies as the host would when it loads them
     ///
-    /// Plugins are compiled, instantiated and described; `.toml` files are parsed as policies.
-    /// Exits with 1 if any file is invalid.
+    /// Plugins are compiled, instantiated and described; `.toml` files are parsed as policies. The
+    /// kinds that they name are checked, too: Kubernetes' own against a list, others against the
+    /// files of --crd and the cluster. Exits with 1 if any file is invalid.
     Validate {
         /// Plugins, and policies (`.toml`)
         #[arg(required = true)]
@@ -60,6 +73,10 @@ pub(crate) enum Tool {
         /// of them
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,
+        #[command(flatten)]
+        kinds: KindFlags,
+        #[command(flatten)]
+        host: admin::RunningHost,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
@@ -74,7 +91,8 @@ pub(crate) enum Tool {
     /// Print the service account and the RBAC roles of a plugin, for `kubectl apply -f -`
     ///
     /// Without a policy, the roles cover all that the plugin asks for; with one, the granted part
-    /// of it. With --host, they are those of the host itself.
+    /// of it. With --host, they are those of the host itself. The plurals of kinds that are not
+    /// built in are those of --plural, --crd, the running host or the cluster; a guess is a warning.
     Rbac {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         #[arg(required_unless_present = "of_host", conflicts_with = "of_host")]
@@ -87,6 +105,8 @@ pub(crate) enum Tool {
         /// Policy: a TOML file or a folder of them
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,
+        #[command(flatten)]
+        plurals: PluralFlags,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Manifests,
@@ -98,40 +118,29 @@ pub(crate) enum Tool {
         /// Programming language of the project
         #[arg(long, value_enum, default_value_t)]
         lang: Language,
+        /// Create a cloud, which the cloud controllers call
+        #[arg(long)]
+        cloud: bool,
         /// Folder to create; by default the plugin's name
         #[arg(long)]
         dir: Option<PathBuf>,
+        /// Kind of the project's custom resource, as in Website; by default Greeting
+        #[arg(long)]
+        kind: Option<String>,
+        /// API group of the custom resource, as in web.example.com; by default NAME.example.com
+        #[arg(long)]
+        group: Option<String>,
+        /// Plural of the kind, as in leaves; by default the usual one
+        #[arg(long, requires = "kind")]
+        plural: Option<String>,
         /// Flyball's SDK for the language: a folder of a checkout or, for Rust, the URL of a git
         /// repository; by default a copy in the project
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
-    /// Build a plugin's project into a WebAssembly component
-    ///
-    /// Runs the ordinary tools of the project's language, turns the result into a component and
-    /// validates it. Names the missing tools with how to get them.
-    Build {
-        /// The project's folder
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Output file; by default `NAME.wasm` in the project's folder
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// The rustup toolchain to build a project in Rust with; by default `FLYBALL_RUST_TOOLCHAIN` or else the active one
-        #[arg(long, value_name = "NAME")]
-        toolchain: Option<String>,
-    },
-    /// Print the CustomResourceDefinitions that a project's types describe, for `kubectl apply -f -`
-    ///
-    /// For projects in Rust: runs the project's `examples/crd.rs`.
-    Crd {
-        /// The project's folder
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Output format
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Manifests,
-    },
+    Import(import::Arguments),
+    Build(build::Arguments),
+    Crd(crd::Arguments),
     Dev(dev::Arguments),
     Test(test::Arguments),
     /// Serve a cluster in memory to the tests of a plugin, over standard input and output
@@ -184,57 +193,71 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         Tool::Inspect {
             file,
             policy,
+            kinds,
+            host,
             output,
-        } => runtime
-            .block_on(inspect::run(&file, policy.as_deref(), output))
-            .map(Done::from),
+        } => runtime.block_on(inspect::run(
+            &file,
+            policy.as_deref(),
+            output,
+            &kinds,
+            &host,
+        )),
         Tool::Validate {
             files,
             policy,
+            kinds,
+            host,
             output,
-        } => runtime.block_on(validate::run(&files, policy.as_deref(), output)),
+        } => {
+            let policy = policy.as_deref();
+            runtime.block_on(validate::run(&files, policy, output, &kinds, &host))
+        }
         Tool::Policy { plugin, host } => runtime
             .block_on(load::describe(&plugin, &host))
             .map(|described| grant::policy(&described.description).into()),
         Tool::Rbac {
-            plugin: Some(plugin),
+            plugin,
             host,
             policy,
+            plurals,
             output,
             ..
-        } => {
-            let described = runtime.block_on(load::describe(&plugin, &host));
-            described
-                .and_then(|described| rbac::run(described, policy.as_deref(), output))
-                .map(Done::from)
-        }
-        Tool::Rbac {
-            plugin: None,
-            policy,
-            output,
-            ..
-        } => rbac::of_host(policy.as_deref(), output).map(Done::from),
+        } => runtime.block_on(async {
+            let policy = policy.as_deref();
+            let printed = match plugin {
+                Some(plugin) => {
+                    let described = load::describe(&plugin, &host).await?;
+                    rbac::run(described, policy, &plurals, &host).await?
+                }
+                None => rbac::of_host(policy, &plurals, &host).await?,
+            };
+            printed.in_format(output, std::io::stdout().is_terminal())
+        }),
         Tool::New {
             name,
             lang,
+            cloud,
             dir,
+            kind,
+            group,
+            plural,
             sdk,
         } => New {
             name,
             language: lang,
+            cloud,
             dir,
+            kind,
+            group,
+            plural,
             sdk,
         }
         .create()
         .map(Done::from),
-        Tool::Build {
-            dir,
-            output,
-            toolchain,
-        } => runtime
-            .block_on(build::run(&dir, output, toolchain))
-            .map(Done::from),
-        Tool::Crd { dir, output } => crd::run(&dir, output).map(Done::from),
+        Tool::Import(arguments) => runtime.block_on(import::run(arguments)),
+        Tool::Build(arguments) => runtime.block_on(build::run(arguments)).map(Done::from),
+        Tool::Crd(arguments) => crd::run(&arguments).map(Done::from),
         Tool::Dev(arguments) => runtime
             .block_on(dev::run(arguments))
             .map(|()| String::new().into()),

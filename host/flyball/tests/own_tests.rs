@@ -9,9 +9,10 @@ use flyball_author::COMPONENTIZE_PY;
 use flyball_controlplane::skip;
 
 /// The folders, and the commands that must succeed there.
-const CHECKS: [(&str, &[&str]); 28] = [
+const CHECKS: [(&str, &[&str]); 29] = [
     ("guests/sdk/go", &["go", "vet", "./..."]),
     ("guests/sdk/go", &["go", "test", "./..."]),
+    ("guests/sdk/go/crdgen", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "vet", "./..."]),
     ("examples/greeter-go", &["go", "test", "./..."]),
     ("guests/sdk/go/controllerruntime", &["go", "generate", "."]),

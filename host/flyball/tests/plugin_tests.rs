@@ -244,6 +244,37 @@ fn each_input_that_cannot_be_used_is_named() {
     }
 }
 
+/// A test of the greeter in Rust with its definition, in which a text is replaced.
+fn defined(from: &str, to: &str) -> Test {
+    let examples = root().join("examples");
+    let definition = std::fs::read_to_string(examples.join("greeter.crd.yaml")).expect("the file");
+    assert!(definition.contains(from), "{definition}");
+    let objects = std::fs::read_to_string(examples.join("greeter.test/objects.yaml"));
+    Test::of(&guest("greeter-rust"))
+        // The objects first: definitions apply to all of them.
+        .with("--objects", "objects.yaml", &objects.expect("the file"))
+        .with("--objects", "crd.yaml", &definition.replace(from, to))
+}
+
+#[test]
+fn a_field_that_the_definition_lacks_is_dropped_with_a_warning_in_the_log() {
+    let printed = defined("observedGeneration:", "observed:").passes();
+    assert!(
+        printed.contains("the API server warns: unknown field \"status."),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_given_object_that_does_not_fit_its_definition_fails_before_the_plugin_runs() {
+    let problems = defined("  text:", "  txet:").fails();
+    assert!(
+        problems.contains("can't create an object of")
+            && problems.contains("unknown field \"spec.text\""),
+        "{problems}"
+    );
+}
+
 #[test]
 fn the_greeter_of_each_language_leaves_the_objects_of_the_examples() -> anyhow::Result<()> {
     let examples = root().join("examples");

@@ -178,6 +178,91 @@ fn each_file_that_the_host_could_not_load_has_one_line_of_errors() {
 }
 
 #[test]
+fn all_mistakes_of_all_files_are_shown_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, kinds: &str| {
+        let path = folder.path().join(name).display().to_string();
+        let text = format!("[[plugins.a.allow]]\nkinds = [{kinds}]\nverbs = [\"get\"]\n");
+        std::fs::write(&path, text).expect("it is written");
+        path
+    };
+    let first = write("a.toml", "\"apps/v1/Deploymnt\", \"v1/ConfigMaps\"");
+    let second = write("b.toml", "\"apps/v1beta1/Deployment\"");
+    let said = refusal(&["validate", &first, &second]);
+    for (file, meant) in [
+        (&first, "`apps/v1/Deployment`"),
+        (&first, "`v1/ConfigMap`"),
+        (&second, "`apps/v1/Deployment`"),
+    ] {
+        let mut lines = said.lines();
+        let found = lines.any(|line| line.starts_with(file.as_str()) && line.contains(meant));
+        assert!(found, "{file}, {meant}: {said}");
+    }
+    // Kinds of others are checked against the files of their definitions.
+    let definition = folder.path().join("crd.yaml").display().to_string();
+    std::fs::write(&definition, LEAF).expect("it is written");
+    let good = write("c.toml", "\"tree.example.org/v1/Leaf\"");
+    printed(&["validate", "--crd", &definition, &good]);
+    let wrong = write("d.toml", "\"tree.example.org/v1/Leav\"");
+    let said = refusal(&["validate", "--crd", &definition, &wrong]);
+    assert!(
+        said.contains("did you mean `tree.example.org/v1/Leaf`?"),
+        "{said}"
+    );
+}
+
+/// A definition whose plural is not the usual one.
+const LEAF: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: leaves.tree.example.org}
+spec:
+  group: tree.example.org
+  scope: Namespaced
+  names: {kind: Leaf, plural: leaves}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
+
+#[test]
+fn roles_have_the_plural_of_a_flag_or_file_and_a_guess_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name).display().to_string();
+        std::fs::write(&path, text).expect("it is written");
+        path
+    };
+    let policy = write(
+        "policy.toml",
+        "[[plugins.a.allow]]\nkinds = [\"tree.example.org/v1/Leaf\"]\nverbs = [\"watch\"]\n",
+    );
+    let definition = write("crd.yaml", LEAF);
+    let rbac = |flags: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_flyball"))
+            .args(["rbac", "--host", "--policy", &policy])
+            .args(flags)
+            .env("HOME", folder.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("XDG_RUNTIME_DIR")
+            .output()
+            .expect("the binary runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (text(output.stdout), text(output.stderr))
+    };
+    for flags in [["--plural", "Leaf=leaves"], ["--crd", &definition]] {
+        let (roles, warnings) = rbac(&flags);
+        assert!(roles.contains("- leaves\n"), "{roles}");
+        assert_eq!(warnings, "");
+    }
+    let (roles, warnings) = rbac(&[]);
+    assert!(roles.contains("- leafs\n"), "{roles}");
+    assert!(
+        warnings.contains("`leafs` is a guess") && warnings.contains("--plural Leaf=PLURAL"),
+        "{warnings}"
+    );
+    let (_, refused) = rbac(&["--plural", "Laef=leaves"]);
+    assert!(refused.contains("which is not used here"), "{refused}");
+}
+
+#[test]
 fn the_policy_of_each_guest_is_valid_and_its_roles_are_equal_in_yaml_and_json() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in [

@@ -1,10 +1,15 @@
 //! The operator's handle on a running manager. Its requests are answered by the supervisor, between two of its steps.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flyball_cache::Catalogue;
 use flyball_runtime::history::Reconciled;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::RollbackTo;
+use crate::plugins::served::ServedKind;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 
 /// Sends requests to a running manager. Clones send to the same one.
@@ -36,22 +41,55 @@ impl AdminHandle {
         self.ask(|reply| Request::Status { reply }).await
     }
 
+    /// Returns the kinds that the API server serves.
+    ///
+    /// # Errors
+    /// The API server can't be asked, or the manager has ended.
+    pub async fn served_kinds(&self) -> Result<Vec<ServedKind>, RequestError> {
+        let served = self.served().await?;
+        let kinds = served.resources.iter();
+        Ok(kinds
+            .map(|resource| ServedKind::from(&**resource))
+            .collect())
+    }
+
+    async fn served(&self) -> Result<Arc<Catalogue>, RequestError> {
+        self.ask(|reply| Request::Served { reply }).await?
+    }
+
     /// Returns the last reconciles that were of an object, triggered by it, or touched it, the oldest first.
     ///
     /// # Errors
-    /// The manager has ended.
+    /// The API server serves no such kind, or the manager has ended.
     pub async fn why(&self, object: &str) -> Result<Vec<Reconciled>, RequestError> {
         let object = object.to_owned();
-        self.ask(|reply| Request::Why { object, reply }).await
+        // Without the API server, kinds have their usual plurals.
+        let served = self.served().await.unwrap_or_default();
+        self.ask(|reply| Request::Why {
+            object,
+            served,
+            reply,
+        })
+        .await?
     }
 
-    /// Grants a plugin what it asks for, by writing the grant into the policy. Returns a sentence about the grant.
+    /// Grants a plugin what it asks for, by writing the grant into the policy: in these namespaces or, if there are none,
+    /// everywhere. Returns a sentence about the grant.
     ///
     /// # Errors
-    /// There is no such plugin, or its policy can't be written.
-    pub async fn approve(&self, name: &str) -> Result<String, RequestError> {
+    /// There is no such plugin, its policy can't be written, or it can't work in these namespaces alone.
+    pub async fn approve(
+        &self,
+        name: &str,
+        namespaces: BTreeSet<String>,
+    ) -> Result<String, RequestError> {
         let plugin = name.to_owned();
-        self.ask(|reply| Request::Approve { plugin, reply }).await?
+        self.ask(|reply| Request::Approve {
+            plugin,
+            namespaces,
+            reply,
+        })
+        .await?
     }
 
     /// Rolls a plugin back to another version, or ends the rollback. A repeated call changes nothing. Returns a

@@ -10,5 +10,6 @@ pub use plugins::inspect::{Inspection, inspect};
 pub use plugins::load::{BuiltIn, PluginError};
 pub use plugins::requests::RequestError;
 pub use plugins::rollback::RollbackTo;
+pub use plugins::served::ServedKind;
 pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
 pub use plugins::{DropIns, PluginOptions, Telemetry};

@@ -16,6 +16,7 @@ pub(crate) mod packages;
 pub(crate) mod plan;
 pub(crate) mod requests;
 pub(crate) mod rollback;
+pub(crate) mod served;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod supervisor;
@@ -52,6 +53,10 @@ pub struct PluginOptions {
     pub resync_period: Duration,
     /// The periods of some built-ins, by name.
     pub resync_periods: BTreeMap<String, Duration>,
+    /// Whether a cloud may lack an ID of the cluster.
+    pub allow_untagged_cloud: bool,
+    /// The built-ins that the metrics show as another component's: that component's name, and its name of them.
+    pub shown_as: BTreeMap<String, (&'static str, &'static str)>,
     /// The configuration values of some built-ins that are looked up when a guest asks for them, by name.
     pub lookups: BTreeMap<String, Arc<Lookup>>,
 }

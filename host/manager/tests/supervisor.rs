@@ -1,6 +1,6 @@
 //! The supervisor at work on real files, with a guest that the build makes and an API server that can't be reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,8 @@ async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
             start_interval: Duration::ZERO,
             resync_period: Duration::ZERO,
             resync_periods: BTreeMap::new(),
+            allow_untagged_cloud: false,
+            shown_as: BTreeMap::new(),
             lookups: BTreeMap::new(),
         },
         telemetry: Telemetry {
@@ -139,10 +141,13 @@ async fn a_plugin_is_loaded_granted_and_removed_while_the_host_runs() {
         "{refused}"
     );
     let unknown = RequestError::Unknown("nobody".into());
-    assert_eq!(admin.approve("nobody").await, Err(unknown));
+    assert_eq!(admin.approve("nobody", BTreeSet::new()).await, Err(unknown));
 
     // Once it is answered, the plugin is granted; then it waits for the API server.
-    admin.approve(&name).await.expect("it is approved");
+    admin
+        .approve(&name, BTreeSet::new())
+        .await
+        .expect("it is approved");
     let status = admin.status().await.expect("the manager runs");
     assert!(is(&status, PluginState::Starting), "{status:?}");
     let waits = |status: &[PluginStatus]| {

@@ -1,5 +1,5 @@
 //! The bindings that wasmtime generates from `wit/`: the types of the world, a trait for each imported interface, and
-//! the guest's exports.
+//! the guest's exports. [`cloud`] has those of `wit/cloud`.
 
 wasmtime::component::bindgen!({
     path: "../../wit",
@@ -18,3 +18,15 @@ wasmtime::component::bindgen!({
         "flyball:controller/writer.batch": crate::handles::WriteBatch,
     },
 });
+
+pub(crate) mod cloud {
+    wasmtime::component::bindgen!({
+        path: ["../../wit", "../../wit/cloud"],
+        world: "flyball:cloud/sdk",
+        imports: {
+            "flyball:cloud/calls": async | trappable,
+            default: trappable,
+        },
+        exports: { default: async },
+    });
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::cloud::PROVIDER;
 use crate::code_cache::CachedFile;
 use crate::deserialize::{deserialize, map};
 
@@ -118,6 +119,12 @@ impl Component {
     /// The SHA-256 of the component's bytes, in hex. Grants are bound to it.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Whether the component exports a cloud. Loads the code if it is unloaded; false if that fails.
+    pub fn is_provider(&self) -> bool {
+        let code = self.code.load();
+        code.is_ok_and(|code| code.get_export_index(None, PROVIDER).is_some())
     }
 
     /// The size of the component before it was compiled, in bytes.

@@ -53,10 +53,12 @@ pub enum LoadError {
     Malformed(String),
     /// The component was compiled against a version of the world that this host does not run.
     #[error(
-        "the component was compiled against version {compiled} of the world `flyball:controller`, and this host provides \
+        "the component was compiled against version {compiled} of the world `{package}`, and this host provides \
          version {provided}: rebuild it with an SDK of version {}", minor(.provided)
     )]
     OtherWorld {
+        /// For example `flyball:controller`.
+        package: &'static str,
         /// For example `0.1.0`.
         compiled: String,
         /// For example `0.2.0`.
@@ -171,22 +173,26 @@ pub struct CallError {
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
     /// The guest panicked, aborted or broke a rule of its sandbox.
-    #[error("trapped: {message}{}", quote(.last_error))]
+    #[error("trapped: {message}{}{}", quote(.last_error), at(.place))]
     Trap {
         /// The reason, for example ``wasm `unreachable` instruction executed``.
         message: String,
         /// The last error that the guest logged in this call, or the end of its stderr. For a panic, the panic's
         /// message.
         last_error: Option<String>,
+        /// Where in its code the guest was, as half a sentence, unless the last error says so.
+        place: Option<String>,
         /// The guest's functions that have names, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The guest computed for too long.
-    #[error("was stopped: it used {used:?} of CPU time, and its limit is {limit:?}")]
+    #[error("was stopped: it used {used:?} of CPU time, and its limit is {limit:?}{}", at(.place))]
     CpuLimit {
         /// The CPU time of the call.
         used: Duration,
         limit: Duration,
+        /// Where in its code the guest was, as half a sentence.
+        place: Option<String>,
         /// The guest's functions that have names, one per line, the innermost first.
         backtrace: Option<String>,
     },
@@ -273,6 +279,14 @@ impl CallError {
 /// Strips the patch version.
 fn minor(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(minor, _)| minor)
+}
+
+/// A clause with the place in the guest's code.
+fn at(place: &Option<String>) -> String {
+    place
+        .as_ref()
+        .map(|place| format!("; {place}"))
+        .unwrap_or_default()
 }
 
 /// A clause with the guest's last error.

@@ -14,8 +14,13 @@ const PACKAGE: &str = "flyball:controller";
 /// The prefix of the world's versions that this host is compatible with.
 const COMPATIBLE: &str = "0.2.";
 
+/// The package of the world of clouds, its version that this host provides, and the prefix of the compatible ones.
+const CLOUD_PACKAGE: &str = "flyball:cloud";
+const CLOUD_WORLD: &str = "0.1.0";
+const CLOUD_COMPATIBLE: &str = "0.1.";
+
 /// The interfaces that the host provides: the package, the prefix of the compatible versions, and the names.
-const PROVIDED: [(&str, &str, &[&str]); 8] = [
+const PROVIDED: [(&str, &str, &[&str]); 9] = [
     (
         PACKAGE,
         COMPATIBLE,
@@ -35,6 +40,11 @@ const PROVIDED: [(&str, &str, &[&str]); 8] = [
             "memo",
             "signer",
         ],
+    ),
+    (
+        CLOUD_PACKAGE,
+        CLOUD_COMPATIBLE,
+        &["types", "calls", "credentials"],
     ),
     (
         "wasi:cli",
@@ -117,11 +127,18 @@ pub(crate) fn check_header(bytes: &[u8], limit: usize) -> Result<(), LoadError> 
 /// Checks the imports and exports of a component.
 pub(crate) fn check_names(bytes: &[u8]) -> Result<(), LoadError> {
     let ExternNames { imports, exports } = extern_names(bytes)?;
-    if let Some(compiled) = incompatible_world(exports.iter().chain(&imports)) {
-        return Err(LoadError::OtherWorld {
-            compiled,
-            provided: WORLD,
-        });
+    for (package, provided, compatible) in [
+        (PACKAGE, WORLD, COMPATIBLE),
+        (CLOUD_PACKAGE, CLOUD_WORLD, CLOUD_COMPATIBLE),
+    ] {
+        let names = exports.iter().chain(&imports);
+        if let Some(compiled) = incompatible_world(names, package, compatible) {
+            return Err(LoadError::OtherWorld {
+                package,
+                compiled,
+                provided,
+            });
+        }
     }
     if !exports
         .iter()
@@ -197,12 +214,16 @@ fn extern_names(bytes: &[u8]) -> Result<ExternNames<'_>, LoadError> {
     Ok(names)
 }
 
-/// The version of the world that a component was compiled against, if this host is not compatible with it.
-fn incompatible_world<'a>(names: impl IntoIterator<Item = &'a &'a str>) -> Option<String> {
+/// The version of a package's world that a component was compiled against, if this host is not compatible with it.
+fn incompatible_world<'a>(
+    names: impl IntoIterator<Item = &'a &'a str>,
+    package: &str,
+    compatible: &str,
+) -> Option<String> {
     let version = |name: &'a &'a str| {
-        let interface = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
+        let interface = name.strip_prefix(package)?.strip_prefix('/')?;
         let (_, version) = interface.split_once('@')?;
-        (!version.starts_with(COMPATIBLE)).then(|| shortened(version))
+        (!version.starts_with(compatible)).then(|| shortened(version))
     };
     names.into_iter().find_map(version)
 }
@@ -272,6 +293,12 @@ mod tests {
         assert_eq!(world.lines().next(), Some(package.as_str()));
         assert_eq!(GUEST, format!("{PACKAGE}/guest@{WORLD}"));
         assert!(WORLD.starts_with(COMPATIBLE));
+        let world = include_str!("../../../wit/cloud/world.wit");
+        let package = format!("package {CLOUD_PACKAGE}@{CLOUD_WORLD};");
+        assert_eq!(world.lines().next(), Some(package.as_str()));
+        let provider = format!("{CLOUD_PACKAGE}/provider@{CLOUD_WORLD}");
+        assert_eq!(crate::cloud::PROVIDER, provider);
+        assert!(CLOUD_WORLD.starts_with(CLOUD_COMPATIBLE));
     }
 
     #[test]
@@ -280,6 +307,13 @@ mod tests {
             (instance $instance)
             (export "flyball:controller/guest@0.1.0" (instance $instance)))"#;
         let imports = r#"(component (import "flyball:controller/clock@0.1.3" (instance)))"#;
+        let cloud = r#"(component (import "flyball:cloud/calls@0.2.0" (instance)))"#;
+        let message = check(&wat::parse_str(cloud).unwrap(), 1000).unwrap_err();
+        let message = message.to_string();
+        assert!(
+            message.contains("version 0.2.0 of the world `flyball:cloud`"),
+            "{message}"
+        );
         for (component, version) in [(exports, "0.1.0"), (imports, "0.1.3")] {
             let wasm = wat::parse_str(component).unwrap();
             let message = check(&wasm, 1000).unwrap_err().to_string();
@@ -351,6 +385,7 @@ mod tests {
         for name in [
             "flyball:controller/lister@0.2.0",
             "flyball:controller/types@0.2.7",
+            "flyball:cloud/calls@0.1.2",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.11",
         ] {

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 
 use crate::allowance::Allowance;
 use crate::budget::{Charge, Held};
+use crate::cloud::{CloudCall, CloudError};
 
 /// The imports of one call. Functions that do not return a future must not block. Those that loop over a guest's data, or
 /// over objects, draw from an [`Allowance`].
@@ -102,6 +103,22 @@ pub trait Imports: Send + Sync + 'static {
         template: CertificateTemplate,
     ) -> BoxFuture<'_, Metered<Vec<u8>>>;
 
+    /// Returns the document of what the cloud supports. By default no cloud is granted.
+    fn cloud_capabilities(&self) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        Box::pin(std::future::ready(Err(no_cloud())))
+    }
+
+    /// Calls a method of the cloud, and returns the document of its result. The runtime makes the calls of a batch
+    /// concurrently, up to a bound. By default no cloud is granted.
+    fn cloud_call(&self, _: CloudCall) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        Box::pin(std::future::ready(Err(no_cloud())))
+    }
+
+    /// Returns the credential of this name that the operator gives a provider. By default there is none.
+    fn credential(&self, _: &str) -> Option<Bytes> {
+        None
+    }
+
     /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. By default no
     /// server is granted.
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
@@ -109,6 +126,10 @@ pub trait Imports: Send + Sync + 'static {
             "the policy grants this plugin no requests to {server}"
         )))
     }
+}
+
+fn no_cloud() -> CloudError {
+    CloudError::denied("the policy grants this plugin no cloud")
 }
 
 /// A server that a request may be sent to, if it has an address that a connection may be made to.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::backtrace::function_names;
-use crate::bindings::{Controller, ControllerPre};
+use crate::backtrace::{function_names, place};
 use crate::error::CallFailure;
+use crate::exports::{Exports, Linked};
 use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::limits::{Limits, Refused};
@@ -49,14 +49,14 @@ pub(crate) struct Instance {
 
 enum Guest {
     /// Until the first call.
-    Linked(Arc<ControllerPre<InstanceState>>),
-    Instantiated(Controller),
+    Linked(Arc<Linked>),
+    Instantiated(Exports),
 }
 
 impl Instance {
     /// Creates the store. The first call instantiates the component.
     pub(crate) fn new(
-        linked: Arc<ControllerPre<InstanceState>>,
+        linked: Arc<Linked>,
         limits: Arc<Limits>,
         tally: Arc<Tally>,
         share: Arc<Share>,
@@ -64,7 +64,7 @@ impl Instance {
     ) -> Self {
         let meter = Arc::new(Meter::new(share, limits.cpu_per_call));
         let mut store = Store::new(
-            linked.instance_pre().engine(),
+            linked.engine(),
             InstanceState::new(limits.clone(), meter.clone(), tally.clone()),
         );
         store.set_hostcall_fuel(limits.staged_bytes);
@@ -101,7 +101,7 @@ impl Instance {
                 return Err(wasmtime::Error::msg("its instance takes too much memory"));
             }
             let started = Instant::now();
-            let guest = linked.instantiate_async(&mut self.store).await?;
+            let guest = linked.instantiate(&mut self.store).await?;
             self.creation = started.elapsed();
             self.guest = Guest::Instantiated(guest);
             self.initial_memory = self.store.data().memory.used();
@@ -109,9 +109,7 @@ impl Instance {
         let Guest::Instantiated(guest) = &self.guest else {
             return Err(wasmtime::Error::msg("the component is not instantiated"));
         };
-        request
-            .call(guest.flyball_controller_guest(), &mut self.store)
-            .await
+        request.call(guest, &mut self.store).await
     }
 
     pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
@@ -143,12 +141,14 @@ impl Instance {
         let frames = error.downcast_ref::<WasmBacktrace>();
         let has_run = frames.is_some_and(|frames| !frames.frames().is_empty());
         let backtrace = frames.and_then(function_names);
+        let place = || backtrace.as_deref().and_then(place);
         match error.downcast_ref() {
             Some(Stopped::CpuExceeded) => {
                 let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
                 return CallFailure::CpuLimit {
                     used: whole_millis(used),
                     limit,
+                    place: place(),
                     backtrace,
                 };
             }
@@ -192,9 +192,12 @@ impl Instance {
         } else {
             error.root_cause().to_string()
         };
+        let last_error = state.last_error();
+        let is_unexplained = error.downcast_ref::<Trap>().is_some() && last_error.is_none();
         CallFailure::Trap {
             message,
-            last_error: state.last_error(),
+            place: is_unexplained.then(place).flatten(),
+            last_error,
             backtrace,
         }
     }

@@ -52,6 +52,10 @@ pub(crate) struct Meter {
     interrupted: AtomicBool,
     /// When the current wait for the quota began, in nanoseconds since `origin`; 0 if the call does not wait.
     waiting_since: AtomicU64,
+    /// Time for which the call has waited for another plugin, in nanoseconds.
+    elsewhere: AtomicU64,
+    /// When the current wait for another plugin began, in nanoseconds since `origin`; 0 if the call does not wait.
+    elsewhere_since: AtomicU64,
     /// The plugin's CPU quota.
     share: Arc<Share>,
     /// The CPU time that a call may use.
@@ -68,6 +72,8 @@ impl Meter {
             waited: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             waiting_since: AtomicU64::new(0),
+            elsewhere: AtomicU64::new(0),
+            elsewhere_since: AtomicU64::new(0),
             share,
         }
     }
@@ -77,6 +83,8 @@ impl Meter {
         self.spent.store(0, Relaxed);
         self.waited.store(0, Relaxed);
         self.waiting_since.store(0, Relaxed);
+        self.elsewhere.store(0, Relaxed);
+        self.elsewhere_since.store(0, Relaxed);
     }
 
     /// Returns the CPU time of the call, without the current poll.
@@ -141,13 +149,35 @@ impl Meter {
         self.spent.fetch_add(nanos(used), Relaxed);
     }
 
-    /// Returns how long the call has waited for the plugin's CPU quota or because of it, with the current wait.
+    /// Returns how long the call has waited for the plugin's CPU quota or because of it, or for another plugin, with the
+    /// current wait.
     pub(crate) fn waited(&self) -> Duration {
-        let waiting = match self.waiting_since.load(Relaxed) {
+        let elsewhere = Duration::from_nanos(self.elsewhere.load(Relaxed));
+        self.waited_for_quota() + elsewhere + self.since(&self.elsewhere_since)
+    }
+
+    fn waited_for_quota(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed)) + self.since(&self.waiting_since)
+    }
+
+    /// The time since an instant that is stored as nanoseconds since `origin`; zero if there is none.
+    fn since(&self, instant: &AtomicU64) -> Duration {
+        match instant.load(Relaxed) {
             0 => Duration::ZERO,
             since => (self.origin + Duration::from_nanos(since)).elapsed(),
-        };
-        Duration::from_nanos(self.waited.load(Relaxed)) + waiting
+        }
+    }
+
+    /// Awaits work of another plugin, whose own limits apply to it: it does not count against the wall-clock limit of
+    /// this call.
+    pub(crate) async fn elsewhere<F: Future>(&self, work: F) -> F::Output {
+        let begun = nanos(self.origin.elapsed()).max(1);
+        self.elsewhere_since.store(begun, Relaxed);
+        let output = work.await;
+        let waited = self.since(&self.elsewhere_since);
+        self.elsewhere_since.store(0, Relaxed);
+        self.elsewhere.fetch_add(nanos(waited), Relaxed);
+        output
     }
 
     /// Runs a call to its end and measures it. The ticker is awake while the call is polled. Each poll waits for its
@@ -171,7 +201,7 @@ impl Meter {
                     self.waiting_since
                         .store(nanos(self.origin.elapsed()).max(1), Relaxed);
                     let turn = self.share.turn().await;
-                    self.waited.store(nanos(self.waited()), Relaxed);
+                    self.waited.store(nanos(self.waited_for_quota()), Relaxed);
                     self.waiting_since.store(0, Relaxed);
                     turn
                 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::budget::Budget;
+use crate::cloud::{CloudCall, CloudError};
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::error::{CallError, LoadError};
@@ -13,7 +14,7 @@ use crate::imports::Imports;
 use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::quota::Quota;
-use crate::request::{Delta, Describe, Outcome, Reconcile, Route, RoutedKey};
+use crate::request::{CloudCapabilities, Delta, Describe, Outcome, Reconcile, Route, RoutedKey};
 use crate::tally::Stats;
 
 /// A component with its limits and its instances. Clones are the same plugin; the last one dropped drops the instances.
@@ -66,6 +67,30 @@ impl Plugin {
         deltas: Vec<Delta>,
     ) -> Result<Result<Vec<RoutedKey>, String>, CallError> {
         self.pool.call(imports, Route::new(deltas)).await
+    }
+
+    /// Whether the component exports a cloud.
+    pub fn is_provider(&self) -> bool {
+        self.pool.is_provider()
+    }
+
+    /// Returns the capabilities of a provider's cloud: an unchecked document. Returns `Ok(Err(error))` if the provider
+    /// reports an error.
+    pub async fn cloud_capabilities(
+        &self,
+        imports: Arc<dyn Imports>,
+    ) -> Result<Result<Vec<u8>, CloudError>, CallError> {
+        self.pool.call(imports, CloudCapabilities).await
+    }
+
+    /// Calls a method of a provider's cloud, and returns the document of its result, unchecked. Waits while
+    /// [`Limits::max_instances`] calls of the plugin run. Dropping the future stops the call.
+    pub async fn cloud_call(
+        &self,
+        imports: Arc<dyn Imports>,
+        call: CloudCall,
+    ) -> Result<Result<Vec<u8>, CloudError>, CallError> {
+        self.pool.call(imports, call).await
     }
 
     /// Runs work that the host does for the plugin outside of its calls, such as routing: it waits for the plugin's CPU

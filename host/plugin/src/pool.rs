@@ -13,11 +13,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout_at;
 
-use crate::bindings::ControllerPre;
 use crate::budget::Budget;
 use crate::component::{Code, Component};
 use crate::engine::Shared;
 use crate::error::{CallError, CallFailure, LoadError};
+use crate::exports::Linked;
 use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::instance::Instance;
@@ -28,7 +28,6 @@ use crate::share::{self, Share};
 use crate::slots::{Holder, IdleInstances};
 use crate::tally::{Stats, Tally, UsageGuard};
 use crate::threads::{CallResult, Threads};
-use crate::world::InstanceState;
 
 /// Used if a deadline is too late to be expressed. Longer times overflow the clocks of some systems.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -37,7 +36,9 @@ pub(crate) struct Pool {
     shared: Arc<Shared>,
     code: Arc<Code>,
     /// The code, linked with the host's functions; none while it is unloaded.
-    linked: Mutex<Option<Arc<ControllerPre<InstanceState>>>>,
+    linked: Mutex<Option<Arc<Linked>>>,
+    /// Whether the component exports a cloud.
+    is_provider: bool,
     /// Notified when an instance is created, for which unloaded code is loaded.
     loaded: Notify,
     limits: Arc<Limits>,
@@ -75,7 +76,7 @@ impl Pool {
         } = component;
         let linked =
             link(&shared, &code).map_err(|error| LoadError::Mismatch(format!("{error:#}")))?;
-        let slots_per_instance = slots_needed(linked.instance_pre().component());
+        let slots_per_instance = slots_needed(linked.component());
         if slots_per_instance as usize > limits.max_slots {
             return Err(LoadError::Compile(format!(
                 "an instance needs {slots_per_instance} slots for its memories and tables, and the limit is {}",
@@ -96,6 +97,7 @@ impl Pool {
             holder: (!limits.is_reserved).then(Arc::default),
             shared,
             code,
+            is_provider: linked.is_provider(),
             linked: Mutex::new(Some(linked)),
             loaded: Notify::new(),
             limits: Arc::new(limits),
@@ -113,6 +115,11 @@ impl Pool {
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.tally.budget
+    }
+
+    /// See [`crate::Plugin::is_provider`].
+    pub(crate) fn is_provider(&self) -> bool {
+        self.is_provider
     }
 
     pub(crate) fn share(&self) -> &Arc<Share> {
@@ -299,7 +306,7 @@ impl Pool {
     }
 
     /// Returns the linked code. Loads it if it is unloaded.
-    fn linked(&self) -> wasmtime::Result<Arc<ControllerPre<InstanceState>>> {
+    fn linked(&self) -> wasmtime::Result<Arc<Linked>> {
         let mut linked = self.linked.lock();
         if let Some(linked) = &*linked {
             return Ok(linked.clone());
@@ -358,9 +365,9 @@ impl IdleInstances for Pool {
 }
 
 /// Links code with the host's functions. Loads it if it is unloaded.
-fn link(shared: &Shared, code: &Code) -> wasmtime::Result<Arc<ControllerPre<InstanceState>>> {
+fn link(shared: &Shared, code: &Code) -> wasmtime::Result<Arc<Linked>> {
     let linked = shared.linker.instantiate_pre(&code.load()?)?;
-    ControllerPre::new(linked).map(Arc::new)
+    Linked::new(linked).map(Arc::new)
 }
 
 /// The instance slots that an instance of a component occupies: enough for its memories and its tables.

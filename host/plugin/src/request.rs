@@ -1,4 +1,4 @@
-//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread, with their
+//! The exports of a guest, each as a value that carries the arguments of a call to the guest's thread, with their
 //! arguments and results.
 
 use std::future::Future;
@@ -9,13 +9,18 @@ use flyball_types::description::DeltaType;
 use flyball_types::{excerpt, printable};
 use wasmtime::Store;
 
-use crate::bindings::exports::flyball::controller::guest::{self, Guest};
+use crate::bindings::cloud::exports::flyball::cloud::provider;
+use crate::bindings::exports::flyball::controller::guest;
+use crate::cloud::{CloudCall, CloudError};
+use crate::exports::Exports;
 use crate::world::{InstanceState, owned};
 
 /// Maximum length of a guest's error message, in bytes. It goes to logs and events.
 const MAX_MESSAGE: usize = 4096;
 /// The part of the name of a queue that is kept, in bytes. No queue has a longer name, and messages quote it.
 const MAX_QUEUE_NAME: usize = 1024;
+/// Maximum length of the kind of a cloud's error, in bytes.
+const MAX_KIND: usize = 64;
 
 /// How a reconcile ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +67,7 @@ pub(crate) trait Request: Send + Sync + 'static {
 
     fn call(
         &self,
-        guest: &Guest,
+        guest: &Exports,
         store: &mut Store<InstanceState>,
     ) -> impl Future<Output = wasmtime::Result<Self::Output>> + Send;
 
@@ -86,15 +91,18 @@ impl Route {
     }
 }
 
+/// `provider.capabilities`.
+pub(crate) struct CloudCapabilities;
+
 impl Request for Describe {
     type Output = Vec<u8>;
 
     async fn call(
         &self,
-        guest: &Guest,
+        guest: &Exports,
         store: &mut Store<InstanceState>,
     ) -> wasmtime::Result<Vec<u8>> {
-        guest.call_describe(store).await
+        guest.controller().call_describe(store).await
     }
 
     fn label(&self) -> String {
@@ -107,10 +115,11 @@ impl Request for Reconcile {
 
     async fn call(
         &self,
-        guest: &Guest,
+        guest: &Exports,
         store: &mut Store<InstanceState>,
     ) -> wasmtime::Result<Outcome> {
         let outcome = guest
+            .controller()
             .call_reconcile(store, &self.queue, &self.key, self.attempt)
             .await?;
         Ok(match outcome {
@@ -137,10 +146,10 @@ impl Request for Route {
 
     async fn call(
         &self,
-        guest: &Guest,
+        guest: &Exports,
         store: &mut Store<InstanceState>,
     ) -> wasmtime::Result<Self::Output> {
-        let routed = guest.call_route(store, &self.0).await?;
+        let routed = guest.controller().call_route(store, &self.0).await?;
         Ok(routed
             .map(|keys| keys.into_iter().map(RoutedKey::from).collect())
             .map_err(|message| excerpt(&message, MAX_MESSAGE)))
@@ -148,6 +157,60 @@ impl Request for Route {
 
     fn label(&self) -> String {
         format!("route of {} deltas", self.0.len())
+    }
+}
+
+impl Request for CloudCapabilities {
+    type Output = Result<Vec<u8>, CloudError>;
+
+    async fn call(
+        &self,
+        guest: &Exports,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Self::Output> {
+        let capabilities = guest.cloud()?.call_capabilities(store).await?;
+        Ok(capabilities.map_err(CloudError::from))
+    }
+
+    fn label(&self) -> String {
+        "capabilities of the cloud".into()
+    }
+}
+
+impl Request for CloudCall {
+    type Output = Result<Vec<u8>, CloudError>;
+
+    async fn call(
+        &self,
+        guest: &Exports,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Self::Output> {
+        let provider = guest.cloud()?;
+        let outcome = provider
+            .call_call(store, &self.method, &self.arguments, &self.nodes)
+            .await?;
+        Ok(outcome.map_err(CloudError::from))
+    }
+
+    fn label(&self) -> String {
+        format!("{} of the cloud", printable(&self.method))
+    }
+}
+
+impl From<provider::Error> for CloudError {
+    fn from(error: provider::Error) -> Self {
+        let provider::Error {
+            kind,
+            message,
+            wrapped,
+            retry_after_ms,
+        } = error;
+        Self {
+            kind: excerpt(&kind, MAX_KIND),
+            message: excerpt(&message, MAX_MESSAGE),
+            wrapped,
+            retry_after_ms,
+        }
     }
 }
 

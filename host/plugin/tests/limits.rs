@@ -44,6 +44,7 @@ async fn a_loop_is_stopped_at_the_cpu_limit() {
             .is_some_and(|functions| functions.contains("reconcile")),
         "{error:?}"
     );
+    assert!(error.to_string().contains("; it was in `"), "{error}");
 }
 
 #[tokio::test]

@@ -17,12 +17,13 @@ impl PluginPolicy {
         namespace: &str,
     ) -> Result<(), ApiError> {
         let name = kind.to_string();
-        if self
-            .allow
-            .iter()
-            .any(|rule| rule.allows(verb, &name, subresource, namespace))
-        {
+        if self.grants_in(verb, &name, subresource, namespace) {
             return Ok(());
+        }
+        if self.is_description {
+            let is_elsewhere = self.grants_somewhere(verb, &name, subresource);
+            let place = if is_elsewhere { namespace } else { "" };
+            return Err(ApiError::not_asked(verb, &name, subresource, place));
         }
         let slash = if subresource.is_empty() { "" } else { "/" };
         let place = if namespace.is_empty() {
@@ -43,12 +44,26 @@ impl PluginPolicy {
             .any(|rule| rule.has(verb, kind, subresource))
     }
 
+    /// Whether it may do this in a namespace, or everywhere if the namespace is empty; the kind may be a pattern.
+    pub(crate) fn grants_in(
+        &self,
+        verb: &str,
+        kind: &str,
+        subresource: &str,
+        namespace: &str,
+    ) -> bool {
+        let mut rules = self.allow.iter();
+        rules.any(|rule| rule.allows(verb, kind, subresource, namespace))
+    }
+
     /// Whether this policy grants everything that the other grants. Rules are compared one by one: true is certain,
     /// false means unknown.
     pub fn covers(&self, other: &Self) -> bool {
         self.imports.is_superset(&other.imports)
             && self.http_hosts.is_superset(&other.http_hosts)
             && self.signer_keys.is_superset(&other.signer_keys)
+            && (self.cloud_provider == other.cloud_provider || other.cloud_provider.is_none())
+            && self.credentials.covers(&other.credentials)
             && other.certificates.iter().all(|rule| {
                 let mut own = self.certificates.iter();
                 own.any(|own| own.covers(rule))

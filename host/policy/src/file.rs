@@ -1,5 +1,6 @@
 //! Reads policies from files, and checks them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use flyball_registry::{AddressError, PackageReference, PublicKey};
@@ -7,7 +8,7 @@ use flyball_types::Mask;
 use flyball_types::description::VERBS;
 use flyball_types::nearest::{nearest, with_nearest};
 
-use crate::{PluginPolicy, Policy, kinds};
+use crate::{PluginPolicy, Policy, Rule, kinds};
 
 /// Verbs that don't name requests. The API server checks them for some requests, such as the creation of a role.
 const RBAC_VERBS: [&str; 7] = [
@@ -83,19 +84,22 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Finds mistakes in a valid policy: kinds that Kubernetes does not have, and keys in `signed-by` that can't be
-    /// read.
+    /// The kinds and patterns that the rules name, as they are written.
+    pub fn kinds(&self) -> BTreeSet<&str> {
+        let rules = self.plugins.values().flat_map(|rules| &rules.allow);
+        let kinds = rules.flat_map(|rule| &rule.kinds);
+        kinds.map(String::as_str).collect()
+    }
+
+    /// Finds keys in `signed-by` that can't be read.
     pub fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         for (plugin, rules) in &self.plugins {
-            let kinds = rules.allow.iter().flat_map(|rule| &rule.kinds);
-            let misspelt = kinds.filter_map(|kind| kinds::check_spelling(kind).err());
             let key = rules.signed_by.iter().filter_map(|path| {
                 let problem = check_key(path).err()?;
                 Some(format!("`signed-by` is {}: {problem}", path.display()))
             });
-            let found = misspelt.chain(key);
-            mistakes.extend(found.map(|mistake| format!("plugin `{plugin}`: {mistake}")));
+            mistakes.extend(key.map(|mistake| format!("plugin `{plugin}`: {mistake}")));
         }
         mistakes
     }
@@ -145,103 +149,134 @@ impl Policy {
                     .map_or(file.clone(), |folder| folder.join(&file))
             };
             rules.signed_by = rules.signed_by.take().map(beside);
+            rules.credentials = std::mem::take(&mut rules.credentials).beside(path);
         }
+        let mut mistakes = Vec::new();
         for (plugin, rules) in &policy.plugins {
-            rules
-                .validate()
-                .map_err(|problem| invalid(format!("plugin `{plugin}`: {problem}")))?;
+            let found = rules.invalid().into_iter();
+            mistakes.extend(found.map(|problem| format!("plugin `{plugin}`: {problem}")));
+        }
+        if !mistakes.is_empty() {
+            let kinds = policy.kinds();
+            mistakes.extend(kinds.into_iter().filter_map(kinds::misspelt));
+            return Err(invalid(mistakes.join("; ")));
         }
         Ok(policy)
     }
 }
 
 impl PluginPolicy {
-    /// Fails with a sentence about what is not valid.
-    fn validate(&self) -> Result<(), String> {
-        for kind in self.allow.iter().flat_map(|rule| &rule.kinds) {
-            kinds::check(kind)?;
-        }
-        for verb in self.allow.iter().flat_map(|rule| &rule.verbs) {
-            let mut known = VERBS.iter().chain(&RBAC_VERBS).copied();
-            if verb != "*" && !known.any(|known| known == verb) {
-                return Err(match nearest(verb, VERBS) {
-                    Some(near) => format!("`{verb}` is not a verb: did you mean `{near}`?"),
-                    None => format!("`{verb}` is not a verb: use {}, or *", VERBS.join(", ")),
-                });
-            }
-        }
+    /// Returns a sentence about each mistake.
+    fn invalid(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let kinds: BTreeSet<&String> = (self.allow.iter()).flat_map(|rule| &rule.kinds).collect();
+        mistakes.extend(
+            kinds
+                .into_iter()
+                .filter_map(|kind| kinds::check(kind).err()),
+        );
+        let verbs: BTreeSet<&String> = (self.allow.iter()).flat_map(|rule| &rule.verbs).collect();
+        mistakes.extend(verbs.into_iter().filter_map(|verb| check_verb(verb).err()));
+        mistakes.extend(self.allow.iter().filter_map(|rule| rule.check().err()));
+        let hosts = self.http_hosts.iter();
+        mistakes.extend(hosts.filter_map(|host| host.validate().err()));
+        let certificates = self.certificates.iter();
+        mistakes.extend(certificates.filter_map(|rule| rule.validate().err()));
+        let of_source = self.source.as_ref();
+        mistakes.extend(of_source.and_then(|source| check_source(source).err()));
+        mistakes.extend(self.contradictions());
+        mistakes
+    }
+
+    /// Returns a sentence about each setting that has a wrong form, or that doesn't go together with another one.
+    fn contradictions(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
         if let Some(account) = &self.service_account
             && account
                 .split_once('/')
                 .is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
         {
-            return Err(format!(
+            mistakes.push(format!(
                 "`{account}` is not a service account: write `namespace/name`"
             ));
         }
-        for rule in &self.allow {
-            Mask::parse(&rule.fields).map_err(|error| error.to_string())?;
-        }
-        if self
-            .allow
-            .iter()
-            .any(|rule| !rule.fields.is_empty() && !rule.only_reads())
-        {
-            return Err(
-                "`fields` limit what is read: remove them from rules with verbs that write".into(),
-            );
-        }
-        for host in &self.http_hosts {
-            host.validate()?;
-        }
-        if let Some(source) = &self.source {
-            let source: PackageReference = source
-                .parse()
-                .map_err(|error: AddressError| error.to_string())?;
-            if source.digest().is_none() {
-                return Err(format!(
-                    "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
-                     add, as in `@sha256:4a…`"
-                ));
-            }
-        }
         if self.signed_by.is_some() && self.source.is_none() {
-            return Err("`signed-by` is about a `source`, and there is none: add a `source`, or remove `signed-by`".into());
+            mistakes.push("`signed-by` is about a `source`, and there is none: add a `source`, or remove `signed-by`".into());
         }
         if let Some(digest) = self.digest.as_ref().filter(|digest| !is_digest(digest)) {
-            return Err(format!(
+            mistakes.push(format!(
                 "`{digest}` is not a digest: write `sha256:` and 64 hex digits"
             ));
         }
         if let Some(file) = self.file.as_ref().filter(|file| !is_file_name(file)) {
-            return Err(format!(
+            mistakes.push(format!(
                 "`{file}` is not the name of a file in a plugin folder: write it without its folder, as in `greeter.wasm`"
             ));
         }
-        if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
-            return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
+        let signs = self.imports.contains("signer");
+        if !self.signer_keys.is_empty() && !signs {
+            mistakes.push("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
         }
-        if !self.certificates.is_empty() && !self.imports.contains("signer") {
-            return Err("`certificates` does nothing without `imports = [\"signer\"]`".into());
+        if !self.certificates.is_empty() && !signs {
+            mistakes.push("`certificates` does nothing without `imports = [\"signer\"]`".into());
         }
-        for rule in &self.certificates {
-            rule.validate()?;
+        if self.cloud_provider.is_some() && !self.imports.contains("cloud") {
+            mistakes.push("`cloud-provider` does nothing without `imports = [\"cloud\"]`".into());
         }
+        mistakes.extend(self.credentials.validate().err());
         if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
-            return Err(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
+            mistakes.push(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
         }
         if self.digest.is_some() && self.source.is_some() {
-            return Err(
+            mistakes.push(
                 "a `source` names the digest of its package: remove `digest`, which is about files"
                     .into(),
             );
         }
         if self.file.is_some() && self.source.is_some() {
-            return Err(
+            mistakes.push(
                 "a `source` names a package: remove `file`, which is about plugin folders".into(),
             );
         }
+        mistakes
+    }
+}
+
+impl Rule {
+    fn check(&self) -> Result<(), String> {
+        Mask::parse(&self.fields).map_err(|error| error.to_string())?;
+        if !self.fields.is_empty() && !self.only_reads() {
+            return Err(
+                "`fields` limit what is read: remove them from rules with verbs that write".into(),
+            );
+        }
         Ok(())
+    }
+}
+
+/// Fails with a sentence if a word is neither a verb nor `*`.
+fn check_verb(verb: &str) -> Result<(), String> {
+    let mut known = VERBS.iter().chain(&RBAC_VERBS).copied();
+    if verb == "*" || known.any(|known| known == verb) {
+        return Ok(());
+    }
+    Err(match nearest(verb, VERBS) {
+        Some(near) => format!("`{verb}` is not a verb: did you mean `{near}`?"),
+        None => format!("`{verb}` is not a verb: use {}, or *", VERBS.join(", ")),
+    })
+}
+
+/// Fails with a sentence if a source is not the address of a package, pinned to its digest.
+fn check_source(source: &str) -> Result<(), String> {
+    let source: PackageReference = source
+        .parse()
+        .map_err(|error: AddressError| error.to_string())?;
+    match source.digest() {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
+             add, as in `@sha256:4a…`"
+        )),
     }
 }
 
@@ -365,6 +400,14 @@ pub(crate) mod tests {
                 "names no `signers`",
             ),
             (
+                "[plugins.a]\ncloud-provider = \"b\"",
+                "`cloud-provider` does nothing without `imports = [\"cloud\"]`",
+            ),
+            (
+                "[plugins.a.credentials]\nsecret = \"b\"",
+                "`b` is not a Secret: write `namespace/name`",
+            ),
+            (
                 "[plugins.a.limits]\ncpu = \"fast\"",
                 "`fast` is not a duration",
             ),
@@ -386,6 +429,46 @@ pub(crate) mod tests {
                 error.contains(expected) && error.contains("policy.toml"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn the_reference_has_every_key() {
+        let page = include_str!("../../../docs/policy.md");
+        for header in [
+            "[plugins.a]",
+            "[[plugins.a.allow]]",
+            "[plugins.a.limits]",
+            "[[plugins.a.certificates]]",
+        ] {
+            let error =
+                toml::from_str::<Policy>(&format!("{header}\nno-such-key = 1\n")).unwrap_err();
+            let (_, expected) = error.message().split_once("expected one of ").unwrap();
+            let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            assert!(keys.len() >= 5, "{header}: {keys:?}");
+            let missing: Vec<&str> = keys
+                .into_iter()
+                .filter(|key| !page.contains(&format!("`{key}`")))
+                .collect();
+            assert_eq!(missing, [] as [&str; 0], "{header}: docs/policy.md");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_policy_are_named_at_once() {
+        let error = parse(
+            "[plugins.a]\nservice-account = \"a\"\n[[plugins.a.allow]]\nkinds = [\"apps/v1/Deploymnt\", \"Pod\"]\n\
+             verbs = [\"wach\"]\n[plugins.b]\ndigest = \"1\"\n",
+        )
+        .unwrap_err();
+        for expected in [
+            "plugin `a`: `a` is not a service account",
+            "did you mean `watch`?",
+            "did you mean `v1/Pod`?",
+            "plugin `b`: `1` is not a digest",
+            "did you mean `apps/v1/Deployment`?",
+        ] {
+            assert!(error.contains(expected), "{expected}: {error}");
         }
     }
 
@@ -416,6 +499,16 @@ pub(crate) mod tests {
             let error = Policy::read(path).unwrap_err();
             assert!(matches!(error, PolicyError::Read { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn the_files_of_credentials_are_found_beside_the_policy() {
+        let text = "[plugins.a.credentials]\nconfig-file = \"a.json\"\nfolder = \"/run/a\"";
+        let policy = Policy::parse(Path::new("/etc/flyball/policy.toml"), text).unwrap();
+        let credentials = &policy.plugins["a"].credentials;
+        let config = credentials.config_file.as_deref();
+        assert_eq!(config, Some(Path::new("/etc/flyball/a.json")));
+        assert_eq!(credentials.folder.as_deref(), Some(Path::new("/run/a")));
     }
 
     #[test]

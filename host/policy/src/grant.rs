@@ -1,13 +1,17 @@
 //! Compares the permissions that a plugin asks for with the operator's policy, and decides whether it may run.
 
+mod narrowing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flyball_types::description::{Description, Discovered, Watch};
 use flyball_types::{FieldPath, Kind, Mask, listed, printable};
 use serde::{Deserialize, Serialize};
 
+pub use self::narrowing::Narrowing;
 use crate::{PluginPolicy, Policy, Rule};
 
 /// One permission that a plugin asks for.
@@ -30,6 +34,9 @@ pub enum Ask {
         /// A kind, or `*`.
         kind: String,
         subresource: String,
+        /// Empty for all.
+        #[serde(default)]
+        namespace: String,
     },
     /// An import that needs a grant.
     Use { import: String },
@@ -48,12 +55,23 @@ pub struct Grants {
     pub plugins: Policy,
     /// Whether a dropped-in plugin without a policy is granted what it asks for.
     pub trust: bool,
+    /// The cloud of the flags.
+    pub cloud: CloudFlags,
     /// Configuration from flags, by plugin and key. It overrides the configuration of a policy.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
     /// Number of keys that a plugin reconciles at once, by name. It overrides the number in a policy.
     pub concurrency: BTreeMap<String, u32>,
     /// The names that a dropped-in plugin may take only if its policy says `replaces-builtin`.
     pub builtin_names: BTreeSet<String>,
+}
+
+/// The provider that the built-in controllers call, and its configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloudFlags {
+    /// `--cloud-provider`.
+    pub provider: Option<String>,
+    /// `--cloud-config`: the configuration of that provider, which takes precedence over its policy's.
+    pub config_file: Option<PathBuf>,
 }
 
 /// The properties of a file that a policy may bind a grant to.
@@ -130,6 +148,12 @@ pub enum Refusal {
     /// The policy does not grant it a watch, which it can't work without.
     #[error("pending: the policy does not let it {0}")]
     Watch(String),
+    /// The policy gives credentials to any file with the plugin's name.
+    #[error(
+        "pending: the policy gives `{name}` credentials, and must say which file gets them: add `file = \"{name}.wasm\"`, \
+         `digest = \"sha256:{digest}\"`, or a `source`"
+    )]
+    UnboundCredentials { name: String, digest: String },
     /// This version asks for more than the previous one, and more than the policy grants.
     #[error(
         "pending: this version asks for more than it is granted, to {more}; extend the policy, or let \
@@ -172,13 +196,17 @@ impl Asks {
         };
         let watches = description.watches.iter().filter_map(watched);
         let does = description.permissions.iter().flat_map(|permission| {
-            let (kind, subresource) = (permission.kind.to_string(), permission.subresource.clone());
-            let ask = move |verb: &String| Ask::Do {
-                verb: verb.clone(),
-                kind: kind.clone(),
-                subresource: subresource.clone(),
-            };
-            permission.verbs.iter().map(ask)
+            let everywhere = permission.namespaces.is_empty().then(String::new);
+            let namespaces = permission.namespaces.iter().cloned().chain(everywhere);
+            namespaces.flat_map(move |namespace| {
+                let ask = move |verb: &String| Ask::Do {
+                    verb: verb.clone(),
+                    kind: permission.kind.to_string(),
+                    subresource: permission.subresource.clone(),
+                    namespace: namespace.clone(),
+                };
+                permission.verbs.iter().map(ask)
+            })
         });
         let uses = description.imports.iter().map(|import| Ask::Use {
             import: import.clone(),
@@ -199,9 +227,14 @@ impl Asks {
 
     /// The first watch that the policy does not grant, as half a sentence. No plugin can work without its watches.
     pub fn refused_watch(&self, policy: &PluginPolicy) -> Option<String> {
-        let mut refused = self.0.iter().filter(|ask| !ask.is_granted(policy));
-        let watch = refused.find(|ask| matches!(ask, Ask::Watch { .. }))?;
-        Some(watch.refused(policy))
+        self.refused_watches(policy).next()
+    }
+
+    /// All watches that the policy does not grant.
+    pub fn refused_watches(&self, policy: &PluginPolicy) -> impl Iterator<Item = String> {
+        let watches = self.0.iter().filter(|ask| matches!(ask, Ask::Watch { .. }));
+        let refused = watches.filter(|ask| !ask.is_granted(policy));
+        refused.map(|watch| watch.refused(policy))
     }
 
     /// Returns what the other does not ask for.
@@ -212,63 +245,50 @@ impl Asks {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Returns the rules and imports to add to a policy, so that it grants this. A watch of one namespace is granted
-    /// only there. If the policy limits the fields of a kind, only the fields that the watch reads are granted.
-    pub fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
-        let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
-        for ask in &self.0 {
-            let rule = match ask {
-                Ask::Watch {
-                    kind,
-                    namespace,
-                    fields,
-                } => Rule {
-                    kinds: vec![kind.to_string()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    namespaces: Some(namespace.clone())
-                        .filter(|namespace| !namespace.is_empty())
-                        .into_iter()
-                        .collect(),
-                    fields: Some(fields.clone())
-                        .filter(|_| policy.limits_fields(kind))
-                        .unwrap_or_default(),
-                    ..Rule::default()
-                },
-                Ask::WatchAll { .. } => Rule {
-                    kinds: vec!["*".into()],
-                    verbs: BTreeSet::from(["watch".into()]),
-                    ..Rule::default()
-                },
-                Ask::Do {
-                    verb,
-                    kind,
-                    subresource,
-                } => Rule {
-                    kinds: vec![kind.clone()],
-                    subresource: subresource.clone(),
-                    verbs: BTreeSet::from([verb.clone()]),
-                    ..Rule::default()
-                },
-                Ask::Use { import } => {
-                    imports.insert(import.clone());
-                    continue;
-                }
-            };
-            let alike = rules.iter_mut().find(|known| {
-                (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
-                    && (&known.namespaces, &known.fields) == (&rule.namespaces, &rule.fields)
-            });
-            match alike {
-                Some(known) => known.verbs.extend(rule.verbs),
-                None => rules.push(rule),
-            }
-        }
-        (rules, imports)
-    }
 }
 
 impl Ask {
+    /// The rule that grants this; none for an import.
+    fn rule(&self, policy: &PluginPolicy) -> Option<Rule> {
+        let within = |namespace: &String| match namespace.as_str() {
+            "" => Vec::new(),
+            _ => vec![namespace.clone()],
+        };
+        Some(match self {
+            Self::Watch {
+                kind,
+                namespace,
+                fields,
+            } => Rule {
+                kinds: vec![kind.to_string()],
+                verbs: BTreeSet::from(["watch".into()]),
+                namespaces: within(namespace),
+                fields: Some(fields.clone())
+                    .filter(|_| policy.limits_fields(kind))
+                    .unwrap_or_default(),
+                ..Rule::default()
+            },
+            Self::WatchAll { .. } => Rule {
+                kinds: vec!["*".into()],
+                verbs: BTreeSet::from(["watch".into()]),
+                ..Rule::default()
+            },
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+                namespace,
+            } => Rule {
+                kinds: vec![kind.clone()],
+                subresource: subresource.clone(),
+                verbs: BTreeSet::from([verb.clone()]),
+                namespaces: within(namespace),
+                ..Rule::default()
+            },
+            Self::Use { .. } => return None,
+        })
+    }
+
     /// Returns the part that the policy does not grant, as half a sentence.
     fn refused(&self, policy: &PluginPolicy) -> String {
         let Self::Watch {
@@ -308,7 +328,11 @@ impl Ask {
                 verb,
                 kind,
                 subresource,
-            } => policy.grants_somewhere(verb, kind, subresource),
+                namespace,
+            } => match namespace.as_str() {
+                "" => policy.grants_somewhere(verb, kind, subresource),
+                namespace => policy.grants_in(verb, kind, subresource, namespace),
+            },
             Self::Use { import } => policy.imports.contains(import),
         }
     }
@@ -455,6 +479,12 @@ impl Grants {
                 digest: file.digest.to_owned(),
             });
         }
+        if !policy.credentials.is_empty() && !policy.is_bound() {
+            return Err(Refusal::UnboundCredentials {
+                name,
+                digest: file.digest.to_owned(),
+            });
+        }
         // Permissions that the previous version asked for and did not get are deliberately ignored.
         if let Some(before) = before {
             let more = asks.beyond(policy).without(before);
@@ -477,10 +507,11 @@ impl Grants {
     fn granted(
         &self,
         description: &Description,
-        policy: PluginPolicy,
+        mut policy: PluginPolicy,
         account: Option<(String, String)>,
         is_builtin: bool,
     ) -> Grant {
+        self.cloud.apply(&mut policy, &description.name, is_builtin);
         // A description only asks. Unless the operator sets a concurrency, it is capped.
         let most = match (is_builtin, account.is_some()) {
             (true, _) => u32::MAX,
@@ -498,6 +529,21 @@ impl Grants {
             account,
             concurrency,
             is_builtin,
+        }
+    }
+}
+
+impl CloudFlags {
+    /// Completes the policy of a built-in controller that calls a cloud, or of the provider.
+    fn apply(&self, policy: &mut PluginPolicy, name: &str, is_builtin: bool) {
+        let Some(provider) = &self.provider else {
+            return;
+        };
+        if is_builtin && policy.imports.contains("cloud") {
+            policy.cloud_provider = Some(provider.clone());
+        }
+        if name == provider && self.config_file.is_some() {
+            policy.credentials.config_file = self.config_file.clone();
         }
     }
 }
@@ -539,12 +585,17 @@ impl fmt::Display for Ask {
                 verb,
                 kind,
                 subresource,
-            } if subresource.is_empty() => write!(f, "{verb} {kind}"),
-            Self::Do {
-                verb,
-                kind,
-                subresource,
-            } => write!(f, "{verb} {kind}/{subresource}"),
+                namespace,
+            } => {
+                write!(f, "{verb} {kind}")?;
+                if !subresource.is_empty() {
+                    write!(f, "/{subresource}")?;
+                }
+                if !namespace.is_empty() {
+                    write!(f, " in {namespace}")?;
+                }
+                Ok(())
+            }
             Self::Use { import } => write!(f, "use {import}"),
         }
     }

@@ -29,6 +29,19 @@ pub struct MayUseSigner {
     rules: Vec<CertificateRule>,
 }
 
+/// The decision that a plugin may call a cloud. Only [`PluginPolicy::may_call_cloud`] makes one.
+#[derive(Debug)]
+pub struct MayCallCloud {
+    provider: String,
+}
+
+impl MayCallCloud {
+    /// The name of the provider.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+}
+
 impl MayUseKey {
     /// The key's name.
     pub fn key(&self) -> &str {
@@ -89,6 +102,20 @@ impl PluginPolicy {
             "the policy does not let this plugin record events about {name} in the namespace `{}`",
             printable(namespace)
         )))
+    }
+
+    /// Decides whether the plugin may call a cloud, whether its provider runs or not.
+    ///
+    /// # Errors
+    /// `Denied` if it may not, or if the policy names no provider.
+    pub fn may_call_cloud(&self) -> Result<MayCallCloud, ApiError> {
+        self.check_import("cloud")?;
+        let provider = self.cloud_provider.clone().ok_or_else(|| {
+            ApiError::denied(
+                "no cloud provider is named for this plugin: set --cloud-provider, or `cloud-provider` in its policy",
+            )
+        })?;
+        Ok(MayCallCloud { provider })
     }
 
     /// Decides whether `signer` may use a key for the plugin, whether the host holds such a key or not.

@@ -21,6 +21,7 @@
 pub mod access;
 pub mod approve;
 mod certificates;
+mod credentials;
 mod decide;
 mod file;
 pub mod grant;
@@ -39,6 +40,7 @@ use self::grant::PluginFile;
 
 pub use self::certificates::CertificateRule;
 pub use self::certificates::Certified;
+pub use self::credentials::CredentialPolicy;
 pub use self::decide::Visible;
 pub(crate) use self::decide::deny_hidden;
 pub use self::file::MAX_KEY;
@@ -77,7 +79,7 @@ pub struct PluginPolicy {
     pub replaces_builtin: bool,
     /// Permissions to read and write. A request is allowed if any rule allows it.
     pub allow: Vec<Rule>,
-    /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
+    /// Imports that it may use and that need a grant: `cloud`, `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
     /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The
     /// default is HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not
@@ -94,12 +96,21 @@ pub struct PluginPolicy {
     /// Certificates that `signer` signs for it with the host's authorities. A certificate is signed if any rule allows
     /// it. As for keys, no plugin gets one by asking, and the policy must also have a `digest` or a `source`.
     pub certificates: Vec<CertificateRule>,
+    /// Name of the provider that its calls of the cloud go to. It needs the import `cloud`.
+    pub cloud_provider: Option<String>,
+    /// What it gets as the provider of a cloud: configuration and credentials. A policy that gives some must also have a
+    /// `file`, a `digest` or a `source`.
+    pub credentials: CredentialPolicy,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
     /// Number of keys that it reconciles at once. By default, the number that it asks for.
     pub concurrency: Option<u32>,
     /// Limits that differ from the host's defaults.
     pub limits: LimitPolicy,
+    /// Whether it grants what the description asks for because the operator has written no policy. What it does not
+    /// grant, the description does not ask for.
+    #[serde(skip)]
+    pub is_description: bool,
 }
 
 /// One permission.
@@ -144,27 +155,47 @@ impl PluginPolicy {
         self.digest.is_some() || self.file.is_some() || self.source.is_some()
     }
 
-    /// Grants everything that the plugin asks for.
+    /// Grants everything that the plugin asks for, and no more.
     pub fn trusting(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => Some(kind.to_string()),
             (None, discovered) => discovered.as_ref().map(|_| "*".into()),
         };
-        let watch = Rule {
-            kinds: description.watches.iter().filter_map(watched).collect(),
+        // By namespace; those of all namespaces first.
+        let mut watches: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for watch in &description.watches {
+            let kinds = watches.entry(&watch.namespace).or_default();
+            if let Some(kind) = watched(watch)
+                && !kinds.contains(&kind)
+            {
+                kinds.push(kind);
+            }
+        }
+        let everywhere = watches.get("").cloned().unwrap_or_default();
+        for (namespace, kinds) in &mut watches {
+            kinds.retain(|kind| namespace.is_empty() || !everywhere.contains(kind));
+        }
+        let watches = watches.into_iter().filter(|(_, kinds)| !kinds.is_empty());
+        let watches = watches.map(|(namespace, kinds)| Rule {
+            kinds,
             verbs: BTreeSet::from(["watch".into()]),
+            namespaces: match namespace {
+                "" => Vec::new(),
+                namespace => vec![namespace.to_owned()],
+            },
             ..Rule::default()
-        };
+        });
         let asked = description.permissions.iter().map(|permission| Rule {
             kinds: vec![permission.kind.to_string()],
             subresource: permission.subresource.clone(),
             verbs: permission.verbs.clone(),
+            namespaces: permission.namespaces.iter().cloned().collect(),
             ..Rule::default()
         });
-        let allow = std::iter::once(watch).chain(asked).collect();
         Self {
-            allow,
+            allow: watches.chain(asked).collect(),
             imports: description.imports.clone(),
+            is_description: true,
             ..Self::default()
         }
     }

@@ -14,6 +14,8 @@ use flyball_types::{ApiError, Kind};
 use flyball_workqueue::{Held, Priority};
 use flyball_writer::Writer;
 
+use crate::clouds::Clouds;
+use crate::credentials::Credentials;
 use crate::memo::Memo;
 use crate::queue::{Queue, Reason};
 use crate::route_turns::RouteTurns;
@@ -30,6 +32,9 @@ pub struct PluginContext {
     pub route_turns: Arc<RouteTurns>,
     pub memo: Arc<Memo>,
     pub signing_keys: SigningKeys,
+    pub clouds: Arc<Clouds>,
+    /// Of the provider of a cloud; none if the policy gives none.
+    pub credentials: Option<Arc<Credentials>>,
     pub limits: Arc<HostLimits>,
     pub telemetry: PluginTelemetry,
     /// Runs the host's requests for the plugin: writes outlive the guest call that asked for them.

@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use flyball_api::events::Event;
 use flyball_plugin::{
-    Allowance, Batch, CertificateTemplate, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry,
-    Metered, ObjectReference, Page, Read,
+    Allowance, Batch, CertificateTemplate, Charge, CloudCall, CloudError, Held, HttpGrant, Imports,
+    LogLevel, MemoEntry, Metered, ObjectReference, Page, Read,
 };
+use flyball_policy::imports::MayCallCloud;
 use flyball_reads::live::catalogue;
 use flyball_signer::{SigningKeys, metered};
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
@@ -22,6 +23,7 @@ use tracing::Instrument;
 
 use crate::context::{PluginContext, Settings};
 use crate::memo::MemoCall;
+use crate::queue::Reason;
 use crate::telemetry::{clip, log_guest};
 
 /// The longest of an event's other texts in bytes. They are names.
@@ -34,6 +36,8 @@ pub struct GuestCall {
     context: Arc<PluginContext>,
     /// The key that is reconciled, or the name of another call.
     key: Arc<str>,
+    /// The reason for the keys that the call enqueues.
+    reason: Reason,
     memo: MemoCall,
     journal: Arc<Journal>,
     /// The writes in flight. They go on when the guest is stopped.
@@ -41,17 +45,23 @@ pub struct GuestCall {
 }
 
 impl GuestCall {
-    pub fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
+    /// A call for `key`. `reason` is the reason for the keys that it enqueues.
+    pub fn new(context: Arc<PluginContext>, key: Arc<str>, reason: Reason) -> Arc<Self> {
         let memo = MemoCall::new(context.memo.clone());
         let journal = Journal::counted_by(context.telemetry.counters.clone());
         let writes = TaskTracker::new();
         Arc::new(Self {
             context,
             key,
+            reason,
             memo,
             journal: Arc::new(journal),
             writes,
         })
+    }
+
+    pub(crate) fn context(&self) -> &PluginContext {
+        &self.context
     }
 
     /// Commits the changes of the memo, because the call returned.
@@ -108,6 +118,14 @@ impl GuestCall {
             return Err(ApiError::stopped());
         }
         Ok(())
+    }
+
+    fn may_call_cloud(&self) -> Result<MayCallCloud, CloudError> {
+        let running = self.check_running();
+        running.map_err(|error| CloudError::unavailable(error.message))?;
+        let granted = self.settings().policy.may_call_cloud();
+        let granted = self.context.telemetry.incidents.report_denial(granted);
+        granted.map_err(|error| CloudError::denied(error.message))
     }
 
     fn settings(&self) -> &Settings {
@@ -328,11 +346,8 @@ impl Imports for GuestCall {
         let queue = self.context.queue(queue)?;
         let held = || self.context.held_keys();
         self.context.limits.check_key(key, held)?;
-        queue.add(
-            key.into(),
-            Duration::from_millis(delay_ms.into()),
-            &self.key,
-        );
+        let delay = Duration::from_millis(delay_ms.into());
+        queue.add(key.into(), delay, self.reason.clone());
         Ok(())
     }
 
@@ -358,9 +373,18 @@ impl Imports for GuestCall {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_enabled(level) {
-            log_guest(&self.context.limits.log_lines, level, message, fields);
+        if !self.log_enabled(level) {
+            return;
         }
+        let lines = &self.context.limits.log_lines;
+        let Some(credentials) = &self.context.credentials else {
+            return log_guest(lines, level, message, fields);
+        };
+        let field = |(name, value): &(String, String)| {
+            (name.clone(), credentials.redact(value).into_owned())
+        };
+        let fields: Vec<_> = fields.iter().map(field).collect();
+        log_guest(lines, level, &credentials.redact(message), &fields);
     }
 
     fn log_enabled(&self, level: LogLevel) -> bool {
@@ -416,6 +440,30 @@ impl Imports for GuestCall {
 
     fn memo_remove(&self, key: &str) {
         self.memo.remove(key);
+    }
+
+    fn cloud_capabilities(&self) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        async move {
+            let granted = self.may_call_cloud()?;
+            let capabilities = self.context.clouds.capabilities(&granted).await?;
+            Ok(capabilities.into())
+        }
+        .boxed()
+    }
+
+    fn cloud_call(&self, call: CloudCall) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        async move {
+            let granted = self.may_call_cloud()?;
+            let fence = self.context.writer.client().check_fence();
+            fence.map_err(|error| CloudError::fenced(error.message))?;
+            self.context.clouds.call(&granted, call).await
+        }
+        .boxed()
+    }
+
+    fn credential(&self, name: &str) -> Option<Bytes> {
+        self.check_running().ok()?;
+        self.context.credentials.as_ref()?.get(name)
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {

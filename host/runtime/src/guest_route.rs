@@ -123,13 +123,17 @@ impl GuestRoute {
             deltas.push(plugin.work(|| self.guest_delta(waiting)).await);
         }
         let (called, owned) = (plugin.clone(), context.clone());
+        let reason = self.reason(&batch);
+        let by = reason.clone();
         let started = Instant::now();
-        let call = async move { call_route(&called, &owned, deltas).await }.in_current_span();
+        let call = async move { call_route(&called, &owned, by, deltas).await }.in_current_span();
         let routed = context.route_turns.run(call).await;
         let routed = routed.unwrap_or_else(|| Err("the host failed".to_owned()));
         let error = match routed {
             Ok(keys) => {
-                enqueue(plugin, context, keys).await;
+                let objects = batch.iter().map(|waiting| waiting.object().key());
+                context.telemetry.history.recovered(ROUTE, objects);
+                enqueue(plugin, context, keys, &reason).await;
                 return self.report(context);
             }
             Err(error) => error,
@@ -166,6 +170,20 @@ impl GuestRoute {
             });
         }
         self.report(context);
+    }
+
+    /// The reason for the keys that `route` returned for these deltas. Which of several deltas led to which key is
+    /// not known.
+    fn reason(&self, batch: &[Waiting]) -> Reason {
+        let cause = match batch {
+            [one] => Some(Arc::new(Reason::Delta {
+                kind: self.watches.lock()[one.watch].kind.clone(),
+                object: one.object().key().into(),
+                delta: one.delta_type,
+            })),
+            _ => None,
+        };
+        Reason::Routed { cause }
     }
 
     /// Shows how many deltas wait and fail.
@@ -222,9 +240,10 @@ impl Drop for Producer {
 async fn call_route(
     plugin: &Plugin,
     context: &Arc<PluginContext>,
+    reason: Reason,
     deltas: Vec<flyball_plugin::Delta>,
 ) -> Result<Vec<RoutedKey>, String> {
-    let call = GuestCall::new(context.clone(), ROUTE.into());
+    let call = GuestCall::new(context.clone(), ROUTE.into(), reason);
     let routed = plugin
         .route(call.clone(), deltas)
         .await
@@ -234,7 +253,7 @@ async fn call_route(
 }
 
 /// Enqueues the keys that the guest's `route` returned, up to the plugin's limit.
-async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>) {
+async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>, reason: &Reason) {
     let (mut dropped, mut first) = (0, None);
     let mut keys = keys.into_iter();
     while keys.len() > 0 {
@@ -246,7 +265,7 @@ async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>)
                     context.limits.check_key(&key.key, held).map(|()| queue)
                 });
                 match checked {
-                    Ok(queue) => queue.add(key.key.into(), key.delay, &ROUTE.into()),
+                    Ok(queue) => queue.add(key.key.into(), key.delay, reason.clone()),
                     Err(error) => {
                         dropped += 1;
                         first.get_or_insert(error);

@@ -1,7 +1,7 @@
 //! The last reconciles of a plugin, their causes and writes, and how long they took. `flyball why` and `flyball status`
 //! show them.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -26,12 +26,19 @@ const BUCKETS: usize = 40 * FINENESS as usize;
 /// The history of one plugin, over all of its versions.
 pub struct History {
     recent: Mutex<Recent>,
-    last_error: Mutex<Option<Failure>>,
+    last_error: Mutex<Option<Uncured>>,
     reconciles: AtomicU64,
     errors: AtomicU64,
     last_success: Mutex<Option<SystemTime>>,
     took: [AtomicU64; BUCKETS],
     pace: Mutex<Pace>,
+}
+
+/// The last failure that no success of the same key or of another version followed.
+struct Uncured {
+    queue: Arc<str>,
+    key: Arc<str>,
+    failure: Failure,
 }
 
 /// The last reconciles.
@@ -101,7 +108,8 @@ pub struct Performance {
     pub p50_ms: f64,
     /// In 99 of 100 cases, a reconcile took no longer than this.
     pub p99_ms: f64,
-    /// The last reconcile that failed. None as soon as another version has reconciled a key.
+    /// The last failure of a key that has not been reconciled since. None as soon as another version has reconciled a
+    /// key.
     #[serde(default)]
     pub last_error: Option<Failure>,
     /// The cause of the last reconcile.
@@ -150,18 +158,32 @@ impl History {
     pub fn add(&self, entry: HistoryEntry) {
         self.reconciles.fetch_add(1, Relaxed);
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
-        if let Some(failed) = &entry.failed {
+        let (queue, key, digest) = (entry.queue.clone(), entry.key.clone(), entry.digest.clone());
+        let has_failed = entry.failed.is_some();
+        if has_failed {
             self.errors.fetch_add(1, Relaxed);
-            *self.last_error.lock() = Some(Failure {
-                at: rfc3339(entry.at),
-                digest: entry.digest.to_string(),
-                message: format!("{}: {failed}", entry.key),
-            });
+            *self.last_error.lock() = entry.failure();
         } else {
             *self.last_success.lock() = Some(entry.at);
-            (self.last_error.lock()).take_if(|error| *error.digest != *entry.digest);
         }
         self.recent.lock().add(entry);
+        if !has_failed {
+            (self.last_error.lock()).take_if(|error| *error.failure.digest != *digest);
+            self.cure(|error| error.queue == queue && error.key == key);
+        }
+    }
+
+    /// Notes that a queue's keys no longer fail, although they were not reconciled.
+    pub fn recovered(&self, queue: &str, mut keys: impl Iterator<Item = String>) {
+        self.cure(|error| *error.queue == *queue && keys.any(|key| *error.key == *key));
+    }
+
+    /// Replaces the last error, if it is cured, by the last one that is not.
+    fn cure(&self, is_cured: impl FnOnce(&Uncured) -> bool) {
+        let mut last = self.last_error.lock();
+        if let Some(cured) = last.take_if(|error| is_cured(error)) {
+            *last = self.recent.lock().last_failure_but(&cured);
+        }
     }
 
     /// The bytes that the history takes.
@@ -209,28 +231,23 @@ impl History {
             per_second: self.pace.lock().per_second,
             p50_ms: quantile(0.5),
             p99_ms: quantile(0.99),
-            last_error: self.last_error.lock().clone(),
+            last_error: (self.last_error.lock().as_ref()).map(|last| last.failure.clone()),
             last_why: (self.recent.lock().entries.back()).map(|entry| entry.why.to_string()),
         }
     }
 
-    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` has any spelling
-    /// that [`ObjectName`] knows. `is_key_of` is whether a queue's keys are objects of a kind that the predicate
-    /// selects.
+    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `is_key_of` is whether a
+    /// queue's keys are objects of a kind that the predicate selects.
     pub fn about(
         &self,
         plugin: &str,
-        object: &str,
+        asked: &ObjectName<'_>,
         is_key_of: impl Fn(&str, &dyn Fn(&Kind) -> bool) -> bool,
     ) -> Vec<Reconciled> {
-        let asked = ObjectName::parse(object);
         let recent = self.recent.lock();
         let is_about = |entry: &&HistoryEntry| {
-            let caused = match &entry.why {
-                Reason::Delta { kind, object, .. } => asked.is(kind, "", object),
-                _ => false,
-            };
-            caused
+            let cause = entry.why.object();
+            cause.is_some_and(|(kind, object)| asked.is(kind, "", object))
                 || asked.is_key(&entry.key, |is_kind| is_key_of(&entry.queue, is_kind))
                 || (entry.wrote.iter())
                     .any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
@@ -249,6 +266,16 @@ impl Recent {
         self.bytes += entry.bytes();
         self.entries.push_back(entry);
     }
+
+    /// The last failure of the version whose error was cured, without the failures of keys that were reconciled since.
+    fn last_failure_but(&self, cured: &Uncured) -> Option<Uncured> {
+        let mut seen = HashSet::from([(&*cured.queue, &*cured.key)]);
+        let of_version = |entry: &&HistoryEntry| *entry.digest == *cured.failure.digest;
+        let mut entries = self.entries.iter().rev().filter(of_version);
+        entries
+            .find(|entry| seen.insert((&*entry.queue, &*entry.key)) && entry.failed.is_some())
+            .and_then(HistoryEntry::failure)
+    }
 }
 
 impl HistoryEntry {
@@ -257,6 +284,10 @@ impl HistoryEntry {
         let why = match &self.why {
             Reason::Delta { object, .. } => object.len(),
             Reason::Requeued { by } => by.len(),
+            Reason::Routed { cause } => cause.as_ref().map_or(0, |cause| {
+                let object = cause.object().map_or(0, |(_, object)| object.len());
+                size_of_block(size_of::<Reason>() + SHARED) + size_of_block(object + SHARED)
+            }),
             Reason::Retry | Reason::Tick | Reason::HeldBack | Reason::Resumed => 0,
         };
         let wrote = self.wrote.iter().map(|touched| {
@@ -276,6 +307,19 @@ impl HistoryEntry {
             .map_or(0, |failed| size_of_block(failed.len()));
         let wrote = self.wrote.capacity() * size_of::<Touched>() + wrote.sum::<usize>();
         size_of_block(self.key.len() + SHARED) + size_of_block(why + SHARED) + failed + wrote
+    }
+
+    fn failure(&self) -> Option<Uncured> {
+        let failed = self.failed.as_ref()?;
+        Some(Uncured {
+            queue: self.queue.clone(),
+            key: self.key.clone(),
+            failure: Failure {
+                at: rfc3339(self.at),
+                digest: self.digest.to_string(),
+                message: format!("{}: {failed}", self.key),
+            },
+        })
     }
 
     fn for_people(&self, plugin: &str) -> Reconciled {
@@ -325,6 +369,7 @@ fn upper(bucket: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use flyball_cache::Catalogue;
     use flyball_types::description::DeltaType;
 
     use super::*;
@@ -358,7 +403,10 @@ mod tests {
     /// Returns the history about an object, for a plugin whose keys are ReplicaSets.
     fn about(history: &History, object: &str) -> Vec<Reconciled> {
         let own = Kind::new("apps", "v1", "ReplicaSet");
-        history.about("a", object, |_, is_kind| is_kind(&own))
+        let served = Catalogue::default();
+        history.about("a", &ObjectName::parse(object, &served), |_, is_kind| {
+            is_kind(&own)
+        })
     }
 
     #[test]
@@ -399,27 +447,62 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_goes_with_its_version() {
+    fn the_last_error_is_dropped_once_its_key_or_another_version_reconciles() {
         let history = History::default();
-        let ends = |digest: &str, failed: Option<&str>| {
+        let ends = |digest: &str, key: &str, failed: Option<&str>| {
             history.add(HistoryEntry {
                 digest: digest.into(),
                 failed: failed.map(str::to_owned),
+                ..entry(key, 1)
+            });
+            let last = history.performance().last_error;
+            last.map(|error| error.message)
+        };
+        let full = ends("0123", "demo/web", Some("it is full"));
+        assert_eq!(full.as_deref(), Some("demo/web: it is full"));
+        let error = history.performance().last_error.expect("an error");
+        assert_eq!(
+            (&*error.at, &*error.digest),
+            ("1970-01-01T00:00:00.000Z", "0123")
+        );
+        assert_eq!(ends("0123", "demo/other", None), full, "of another key");
+        assert!(ends("0123", "demo/db", Some("it is closed")).is_some());
+        assert_eq!(ends("0123", "demo/db", None), full, "it fails still");
+        assert_eq!(ends("0123", "demo/web", None), None);
+        assert!(ends("4567", "demo/web", Some("it is closed")).is_some());
+        assert_eq!(ends("89ab", "demo/other", None), None);
+    }
+
+    #[test]
+    fn a_failure_of_route_is_dropped_once_its_object_is_mapped() {
+        let history = History::default();
+        history.add(HistoryEntry {
+            queue: "route".into(),
+            failed: Some("no".into()),
+            ..entry("demo/web", 1)
+        });
+        history.recovered("route", ["demo/db".to_owned()].into_iter());
+        assert!(history.performance().last_error.is_some());
+        history.recovered("route", ["demo/db".into(), "demo/web".into()].into_iter());
+        assert_eq!(history.performance().last_error, None);
+    }
+
+    #[test]
+    fn a_key_that_route_returned_is_found_by_the_object_that_it_was_mapped_from() {
+        let history = History::default();
+        let cause = entry("demo/web", 1).why;
+        for cause in [Some(Arc::new(cause)), None] {
+            history.add(HistoryEntry {
+                why: Reason::Routed { cause },
+                wrote: Vec::new(),
                 ..entry("demo/web", 1)
             });
-            history.performance().last_error
-        };
-        let error = ends("0123", Some("it is full")).expect("an error");
-        assert_eq!(
-            (&*error.at, &*error.digest, &*error.message),
-            ("1970-01-01T00:00:00.000Z", "0123", "demo/web: it is full")
-        );
-        assert!(
-            ends("0123", None).is_some(),
-            "the same version may fail again"
-        );
-        assert!(ends("4567", Some("it is closed")).is_some());
-        assert_eq!(ends("89ab", None), None);
+        }
+        let told = about(&history, "Pod/demo/web-1");
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].why, "Pod demo/web-1 added, mapped by `route`");
+        let told = about(&history, "demo/web");
+        assert_eq!(told[1].why, "changes that `route` mapped");
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's
 //! imports.
 
+pub mod clouds;
 pub mod context;
+pub mod credentials;
 pub mod discovered_informers;
 pub mod graph;
 pub mod guest_call;
 mod guest_route;
 pub mod history;
 pub mod memo;
-pub(crate) mod object_name;
+pub mod object_name;
 pub mod plugin_tasks;
 pub mod queue;
 pub mod route_backlog;

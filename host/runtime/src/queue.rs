@@ -27,6 +27,8 @@ pub enum Reason {
     },
     /// The guest asked for it.
     Requeued { by: Arc<str> },
+    /// The guest's `route` returned it. The cause is known if `route` was called for one delta.
+    Routed { cause: Option<Arc<Reason>> },
     /// Its last reconcile failed.
     Retry,
     /// A ticker added it.
@@ -113,13 +115,8 @@ impl Queue {
     }
 
     /// Adds a key that a guest asked for.
-    pub fn add(&self, key: Arc<str>, delay: Duration, by: &Arc<str>) {
-        self.keys.add_after(
-            key,
-            delay,
-            Priority::Normal,
-            Reason::Requeued { by: by.clone() },
-        );
+    pub fn add(&self, key: Arc<str>, delay: Duration, reason: Reason) {
+        self.keys.add_after(key, delay, Priority::Normal, reason);
     }
 
     /// Enqueues a key that a delta yielded.
@@ -141,6 +138,17 @@ impl Queue {
             self.keys.add(key, priority, reason);
         } else {
             self.keys.add_after(key, delay, priority, reason);
+        }
+    }
+}
+
+impl Reason {
+    /// Returns the kind and the key of the object whose change is the reason, if there is one.
+    pub(crate) fn object(&self) -> Option<(&Kind, &str)> {
+        match self {
+            Self::Delta { kind, object, .. } => Some((kind, object)),
+            Self::Routed { cause } => cause.as_ref()?.object(),
+            _ => None,
         }
     }
 }
@@ -219,6 +227,8 @@ impl fmt::Display for Reason {
                 write!(f, "{} {object} {what}", kind.kind)
             }
             Self::Requeued { by } => write!(f, "asked for by the reconcile of {by}"),
+            Self::Routed { cause: Some(cause) } => write!(f, "{cause}, mapped by `route`"),
+            Self::Routed { cause: None } => f.write_str("changes that `route` mapped"),
             Self::Retry => f.write_str("retry"),
             Self::Tick => f.write_str("tick"),
             Self::HeldBack => f.write_str("held back while the plugin was quarantined"),

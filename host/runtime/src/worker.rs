@@ -134,11 +134,16 @@ impl Worker {
     ) {
         let key = item.key().clone();
         let started = Instant::now();
-        let call = GuestCall::new(self.context.clone(), key.clone());
+        let requeued = || Reason::Requeued { by: key.clone() };
+        let call = GuestCall::new(self.context.clone(), key.clone(), requeued());
         let result = self
             .plugin
             .reconcile(call.clone(), &queue.name, &key, attempt)
             .await;
+        let result = match &self.context.credentials {
+            Some(credentials) => credentials.redact_outcome(result),
+            None => result,
+        };
         if result.is_ok() {
             call.commit();
         }
@@ -169,7 +174,7 @@ impl Worker {
             Ok(Outcome::Done) => queue.keys.forget(&key),
             Ok(Outcome::RequeueAfter(delay)) => {
                 queue.keys.forget(&key);
-                queue.add(key.clone(), delay, &key);
+                queue.add(key.clone(), delay, requeued());
             }
             Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
             Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key),

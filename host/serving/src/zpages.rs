@@ -377,8 +377,8 @@ mod tests {
             speaks_cbor: false,
             versions: Some(BuildVersions {
                 compiler: "rustc".to_owned(),
-                binary: "1.36.3".to_owned(),
-                emulation: "1.36".to_owned(),
+                binary: "1.37.2".to_owned(),
+                emulation: "1.37".to_owned(),
             }),
             paths: vec!["/healthz".to_owned(), "/metrics".to_owned()],
         }
@@ -490,12 +490,12 @@ mod tests {
             page.text,
             "\nkube-controller-manager statusz\nWarning: This endpoint is not meant to be machine parseable, has no \
              formatting compatibility guarantees and is for debugging purposes only.\n\nStarted: Thu Jan  1 00:00:00 UTC \
-             2026\nUp: 1 hr 02 min 05 sec\nGo version: rustc\nBinary version: 1.36.3\nEmulation version: 1.36\nPaths: \
+             2026\nUp: 1 hr 02 min 05 sec\nGo version: rustc\nBinary version: 1.37.2\nEmulation version: 1.37\nPaths: \
              /healthz /metrics\n"
         );
         assert_eq!(
             yaml(&page.object),
-            "binaryVersion: \"1.36.3\"\nemulationVersion: \"1.36\"\ngoVersion: \"rustc\"\nmetadata:\n  name: \
+            "binaryVersion: \"1.37.2\"\nemulationVersion: \"1.37\"\ngoVersion: \"rustc\"\nmetadata:\n  name: \
              \"kube-controller-manager\"\npaths:\n- \"/healthz\"\n- \"/metrics\"\nstartTime: \
              \"2026-01-01T00:00:00Z\"\nuptimeSeconds: 3725\n"
         );

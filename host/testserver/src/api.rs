@@ -5,7 +5,8 @@
 //! `watches` turns the changes of its objects into events.
 //!
 //! Everybody may do everything: there is no authentication, access reviews are always positive, and there are no
-//! admission, schemas or conversions between versions.
+//! admission and no conversions between versions. Objects are checked by CustomResourceDefinitions alone, as in the
+//! cluster; a write that has unknown fields is answered with the server's warnings.
 
 mod discovery;
 mod objects;
@@ -21,9 +22,10 @@ use std::rc::Rc;
 use bytes::Bytes;
 use flyball_sdk::testing::{Cluster, Written};
 use flyball_types::ApiError;
+use flyball_types::description::Description;
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Either, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
@@ -47,6 +49,8 @@ struct State {
     cluster: Cluster,
     kinds: Vec<Served>,
     watches: Watches,
+    /// The warnings of the current answer.
+    warnings: Vec<String>,
 }
 
 /// The response to a call.
@@ -66,10 +70,13 @@ impl ApiServer {
         let address = listener.local_addr()?;
         let cluster = Cluster::new();
         cluster.set_now(request::now());
+        // The host logs them.
+        cluster.hide_warnings();
         let state = Rc::new(RefCell::new(State {
             watches: Watches::new(cluster.next_version()),
             cluster,
             kinds,
+            warnings: Vec::new(),
         }));
         spawn_local(accept(listener, Rc::clone(&state)));
         Ok(Self { address, state })
@@ -83,9 +90,18 @@ impl ApiServer {
     /// Stores an object as it stands, with its status. Its resource version is a new one.
     ///
     /// # Errors
-    /// The object has no name, or the server does not serve its kind.
+    /// The object has no name, the server does not serve its kind, or it does not fit its CustomResourceDefinition.
     pub fn put(&self, object: Value) -> Result<(), String> {
         self.state.borrow_mut().put(object)
+    }
+
+    /// Checks that the fields which a description declares are in the CustomResourceDefinitions.
+    ///
+    /// # Errors
+    /// A field that the definition of its kind lacks.
+    pub fn check_fields(&self, description: &Description) -> Result<(), String> {
+        let description = description.clone().into();
+        self.state.borrow().cluster.check_fields(&description)
     }
 
     /// The objects of a kind, ordered by namespace and name.
@@ -142,7 +158,11 @@ async fn respond(
         content_type: text(&head.headers, header::CONTENT_TYPE),
         body: &body,
     };
-    let reply = state.borrow_mut().reply(&call);
+    let (reply, warnings) = {
+        let mut state = state.borrow_mut();
+        let reply = state.reply(&call);
+        (reply, std::mem::take(&mut state.warnings))
+    };
     let reply = reply.unwrap_or_else(|error| Reply::Json(error.status, status(&error)));
     let (status, body) = match reply {
         Reply::Json(status, value) => (status, Either::Left(Full::from(value.to_string()))),
@@ -153,8 +173,15 @@ async fn respond(
     };
     let mut response = Response::new(body);
     *response.status_mut() = status.try_into().unwrap_or_default();
-    let json = http::HeaderValue::from_static("application/json");
+    let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
+    for warning in warnings {
+        let quoted = warning.replace('\\', r"\\").replace('"', "\\\"");
+        // A header can't hold the rest of what a field's name can.
+        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
     Ok(response)
 }
 

@@ -1,5 +1,6 @@
 //! Runs calls on a cluster.
 
+use std::path::Path;
 use std::time::Duration;
 
 use flyball_sdk::imports::{Cursor, Imports, MetricOperation, Page};
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::documents::{Bytes, Instant};
 use crate::protocol::Call;
-use crate::records;
 use crate::result::{Failure, Result, ok};
+use crate::{manifests, records};
 
 /// A cluster with the lists that the controller has not read to the end.
 #[derive(Default)]
@@ -37,11 +38,17 @@ impl Open {
                 description: Some(document),
             } => {
                 let description = Description::read(&document.to_string());
-                cluster.restrict(description.map_err(|error| error.to_string())?.into());
+                let description = description.map_err(|error| error.to_string())?.into();
+                cluster.check_fields(&description)?;
+                cluster.restrict(description);
                 done()
             }
             Call::Put { object } => {
-                cluster.put(complete(object)?);
+                cluster.try_put(complete(object)?)?;
+                done()
+            }
+            Call::Define { file } => {
+                define(cluster, &file)?;
                 done()
             }
             Call::PutLive { object } => {
@@ -315,6 +322,20 @@ fn complete(object: Value) -> std::result::Result<Value, String> {
         }
     }
     Ok(object)
+}
+
+/// Puts the objects of a file into a cluster.
+fn define(cluster: &Cluster, file: &Path) -> std::result::Result<(), String> {
+    let place = |problem: String| format!("{}: {problem}", file.display());
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| place(format!("the file can't be read: {error}")))?;
+    let objects = manifests::parse(&text);
+    let objects = objects.map_err(|error| place(format!("the file is not YAML: {error}")))?;
+    if !objects.iter().any(manifests::is_definition) {
+        return Err(place("the file has no CustomResourceDefinition".into()));
+    }
+    let mut objects = objects.into_iter();
+    objects.try_for_each(|object| cluster.try_put(complete(object)?).map_err(place))
 }
 
 fn borrowed(texts: &[String]) -> Vec<&str> {

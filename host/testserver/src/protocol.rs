@@ -1,5 +1,7 @@
 //! Calls and replies.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,6 +46,10 @@ pub(crate) enum Call {
     },
     Put {
         object: Value,
+    },
+    /// Puts the objects of a file in YAML, which has CustomResourceDefinitions.
+    Define {
+        file: PathBuf,
     },
     PutLive {
         object: Value,

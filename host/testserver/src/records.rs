@@ -44,6 +44,7 @@ pub(crate) fn written(written: Written) -> Value {
         "patchType": written.patch_type.map(PatchType::as_str),
         "body": written.body,
         "options": written.options,
+        "warnings": written.warnings,
         "error": written.error.map(Error::from),
     })
 }

@@ -153,6 +153,49 @@ fn a_mistake_is_told_and_ends_nothing() {
 }
 
 #[test]
+fn a_file_with_a_definition_prunes_and_checks_the_objects_of_its_kind() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/greeter.crd.yaml"
+    );
+    let greeting = |spec: Value| {
+        let metadata = json!({"name": "hello", "namespace": "a"});
+        json!({"object": {"apiVersion": "greeter.flyball.dev/v1", "kind": "Greeting", "metadata": metadata, "spec": spec}})
+    };
+    let key = json!({"kind": "greeter.flyball.dev/v1/Greeting", "namespace": "a", "name": "hello"});
+    let mut write =
+        json!({"verb": "patch", "patchType": "merge", "body": {"spec": {"txet": "bye"}}});
+    for (name, value) in key.as_object().expect("a key") {
+        write[name] = value.clone();
+    }
+    let found = replies(&[
+        ("define", json!({"file": file})),
+        ("put", greeting(json!({"text": "hello"}))),
+        (
+            "writer.run",
+            json!({"writes": [write], "slowStart": 0, "stopOnError": false}),
+        ),
+        ("writes", Value::Null),
+        ("logs", Value::Null),
+        ("put", greeting(json!({"txet": "hello"}))),
+        ("define", json!({"file": "/no/such.yaml"})),
+    ]);
+    let warning = "unknown field \"spec.txet\"";
+    let written = &found[3]["ok"][0];
+    assert_eq!(written["warnings"], json!([warning]), "{found:?}");
+    let line = format!("patch greeter.flyball.dev/v1/Greeting a/hello: warning: {warning}");
+    assert_eq!(written["line"], line);
+    assert_eq!(found[4]["ok"][0]["level"], "warn");
+    let mistake = |at: usize| found[at]["mistake"].as_str().expect("a mistake");
+    assert!(mistake(5).contains(warning), "{}", mistake(5));
+    assert!(
+        mistake(6).contains("/no/such.yaml: the file can't be read"),
+        "{}",
+        mistake(6)
+    );
+}
+
+#[test]
 fn the_page_names_every_call() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/test-server.md");
     let page = std::fs::read_to_string(page).expect("the page");

@@ -37,8 +37,8 @@ pub const VERBS: [&str; 8] = [
     "deletecollection",
 ];
 
-/// The imports that need a grant; `raw` stands for live GETs of arbitrary paths.
-pub const IMPORTS: [&str; 3] = ["discovery", "raw", "signer"];
+/// The imports that need a grant; `cloud` stands for calls of a cloud, and `raw` for live GETs of arbitrary paths.
+pub const IMPORTS: [&str; 4] = ["cloud", "discovery", "raw", "signer"];
 
 /// The description of a plugin: the document that `describe` returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,7 +72,8 @@ pub struct Description {
     /// Permissions that the plugin needs beyond reading the kinds that it watches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
-    /// Imports that need a grant: `discovery`, `signer`, and `raw` for live GETs of arbitrary paths.
+    /// Imports that need a grant: `cloud` for calls of a cloud, `discovery`, `signer`, and `raw` for live GETs of
+    /// arbitrary paths.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeSet<schema::Import>"))]
     pub imports: BTreeSet<String>,
@@ -412,6 +413,9 @@ pub struct Permission {
     /// Verbs of the API, or `*` for all of them. `get` and `list` are live reads.
     #[cfg_attr(test, schemars(with = "BTreeSet<schema::VerbOrAll>"))]
     pub verbs: BTreeSet<String>,
+    /// Namespaces that the plugin asks for; empty for all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub namespaces: BTreeSet<String>,
 }
 
 /// A configuration key.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::printable;
+
 /// Why a read or a write failed. Only its constructors create one, so that its texts are bounded and its effect fits its
 /// status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +174,25 @@ impl ApiError {
     /// The plugin's policy does not grant this.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::of_host(HostReason::Denied, message)
+    }
+
+    /// The plugin's description does not ask for this. `namespace` is empty unless the description asks for it in other
+    /// namespaces. The host, if all plugins are trusted, and the clusters of tests have the same sentence.
+    pub fn not_asked(verb: &str, kind: &str, subresource: &str, namespace: &str) -> Self {
+        let (slash, on, place) = (
+            if subresource.is_empty() { "" } else { "/" },
+            match subresource {
+                "" => format!("permission({kind:?}, {verb:?})"),
+                _ => format!("permission_on({kind:?}, {subresource:?}, {verb:?})"),
+            },
+            match namespace {
+                "" => String::new(),
+                _ => format!(" in the namespace {namespace}"),
+            },
+        );
+        Self::denied(printable(&format!(
+            "the plugin does not ask to {verb} {kind}{slash}{subresource}{place}: add `{on}` to its description"
+        )))
     }
 
     /// An argument is malformed.
@@ -351,6 +372,22 @@ mod tests {
         assert_eq!([404, 500].map(read), [Effect::Refused, Effect::None]);
         assert_eq!(ApiError::timeout("").effect, Effect::Unknown);
         assert_eq!(ApiError::unreachable("").effect, Effect::None);
+    }
+
+    #[test]
+    fn a_missing_permission_is_named_with_the_line_to_add() {
+        let message = |subresource, namespace| {
+            ApiError::not_asked("patch", "v1/Pod", subresource, namespace).message
+        };
+        assert_eq!(
+            message("", ""),
+            "the plugin does not ask to patch v1/Pod: add `permission(\"v1/Pod\", \"patch\")` to its description"
+        );
+        assert_eq!(
+            message("status", "demo"),
+            "the plugin does not ask to patch v1/Pod/status in the namespace demo: add \
+             `permission_on(\"v1/Pod\", \"status\", \"patch\")` to its description"
+        );
     }
 
     #[test]

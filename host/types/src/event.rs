@@ -22,6 +22,10 @@ pub struct EventOptions {
     /// The resource version of the object that the event is about, as it was read; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
+    /// Records an event of `events.k8s.io/v1` whose `reportingController` is this name. Such an event needs an action. If
+    /// it is empty, the event is one of `v1`, and its source is the plugin.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reporting_controller: String,
     /// Drops the event if the plugin has emitted the same one, about the same object, within the last hour.
     #[serde(skip_serializing_if = "is_false")]
     pub once: bool,
@@ -87,6 +91,7 @@ mod tests {
             related: Some(related),
             annotations: BTreeMap::from([("a".into(), "b".into())]),
             resource_version: "7".into(),
+            reporting_controller: "example.com/web".into(),
             once: true,
         };
         assert_eq!(

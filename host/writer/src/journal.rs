@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flyball_limits::counters::PluginCounters;
 use flyball_plugin::{Operation, Write};
-use flyball_types::{ApiError, Effect, Kind};
+use flyball_types::{ApiError, Effect, Kind, printable};
 use parking_lot::Mutex;
 
 /// How many written objects of one call are remembered by name.
@@ -145,6 +145,17 @@ pub(crate) fn verb(operation: &Operation) -> &'static str {
         Operation::Delete => "delete",
         Operation::DeleteCollection { .. } => "deletecollection",
     }
+}
+
+/// A write without its object's name: `update apps/v1/ReplicaSet/status`.
+pub(crate) fn what(write: &Write, kind: &Kind) -> String {
+    let slash = if write.subresource().is_empty() {
+        ""
+    } else {
+        "/"
+    };
+    let subresource = printable(write.subresource());
+    format!("{} {kind}{slash}{subresource}", verb(&write.operation))
 }
 
 /// The result of a write, as a label of metrics.

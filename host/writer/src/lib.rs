@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::client::{ApiClient, ApiRequest};
+use flyball_api::warnings::Warnings;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse};
 use flyball_limits::rate::RateLimiter;
@@ -38,6 +39,10 @@ use self::options::Options;
 const MAX_WRITES: usize = 1000;
 /// For how long writes are prepared before other tasks may run.
 const PREPARING: Duration = Duration::from_millis(1);
+/// The target of the lines with the API server's warnings.
+const WARNINGS: &str = "flyball::warning";
+/// How many warnings about one write are logged. A plugin chooses the names of unknown fields.
+const MAX_WARNINGS: usize = 4;
 
 /// The writes of one plugin.
 pub struct Writer {
@@ -53,6 +58,8 @@ pub struct Writer {
     stop: Arc<StopSignal>,
     /// Charged for merges and for reading answers.
     quota: Option<Quota>,
+    /// Whether the server's warnings are logged as warnings, and not for debugging alone.
+    shows_warnings: bool,
 }
 
 /// A batch whose writes are checked.
@@ -98,12 +105,22 @@ impl Writer {
             budget,
             stop,
             quota: None,
+            shows_warnings: true,
         }
     }
 
     /// Charges the plugin's CPU quota, if it has one, for merges and for reading answers.
     pub fn charged_to(self, quota: Option<Quota>) -> Self {
         Self { quota, ..self }
+    }
+
+    /// Logs the server's warnings for debugging alone. kube-controller-manager logs none at all: its controllers are
+    /// tested with the server's version, and write kinds that are deprecated.
+    pub fn hiding_warnings(self, hides: bool) -> Self {
+        Self {
+            shows_warnings: !hides,
+            ..self
+        }
     }
 
     /// The client of the plugin's requests.
@@ -252,11 +269,13 @@ impl Writer {
         } else {
             None
         };
+        let warnings = Warnings::default();
         let answer = {
             let _permit = self.wait_to_send(&mut begun).await?;
             let call = call.charged_to(&self.budget).unless_stopped(&begun);
-            let call = call.after_wait(waited);
+            let call = call.after_wait(waited).warning_to(&warnings);
             let sent = self.client.send_held(call).await;
+            self.log_warnings(&warnings.take(), write, kind);
             sent.map_err(|error| may_write.visible().refusal(kind, error))?
         };
         let acknowledged = Acknowledged {
@@ -273,6 +292,24 @@ impl Writer {
             *name = written;
         }
         Ok(answer.reduced(returned))
+    }
+
+    /// Logs the server's warnings about a write, for example about fields that it dropped.
+    fn log_warnings(&self, warnings: &[String], write: &Write, kind: &Kind) {
+        // Without the object's name, so that the log counts the same warning about many objects.
+        let write = journal::what(write, kind);
+        for warning in warnings.iter().take(MAX_WARNINGS) {
+            let warning = printable(warning);
+            if self.shows_warnings {
+                tracing::warn!(target: WARNINGS, write, "the API server warns: {warning}");
+            } else {
+                tracing::debug!(target: WARNINGS, write, "the API server warns: {warning}");
+            }
+        }
+        let more = warnings.len().saturating_sub(MAX_WARNINGS);
+        if more > 0 && self.shows_warnings {
+            tracing::warn!(target: WARNINGS, write, "the API server has {more} further warnings");
+        }
     }
 
     /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing

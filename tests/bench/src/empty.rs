@@ -58,7 +58,7 @@ async fn idle(subject: Subject, names: &str, after: Duration) -> Result<(Figures
     figures.push("peak memory, MiB", peak_mib(&controllers)?);
     let plugins = match subject {
         Subject::Flyball => cluster.plugins("controllers")?.len(),
-        Subject::Stock => 0,
+        Subject::Stock | Subject::StockBefore => 0,
     };
     let anonymous = anonymous_kib(&controllers)?;
     controllers.stop().await?;

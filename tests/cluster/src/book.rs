@@ -1,4 +1,4 @@
-//! The pages of the site in `docs/`: their includes, their links, and the steps of tutorials.
+//! The pages of the site in `docs/`: their links, and the steps of tutorials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,11 +67,9 @@ impl Book {
         Ok(found)
     }
 
-    /// Returns a page as mdBook shows it, with its includes.
+    /// Returns a page.
     pub fn page(&self, path: &str) -> Result<String> {
-        let path = self.folder.join(path);
-        let folder = path.parent().context("a page is in a folder")?;
-        expand(&read(&path)?, folder).with_context(|| path.display().to_string())
+        read(&self.folder.join(path))
     }
 
     /// Returns the steps of a tutorial. Fails if it has a block that isn't a step.
@@ -100,60 +98,6 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
 }
 
-/// Replaces `{{#include FILE}}`, `{{#include FILE:ANCHOR}}` and `{{#template FILE NAME=VALUE}}`.
-fn expand(page: &str, folder: &Path) -> Result<String> {
-    let page = xtask::templates::expand(page, folder)?;
-    let (mut expanded, mut rest) = (String::new(), page.as_str());
-    while let Some((before, after)) = rest.split_once("{{#") {
-        let (directive, after) = after
-            .split_once("}}")
-            .with_context(|| format!("`{{{{#{after}` does not end"))?;
-        let included = directive
-            .strip_prefix("include ")
-            .with_context(|| format!("mdBook's directive `{directive}` is not known here"))?;
-        expanded.push_str(before);
-        expanded.push_str(include(included, folder)?.trim_end_matches('\n'));
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
-/// Returns a file, or the part of it that `FILE:ANCHOR` names. Includes are resolved recursively.
-fn include(included: &str, folder: &Path) -> Result<String> {
-    let (file, anchor) = match included.split_once(':') {
-        Some((file, anchor)) => (file, Some(anchor)),
-        None => (included, None),
-    };
-    let path = folder.join(file.trim());
-    let mut content = read(&path)?;
-    if let Some(anchor) = anchor {
-        content = anchored(&content, anchor.trim())
-            .with_context(|| format!("{} has no anchor {anchor}", path.display()))?;
-    }
-    expand(&content, path.parent().context("a file is in a folder")?)
-}
-
-/// The lines between the marks of an anchor, without other marks. None if a mark is missing.
-fn anchored(text: &str, anchor: &str) -> Option<String> {
-    let is_mark = |line: &str, mark: &str| {
-        let named = line.split_once(mark);
-        named.is_some_and(|(_, rest)| rest.split_whitespace().next() == Some(anchor))
-    };
-    let mut lines = text.lines();
-    lines.find(|line| is_mark(line, "ANCHOR:"))?;
-    let mut inside = Vec::new();
-    for line in lines {
-        if is_mark(line, "ANCHOR_END:") {
-            return Some(inside.join("\n"));
-        }
-        if !line.contains("ANCHOR:") && !line.contains("ANCHOR_END:") {
-            inside.push(line);
-        }
-    }
-    None
-}
-
 fn steps(page: &str) -> Result<Vec<Step>> {
     let (mut steps, mut paragraph) = (Vec::new(), String::new());
     let mut lines = page.lines();
@@ -162,7 +106,7 @@ fn steps(page: &str) -> Result<Vec<Step>> {
             // A blank line between a paragraph and its block does not end the paragraph.
             if line.starts_with('#') {
                 paragraph.clear();
-            } else if !line.is_empty() {
+            } else if !line.is_empty() && !line.starts_with("<!--") {
                 paragraph.push_str(line);
                 paragraph.push('\n');
             }
@@ -198,34 +142,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_includes_files_anchors_and_templates() {
-        let folder = std::env::temp_dir().join(format!("flyball-book-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(
-            folder.join("code.rs"),
-            "a\n// ANCHOR: one\nb\n// ANCHOR: two\nc\n// ANCHOR_END: two\n// ANCHOR_END: one\nd\n",
-        )
-        .unwrap();
-        fs::write(
-            folder.join("part.md"),
-            "run [[#name]]\n{{#include code.rs:two}}\n",
-        )
-        .unwrap();
-        let page = expand(
-            "x\n{{#include code.rs:one}}\n{{#template part.md name=it}}\ny\n",
-            &folder,
-        );
-        let missing = expand("{{#include code.rs:three}}", &folder);
-        let unfilled = expand("{{#template part.md}}", &folder);
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(page.unwrap(), "x\nb\nc\nrun it\nc\ny\n");
-        assert!(missing.unwrap_err().to_string().contains("no anchor three"));
-        assert!(unfilled.is_err());
-    }
-
-    #[test]
     fn the_steps_of_a_page_are_its_blocks() {
-        let page = "Save this as `a.txt`:\n\n```text2\none\n```\n\nThen append this to `a.txt`:\n```c\ntwo\n```\n\n\
+        let page = "Save this as `a.txt`:\n\n<!-- include a.txt -->\n```text2\none\n```\n<!-- end of include -->\n\nThen append this to `a.txt`:\n```c\ntwo\n```\n\n\
                     In the second terminal, start it:\n\n```sh\nserve\n```\nType:\n```sh\ncat a.txt\n```\n```text\ntwo\n```\n";
         let path = "a.txt".to_owned();
         let expected = [

@@ -6,6 +6,7 @@
 
 mod book;
 mod builds;
+mod cloud;
 mod container;
 mod examples;
 mod interceptor;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
+use flyball_sample_cloud::Server;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
@@ -59,6 +61,8 @@ pub struct Cluster {
     /// See [`running_since`](Self::running_since).
     running_since: Mutex<Option<Instant>>,
     nodes: Option<Process>,
+    /// See [`start_cloud`](Self::start_cloud).
+    cloud: Option<Server>,
     /// The logs of all hosts that were started.
     logs: Mutex<Vec<PathBuf>>,
 }
@@ -98,6 +102,7 @@ impl Cluster {
             plane,
             running_since: Mutex::new(Some(Instant::now())),
             nodes: None,
+            cloud: None,
             logs: Mutex::default(),
         })
     }
@@ -146,9 +151,20 @@ impl Cluster {
     /// Starts the host. It has no leader election unless `args`, which override the other flags,
     /// enable it.
     pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
+        self.spawn_command(name, &["run"], kubeconfig, args)
+    }
+
+    /// Starts the host by this command of its binary.
+    fn spawn_command(
+        &self,
+        name: &str,
+        subcommand: &[&str],
+        kubeconfig: &Path,
+        args: &[String],
+    ) -> Result<Process> {
         let mut command = Command::new(host()?);
         command
-            .arg("run")
+            .args(subcommand)
             .arg(format!("--kubeconfig={}", kubeconfig.display()));
         command.args([
             "--leader-elect=false",
@@ -164,6 +180,7 @@ impl Cluster {
             "--state-dir={}",
             self.plane.dir().join(format!("{name}-state")).display()
         ));
+        command.args(flyball_controlplane::emulated_version()?);
         command.args(args);
         let log = self.plane.dir().join(format!("{name}.log"));
         let process = Process::spawn(name, command, &log)?;

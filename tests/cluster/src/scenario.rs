@@ -333,10 +333,10 @@ impl Scene {
             .status
             .iter()
             .flat_map(|status| status.conditions.iter().flatten());
-        let found = conditions.find(|condition| condition.type_ == kind);
+        let found = conditions.find(|condition| condition.type_.as_deref() == Some(kind));
         found.map_or(("", ""), |condition| {
             (
-                &condition.status,
+                condition.status.as_deref().unwrap_or_default(),
                 condition.reason.as_deref().unwrap_or_default(),
             )
         })
@@ -345,10 +345,8 @@ impl Scene {
     /// The only ReplicaSet with this image. Fails if there are several.
     pub fn set_of(&self, image: &str) -> Result<&ReplicaSet> {
         let mut found = self.sets.iter().filter(|set| {
-            let spec = set
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.template.as_ref()?.spec.as_ref());
+            let template = set.spec.template.as_ref();
+            let spec = template.and_then(|template| template.spec.as_ref());
             spec.is_some_and(|spec| {
                 spec.containers
                     .iter()

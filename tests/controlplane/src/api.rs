@@ -5,7 +5,9 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// The namespaced kinds, with the paths of their group versions and their plurals.
+use crate::release::Release;
+
+/// The namespaced kinds of the current release, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
     ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
@@ -35,10 +37,10 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     (
         "PodCertificateRequest",
-        "apis/certificates.k8s.io/v1beta1",
+        "apis/certificates.k8s.io/v1",
         "podcertificaterequests",
     ),
-    ("PodGroup", "apis/scheduling.k8s.io/v1alpha2", "podgroups"),
+    ("PodGroup", "apis/scheduling.k8s.io/v1beta1", "podgroups"),
     ("PodTemplate", "api/v1", "podtemplates"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
@@ -53,7 +55,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
     ("StatefulSet", "apis/apps/v1", "statefulsets"),
-    ("Workload", "apis/scheduling.k8s.io/v1alpha2", "workloads"),
+    ("Workload", "apis/scheduling.k8s.io/v1beta1", "workloads"),
 ];
 /// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
@@ -80,7 +82,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     (
         "ClusterTrustBundle",
-        "apis/certificates.k8s.io/v1beta1",
+        "apis/certificates.k8s.io/v1",
         "clustertrustbundles",
     ),
     (
@@ -91,7 +93,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
     (
         "DeviceTaintRule",
-        "apis/resource.k8s.io/v1beta2",
+        "apis/resource.k8s.io/v1",
         "devicetaintrules",
     ),
     ("IPAddress", "apis/networking.k8s.io/v1", "ipaddresses"),
@@ -118,7 +120,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     (
         "StorageVersionMigration",
-        "apis/storagemigration.k8s.io/v1beta1",
+        "apis/storagemigration.k8s.io/v1",
         "storageversionmigrations",
     ),
     (
@@ -155,11 +157,17 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
 /// The kind is missing from the tables of this module.
 pub fn path(kind: &str, namespace: &str) -> Result<String> {
     let find = |kinds: &'static [(&str, &str, &str)]| kinds.iter().find(|(name, ..)| *name == kind);
-    if let Some((_, group, plural)) = find(NAMESPACED) {
-        return Ok(format!("/{group}/namespaces/{namespace}/{plural}"));
+    let release = Release::chosen()?;
+    let root = |path: &str| match path.strip_prefix("apis/") {
+        Some(version) => format!("apis/{}", release.group_version(kind, version)),
+        None => path.to_owned(),
+    };
+    if let Some((_, version, plural)) = find(NAMESPACED) {
+        let root = root(version);
+        return Ok(format!("/{root}/namespaces/{namespace}/{plural}"));
     }
-    if let Some((_, group, plural)) = find(CLUSTER_SCOPED) {
-        return Ok(format!("/{group}/{plural}"));
+    if let Some((_, version, plural)) = find(CLUSTER_SCOPED) {
+        return Ok(format!("/{}/{plural}", root(version)));
     }
     let mut custom = kind.splitn(3, '.');
     if let (Some(name), Some(version), Some(group)) = (custom.next(), custom.next(), custom.next())

@@ -15,6 +15,8 @@ use anyhow::{Context, bail, ensure};
 use flyball_devcluster::{Assets, process};
 use sha2::{Digest, Sha256};
 
+use crate::release::Release;
+
 /// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
 
@@ -30,8 +32,11 @@ pub fn find_or_build() -> anyhow::Result<Assets> {
     if let Some(assets) = Assets::named().context("unset the variable to build them")? {
         return Ok(assets);
     }
-    Ok(Assets::in_one_binary(&CONTROL_PLANE.build()?, || {
-        KUBE_CONTROLLER_MANAGER.build()
+    let binary = CONTROL_PLANE.of_release(Release::chosen()?).build()?;
+    Ok(Assets::in_one_binary(&binary, || {
+        KUBE_CONTROLLER_MANAGER
+            .of_release(Release::chosen()?)
+            .build()
     }))
 }
 
@@ -45,11 +50,34 @@ pub fn find_or_build_with_kcm() -> anyhow::Result<Assets> {
     Ok(assets)
 }
 
+/// Returns kube-controller-manager of the release before the current one. This blocks while it is built.
+///
+/// # Errors
+/// The build fails.
+pub fn find_or_build_kcm_before() -> anyhow::Result<PathBuf> {
+    KUBE_CONTROLLER_MANAGER
+        .of_release(Release::before())
+        .build()
+}
+
+/// Returns the stock cloud-controller-manager with the sample cloud as its only provider. It is built if it is missing or
+/// its sources have changed.
+///
+/// This blocks, as [`find_or_build`] does.
+///
+/// # Errors
+/// The build fails.
+pub fn cloud_controller_manager() -> anyhow::Result<PathBuf> {
+    CLOUD_CONTROLLER_MANAGER.build()
+}
+
 /// A binary that is built from a Go module of this crate.
 pub(crate) struct GoBinary {
     /// The module's folder in this crate.
     pub(crate) folder: &'static str,
-    /// The name of the folder in the target folder, and of the file in it.
+    /// The folder below the target folder that has the binary's own folder; empty for the target folder itself.
+    pub(crate) below: &'static str,
+    /// The name of the binary's folder, and of the file in it.
     pub(crate) name: &'static str,
     /// The programs in the binary, as messages name them.
     pub(crate) of: &'static str,
@@ -57,25 +85,42 @@ pub(crate) struct GoBinary {
     pub(crate) package: &'static str,
     /// Go's build tags, separated by commas.
     pub(crate) tags: &'static str,
+    /// The folders of the module, beside its own, that the package is built from.
+    pub(crate) folders: &'static [&'static str],
     /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
 
 const CONTROL_PLANE: GoBinary = GoBinary {
     folder: "go",
+    below: "",
     name: "controlplane",
     of: "etcd, kube-apiserver and kube-scheduler",
     package: ".",
     tags: "",
+    folders: &[],
     link: link_flags,
 };
 
 const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
     folder: "go",
+    below: "",
     name: "kube-controller-manager",
     of: "kube-controller-manager",
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
     tags: "",
+    folders: &[],
+    link: link_flags,
+};
+
+const CLOUD_CONTROLLER_MANAGER: GoBinary = GoBinary {
+    folder: "go",
+    below: "",
+    name: "cloud-controller-manager",
+    of: "cloud-controller-manager",
+    package: "./cloud-controller-manager",
+    tags: "",
+    folders: &["cloud-controller-manager", "samplecloud"],
     link: link_flags,
 };
 
@@ -91,6 +136,15 @@ const COMPILER_MEMORY: &str = "2GiB";
 const FEW_CORES: usize = 4;
 
 impl GoBinary {
+    /// The same binary of this release.
+    fn of_release(&self, release: &'static Release) -> Self {
+        Self {
+            folder: release.folder,
+            below: release.binaries,
+            ..*self
+        }
+    }
+
     /// Like [`GoBinary::build`], for async code.
     pub(crate) async fn built(&'static self) -> anyhow::Result<PathBuf> {
         tokio::task::spawn_blocking(|| self.build())
@@ -102,12 +156,12 @@ impl GoBinary {
     pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);
-        let out = target_dir(crate_dir).join(self.name);
+        let out = target_dir(crate_dir).join(self.below).join(self.name);
         fs::create_dir_all(&out)
             .with_context(|| format!("can't create {} for the binary", out.display()))?;
         let (binary, stamp) = (out.join(self.name), out.join("stamp"));
         let link = (self.link)(&sources)?;
-        let digest = digest(&sources, &link)?;
+        let digest = digest(&sources, self.folders, &link)?;
         let fresh =
             || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
         if fresh() {
@@ -216,11 +270,14 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
 }
 
 /// A digest of everything that determines the binary, except for the version of Go.
-fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
+fn digest(sources: &Path, folders: &[&str], link: &str) -> anyhow::Result<String> {
     let read = || -> io::Result<String> {
-        let mut files: Vec<PathBuf> = fs::read_dir(sources)?
-            .map(|entry| Ok(entry?.path()))
-            .collect::<io::Result<_>>()?;
+        let mut files = Vec::new();
+        for folder in [""].iter().chain(folders) {
+            for entry in fs::read_dir(sources.join(folder))? {
+                files.push(entry?.path());
+            }
+        }
         files.retain(|path| {
             path.extension()
                 .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
@@ -307,11 +364,16 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         write("main.go", "package main");
         write("README", "one");
-        let first = digest(folder.path(), "v1").unwrap();
+        let digest = |version| digest(folder.path(), &["part"], version).unwrap();
+        fs::create_dir(folder.path().join("part")).unwrap();
+        let first = digest("v1");
         write("README", "two");
-        assert_eq!(digest(folder.path(), "v1").unwrap(), first);
-        assert_ne!(digest(folder.path(), "v2").unwrap(), first);
+        assert_eq!(digest("v1"), first);
+        assert_ne!(digest("v2"), first);
         write("main.go", "package other");
-        assert_ne!(digest(folder.path(), "v1").unwrap(), first);
+        let second = digest("v1");
+        assert_ne!(second, first);
+        write("part/part.go", "package part");
+        assert_ne!(digest("v1"), second);
     }
 }

@@ -8,10 +8,12 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "helm",
+    below: "",
     name: "helm",
     of: "Helm",
     package: "helm.sh/helm/v4/cmd/helm",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

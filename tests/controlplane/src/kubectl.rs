@@ -6,10 +6,12 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "kubectl",
+    below: "",
     name: "kubectl",
     of: "kubectl",
     package: ".",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

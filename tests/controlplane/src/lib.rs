@@ -1,7 +1,7 @@
 //! A Kubernetes control plane on loopback for tests, the demo and benchmarks, and what they use beside it.
 //!
-//! [`start`] starts etcd, kube-apiserver and kube-scheduler, which [`find_or_build`] builds from their Go modules. The
-//! control plane itself is that of `flyball dev`: see [`flyball_devcluster`].
+//! [`start`] starts etcd, kube-apiserver and kube-scheduler, which [`find_or_build`] builds from their Go modules, of the
+//! chosen [`Release`]. The control plane itself is that of `flyball dev`: see [`flyball_devcluster`].
 //!
 //! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins.
 //! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients, and [`test_rules`] runs promtool. [`skip`] records
@@ -13,16 +13,20 @@ mod helm;
 mod kubectl;
 mod promtool;
 mod registry;
+mod release;
 mod skip;
 
 use anyhow::Context;
 
 pub use flyball_devcluster::{Assets, ControlPlane, Options, Process, Snapshot, process};
-pub use go_binary::{find_or_build, find_or_build_with_kcm};
+pub use go_binary::{
+    cloud_controller_manager, find_or_build, find_or_build_kcm_before, find_or_build_with_kcm,
+};
 pub use helm::helm;
 pub use kubectl::kubectl;
 pub use promtool::test_rules;
 pub use registry::Registry;
+pub use release::{KUBERNETES, Release, emulated_version};
 pub use skip::{SKIPPED_FILE, skip};
 
 /// The environment variable that makes tests of adjustable length run for longer.

@@ -9,11 +9,13 @@ use crate::go_binary::GoBinary;
 
 static BINARY: GoBinary = GoBinary {
     folder: "promtool",
+    below: "",
     name: "promtool",
     of: "promtool",
     package: "github.com/prometheus/prometheus/cmd/promtool",
     // Service discovery, which most of the code is for.
     tags: "remove_all_sd",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -17,10 +17,12 @@ const POLL: Duration = Duration::from_millis(20);
 
 static BINARY: GoBinary = GoBinary {
     folder: "registry",
+    below: "",
     name: "registry",
     of: "the registry",
     package: ".",
     tags: "",
+    folders: &[],
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -8,6 +8,7 @@
 //! controllers are stored as a [`Golden`], with which [`compare_all`] compares those under Flyball.
 
 mod certificates;
+mod cloud;
 mod compare;
 mod endpoints;
 mod folders;
@@ -26,6 +27,7 @@ pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -59,6 +61,8 @@ pub enum Subject {
     Flyball,
     /// The stock kube-controller-manager.
     Stock,
+    /// The stock kube-controller-manager of the release before the current one.
+    StockBefore,
 }
 
 /// The result of a scenario.
@@ -85,7 +89,7 @@ impl Subject {
             &plane.controllers(),
             qps,
             burst,
-            plane.flags,
+            &plane.flags()?,
         )
     }
 
@@ -130,9 +134,14 @@ impl Subject {
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
             Self::Flyball => cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags),
-            Self::Stock => cluster
-                .plane
-                .start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
+            Self::Stock | Self::StockBefore => {
+                let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+                if self == Self::Stock {
+                    return cluster.plane.start_kcm(&flags);
+                }
+                let program = flyball_controlplane::find_or_build_kcm_before()?;
+                cluster.plane.start_kcm_of(Command::new(program), &flags)
+            }
         }
     }
 }
@@ -192,24 +201,28 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let mut options = Options {
         audit: true,
         audit_bodies: true,
-        ..plane.options()
+        ..plane.options()?
     };
     options.apiserver_args.extend(gates.clone());
     let mut cluster = plane.start(options).await?;
     prepare(&cluster, scenarios).await?;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
-    let flags = plane.flags.iter().copied();
+    let flags = plane.flags()?.into_iter();
     let more = serving.iter().chain(&gates).map(String::as_str);
     let flags: Vec<&str> = flags.chain(more).collect();
     let names = plane.controllers();
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
+    let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane).await?;
     let outcomes = play_on(&cluster, scenarios).await?;
     let mut metrics = BTreeMap::new();
     if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
+    if let Some(cloud_controllers) = &mut cloud_controllers {
+        cloud_controllers.stop().await?;
+    }
     let texts = texts::written(&cluster)?;
     if outcomes.values().any(Result::is_err) {
         cluster.plane.keep_logs();
@@ -272,7 +285,8 @@ pub async fn play_on(
     };
     let outcomes = played.into_iter().map(|(scenario, played)| {
         let outcome = played.map(|rest| {
-            let writes = Writes::of(scenario, &audit, rest.time);
+            let mut writes = Writes::of(scenario, &audit, rest.time);
+            writes.add_calls(&rest.calls);
             Outcome {
                 managers: managers::managers(&rest.objects),
                 objects: normalise::objects(rest.objects),

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::Cluster;
 
-use crate::folders;
+use crate::folders::{self, Written};
 
 /// A series by its family, its labels' names, and the values of the labels in [`VALUES`]:
 /// `workqueue_adds_total{name="job"}`.
@@ -128,11 +127,12 @@ fn end_of_value(text: &str) -> usize {
 /// # Errors
 /// The golden can't be read, or is not valid.
 pub fn read(plane: &str) -> Result<Option<Series>> {
-    let path = path(plane);
+    let written = file(plane)?;
+    let path = written.to_read();
     if !path.exists() {
         return Ok(None);
     }
-    let text = fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let text = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
     let series = serde_json::from_slice(&text);
     series
         .map(Some)
@@ -144,14 +144,12 @@ pub fn read(plane: &str) -> Result<Option<Series>> {
 /// # Errors
 /// The file can't be written.
 pub fn write(plane: &str, series: &Series) -> Result<()> {
-    let path = path(plane);
-    fs::create_dir_all(path.with_file_name(""))
-        .and_then(|()| fs::write(&path, serde_json::to_string_pretty(series)? + "\n"))
-        .with_context(|| format!("can't write {}", path.display()))
+    let text = serde_json::to_string_pretty(series)? + "\n";
+    file(plane)?.write(&text, |current| current == text.as_bytes())
 }
 
-fn path(plane: &str) -> PathBuf {
-    folders::metrics().join(format!("{plane}.json"))
+fn file(plane: &str) -> Result<Written> {
+    Written::in_folder(&folders::all(), "metrics", &format!("{plane}.json"))
 }
 
 #[cfg(test)]
@@ -176,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_goldens_have_no_series_of_the_process() {
-        let goldens = fs::read_dir(folders::metrics()).unwrap();
+        let goldens = fs::read_dir(folders::all().join("metrics")).unwrap();
         for golden in goldens {
             let path = golden.unwrap().path();
             let plane = path.file_stem().unwrap().to_str().unwrap().to_owned();

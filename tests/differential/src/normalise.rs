@@ -17,6 +17,8 @@ const RANDOM_FIELDS: &[&str] = &[
     "nodeName",
     "podIP",
     "podIPs",
+    "clusterIP",
+    "clusterIPs",
     "hostIP",
     "hostIPs",
     "containerID",

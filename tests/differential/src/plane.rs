@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, MetricsApi};
-use flyball_controllers::built_in;
-use flyball_controlplane::Options;
+use flyball_controllers::{Start, built_in};
+use flyball_controlplane::{Options, Release};
 
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,10 +21,18 @@ pub struct Plane {
     has_metrics: bool,
     /// Whether the fake CSI drivers run.
     has_csi: bool,
+    /// Whether the sample cloud runs, with the cloud controller manager.
+    pub(crate) has_cloud: bool,
+    /// Additional flags for the cloud controller manager.
+    pub(crate) cloud_flags: &'static [&'static str],
     /// Additional flags for the controllers, which override others.
-    pub(crate) flags: &'static [&'static str],
+    flags: &'static [&'static str],
     /// Additional flags for the API server.
-    pub(crate) apiserver_flags: &'static [&'static str],
+    apiserver_flags: &'static [&'static str],
+    /// The flags that the controllers and the API server need in addition in Kubernetes 1.36, where an API is in beta.
+    until_1_36: (&'static [&'static str], &'static [&'static str]),
+    /// The flags that the API server needs in addition from Kubernetes 1.37 on.
+    since_1_37: &'static [&'static str],
 }
 
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
@@ -58,6 +66,9 @@ static PLANES: &[Plane] = &[
     BOUND_VOLUMES,
     MIGRATIONS,
     RESOURCE_POOLS,
+    CLOUD,
+    CLOUD_SERVICES,
+    CLOUD_ROUTES,
 ];
 
 /// The controllers of each plane: without service accounts and the CA bundle, no pod is admitted.
@@ -73,8 +84,12 @@ const QUIET: Plane = Plane {
     is_busy: false,
     has_metrics: false,
     has_csi: false,
+    has_cloud: false,
+    cloud_flags: &[],
     flags: &[],
     apiserver_flags: &[],
+    until_1_36: (&[], &[]),
+    since_1_37: &[],
 };
 
 /// The plane of the controllers that create pods.
@@ -204,11 +219,13 @@ const TAINTS: Plane = Plane {
 /// The plane of taints that evict the pods that use devices. The scenarios allocate the devices themselves.
 const DEVICE_TAINTS: Plane = Plane {
     name: "device-taints",
-    flags: &["--feature-gates=DRADeviceTaintRules=true"],
-    apiserver_flags: &[
-        "--feature-gates=DRADeviceTaintRules=true",
-        "--runtime-config=resource.k8s.io/v1beta2=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=DRADeviceTaintRules=true"],
+        &[
+            "--feature-gates=DRADeviceTaintRules=true",
+            "--runtime-config=resource.k8s.io/v1beta2=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -218,10 +235,9 @@ const GANGS: Plane = Plane {
     name: "gangs",
     helpers: &["garbage-collector-controller", "job-controller"],
     flags: &["--feature-gates=GenericWorkload=true,WatchListClient=false,WorkloadWithJob=true"],
-    apiserver_flags: &[
-        "--feature-gates=GenericWorkload=true,WorkloadWithJob=true",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
-    ],
+    apiserver_flags: &["--feature-gates=GenericWorkload=true,WorkloadWithJob=true"],
+    until_1_36: (&[], &["--runtime-config=scheduling.k8s.io/v1alpha2=true"]),
+    since_1_37: &["--runtime-config=scheduling.k8s.io/v1beta1=true"],
     ..QUIET
 };
 
@@ -229,14 +245,14 @@ const GANGS: Plane = Plane {
 const POD_CERTIFICATES: Plane = Plane {
     name: "pod-certificates",
     // The same interval as on the plane of certificates.
-    flags: &[
-        "--controller-start-interval=2s",
-        "--feature-gates=PodCertificateRequest=true",
-    ],
-    apiserver_flags: &[
-        "--feature-gates=PodCertificateRequest=true",
-        "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
-    ],
+    flags: &["--controller-start-interval=2s"],
+    until_1_36: (
+        &["--feature-gates=PodCertificateRequest=true"],
+        &[
+            "--feature-gates=PodCertificateRequest=true",
+            "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -254,11 +270,13 @@ const STORAGE_VERSIONS: Plane = Plane {
 /// The plane of the bundle of the API server. It is a single object, so each scenario is alone.
 const TRUST_BUNDLES: Plane = Plane {
     name: "trust-bundles",
-    flags: &["--feature-gates=ClusterTrustBundle=true"],
-    apiserver_flags: &[
-        "--feature-gates=ClusterTrustBundle=true",
-        "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=ClusterTrustBundle=true"],
+        &[
+            "--feature-gates=ClusterTrustBundle=true",
+            "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -330,11 +348,13 @@ const BOUND_VOLUMES: Plane = Plane {
 const MIGRATIONS: Plane = Plane {
     name: "migrations",
     helpers: &["garbage-collector-controller"],
-    flags: &["--feature-gates=StorageVersionMigrator=true"],
-    apiserver_flags: &[
-        "--feature-gates=StorageVersionMigrator=true",
-        "--runtime-config=storagemigration.k8s.io/v1beta1=true",
-    ],
+    until_1_36: (
+        &["--feature-gates=StorageVersionMigrator=true"],
+        &[
+            "--feature-gates=StorageVersionMigrator=true",
+            "--runtime-config=storagemigration.k8s.io/v1beta1=true",
+        ],
+    ),
     ..QUIET
 };
 
@@ -345,6 +365,35 @@ const RESOURCE_POOLS: Plane = Plane {
     apiserver_flags: &[
         "--feature-gates=DRAResourcePoolStatus=true",
         "--runtime-config=resource.k8s.io/v1alpha3=true",
+    ],
+    ..QUIET
+};
+
+/// The plane of the nodes of a cloud. The scenarios create the instances, and the nodes without kubelets.
+const CLOUD: Plane = Plane {
+    name: "cloud",
+    has_cloud: true,
+    cloud_flags: &[
+        "--node-monitor-period=1s",
+        "--node-status-update-frequency=2s",
+    ],
+    ..QUIET
+};
+
+/// The plane of load balancers. Their nodes are those of all scenarios, so a scenario that creates nodes is alone.
+const CLOUD_SERVICES: Plane = Plane {
+    name: "cloud-services",
+    has_cloud: true,
+    ..QUIET
+};
+
+/// The plane of routes. Each scenario has ranges of its own.
+const CLOUD_ROUTES: Plane = Plane {
+    name: "cloud-routes",
+    has_cloud: true,
+    cloud_flags: &[
+        "--cluster-cidr=10.244.0.0/16,fd00:1::/48",
+        "--route-reconciliation-period=1s",
     ],
     ..QUIET
 };
@@ -373,22 +422,46 @@ impl Plane {
     }
 
     /// The options of its control plane.
-    pub fn options(&self) -> Options {
-        let flags = self.apiserver_flags.iter();
-        Options {
+    ///
+    /// # Errors
+    /// There is no control plane of the release that the environment chooses.
+    pub fn options(&self) -> Result<Options> {
+        let (_, more) = self.of_release()?;
+        let flags = self.apiserver_flags.iter().chain(more);
+        Ok(Options {
             apiserver_args: flags.map(|flag| (*flag).to_owned()).collect(),
             ..Options::default()
-        }
+        })
     }
 
-    /// Starts a control plane with these options, and the CSI drivers if its scenarios need them.
+    /// The additional flags for the controllers.
+    ///
+    /// # Errors
+    /// As [`options`](Self::options).
+    pub(crate) fn flags(&self) -> Result<Vec<&'static str>> {
+        let (more, _) = self.of_release()?;
+        Ok(self.flags.iter().chain(more).copied().collect())
+    }
+
+    /// The flags that the chosen release needs in addition, for the controllers and for the API server.
+    fn of_release(&self) -> Result<(&'static [&'static str], &'static [&'static str])> {
+        Ok(match Release::chosen()?.minor {
+            ..=36 => self.until_1_36,
+            37.. => (&[], self.since_1_37),
+        })
+    }
+
+    /// Starts a control plane with these options, and the CSI drivers or the cloud if its scenarios need them.
     ///
     /// # Errors
     /// It can't be started.
     pub async fn start(&self, options: Options) -> Result<Cluster> {
-        let cluster = Cluster::start(options).await?;
+        let mut cluster = Cluster::start(options).await?;
         if self.has_csi {
             cluster.add_csi_drivers()?;
+        }
+        if self.has_cloud {
+            cluster.start_cloud().await?;
         }
         Ok(cluster)
     }
@@ -404,15 +477,26 @@ impl Plane {
         })
     }
 
-    /// The controllers, in the syntax of `--controllers`.
+    /// The controllers of kube-controller-manager, in the syntax of `--controllers`.
     pub(crate) fn controllers(&self) -> String {
-        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
-        let all: BTreeSet<&str> = own
-            .map(|(controller, _)| controller.name)
+        let all: BTreeSet<&str> = (self.own(|start| start != Start::Cloud))
             .chain(self.helpers.iter().copied())
             .chain(EVERYWHERE)
             .collect();
         Vec::from_iter(all).join(",")
+    }
+
+    /// The controllers of cloud-controller-manager, in the syntax of `--controllers`.
+    pub(crate) fn cloud_controllers(&self) -> String {
+        let all: BTreeSet<&str> = self.own(|start| start == Start::Cloud).collect();
+        Vec::from_iter(all).join(",")
+    }
+
+    /// The controllers whose scenarios are played on the plane and that start like this.
+    fn own(&self, starts: fn(Start) -> bool) -> impl Iterator<Item = &'static str> {
+        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
+        own.filter(move |(controller, _)| starts(controller.start))
+            .map(|(controller, _)| controller.name)
     }
 }
 

@@ -150,6 +150,18 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
         }
         Step::Pause => rest::pause(cluster, scenario).await,
         Step::Wait(which, expected) => wait(cluster, namespace, which, expected).await,
+        Step::Cloud(method, path, body) => cluster.cloud()?.ask(method, path, body).map(drop),
+        Step::CloudWait(path, expected) => {
+            cluster
+                .until(
+                    &format!("the cloud has {expected:?} at {path}"),
+                    async || {
+                        let found = cluster.cloud()?.ask("GET", path, &Value::Null)?;
+                        Ok(difference(&found, expected).map_or(Ok(()), Err))
+                    },
+                )
+                .await
+        }
         Step::Count(kind, expected) => {
             cluster
                 .until(
@@ -242,24 +254,27 @@ async fn wait(
                     "its generation is {generation}, but {seen} was observed"
                 )));
             }
-            let is = |path: &str, value: &Value| {
-                if value == ANY {
-                    !at(object, path).is_null()
-                } else {
-                    at(object, path) == value
-                }
-            };
-            let different = expected.iter().find(|(path, value)| !is(path, value));
-            Ok(match different {
+            Ok(match difference(object, expected) {
                 None => Ok(()),
-                Some((path, _)) => Err(format!(
-                    "{path} is {}; its status is {}",
-                    at(object, path),
-                    object["status"]
-                )),
+                Some(difference) => {
+                    Err(format!("{difference}; its status is {}", object["status"]))
+                }
             })
         })
         .await
+}
+
+/// The first value that an object does not have as expected.
+fn difference(object: &Value, expected: &BTreeMap<String, Value>) -> Option<String> {
+    let is = |path: &str, value: &Value| {
+        if value == ANY {
+            !at(object, path).is_null()
+        } else {
+            at(object, path) == value
+        }
+    };
+    let (path, _) = expected.iter().find(|(path, value)| !is(path, value))?;
+    Some(format!("{path} is {}", at(object, path)))
 }
 
 /// The coordinates of an object.

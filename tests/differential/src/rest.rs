@@ -9,7 +9,7 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::scenario::{Compared, Scenario};
-use crate::{api, secrets};
+use crate::{api, cloud, secrets};
 
 /// A scenario is at rest when nothing has changed for this long. It is longer than the delay of any
 /// pending retry.
@@ -41,6 +41,8 @@ const OWN_FINALIZERS: &str = "example.com/";
 pub(crate) struct Rest {
     pub(crate) objects: Vec<Value>,
     pub(crate) events: Vec<Value>,
+    /// The calls of the scenario that changed the cloud.
+    pub(crate) calls: Vec<String>,
     /// The time of the list.
     pub(crate) time: Timestamp,
 }
@@ -62,11 +64,16 @@ async fn quiet(cluster: &Cluster, scenario: &Scenario, duration: Duration) -> Re
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), Instant::now());
     loop {
-        let rest = look(&cluster.client, scenario).await?;
+        let mut rest = look(&cluster.client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
-        let versions: Vec<String> = all
+        let mut versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
             .collect();
+        if let Ok(cloud) = cluster.cloud() {
+            rest.objects.push(cloud::state(cloud, scenario)?);
+            rest.calls = cloud::calls(cloud, scenario)?;
+            versions.extend(rest.calls.iter().cloned());
+        }
         let was_restarted = cluster.running_since().is_none_or(|start| start > since);
         if was_restarted || is_being_deleted(&rest.objects) || versions != seen {
             (seen, since) = (versions, Instant::now());
@@ -119,6 +126,7 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
     Ok(Rest {
         objects,
         events,
+        calls: Vec::new(),
         time: Timestamp::now(),
     })
 }

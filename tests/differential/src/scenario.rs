@@ -6,6 +6,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context, Result, ensure};
 use flyball_controllers::built_in;
+use flyball_controlplane::Release;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,6 +34,10 @@ pub struct Scenario {
     /// Feature gates that are on, besides the default ones. The scenario then needs a control plane of its own, too.
     #[serde(default)]
     gates: Vec<String>,
+    /// The minor number of the first release of Kubernetes that has what the scenario needs, if it is not in all releases
+    /// whose control planes the tests can build.
+    #[serde(default)]
+    since: Option<u32>,
     /// Additional namespaces.
     #[serde(default)]
     pub(crate) namespaces: Vec<String>,
@@ -88,6 +93,10 @@ pub(crate) enum Step {
     Pause,
     /// Waits until this number of objects of a kind exist in the scenario's namespace.
     Count(String, usize),
+    /// Sends a request of its operator to the cloud: a method, a path and a body.
+    Cloud(String, String, Value),
+    /// Waits until the cloud's response to a GET of this path has these values, as in `Wait`.
+    CloudWait(String, BTreeMap<String, Value>),
 }
 
 /// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the
@@ -204,11 +213,12 @@ impl Compared {
 }
 
 impl Scenario {
-    /// Reads all scenarios, in the order of their names.
+    /// Reads all scenarios that the chosen release can play, in the order of their names.
     ///
     /// # Errors
     /// A file can't be read, or is not a valid scenario.
     pub fn all() -> Result<Vec<Self>> {
+        let release = Release::chosen()?;
         let mut scenarios = Vec::new();
         for (_, guest) in built_in() {
             for path in entries(&controllers().join(guest.folder).join("scenarios"))? {
@@ -222,6 +232,7 @@ impl Scenario {
                 );
             }
         }
+        scenarios.retain(|scenario| scenario.since.is_none_or(|since| since <= release.minor));
         Ok(scenarios)
     }
 
@@ -237,6 +248,7 @@ impl Scenario {
     }
 
     fn parse(name: &str, text: &str) -> Result<Self> {
+        let text = Release::chosen()?.adapt(text);
         let mut scenario: Self =
             serde_json::from_str(&text.replace(NAMESPACE, &name.replace('/', "-")))?;
         scenario.name = name.to_owned();

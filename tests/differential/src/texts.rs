@@ -6,14 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use flyball_cluster_tests::Cluster;
 use flyball_controllers::{Guest, built_in};
 use serde_json::Value;
 
-use crate::folders::controllers;
+use crate::folders::{Written, controllers};
 use crate::generated_names::is_safe_for_names;
 use crate::scenario::Scenario;
 use crate::writes::ACCOUNTS;
@@ -142,17 +141,21 @@ pub fn write(texts: &Texts, played: &[Scenario]) -> Result<()> {
         if all.is_empty() {
             continue;
         }
-        let path = path(folder);
-        fs::write(&path, serde_json::to_string_pretty(&all)? + "\n")
-            .with_context(|| format!("can't write {}", path.display()))?;
+        let text = serde_json::to_string_pretty(&all)? + "\n";
+        // What an earlier release wrote is among the current texts, except where it differs.
+        file(folder)?.write(&text, |current| {
+            serde_json::from_slice(current)
+                .is_ok_and(|current: BTreeSet<String>| all.is_subset(&current))
+        })?;
     }
     Ok(())
 }
 
 /// Reads stock's texts of a controller; none if there is no file.
 fn read(folder: &str) -> Result<BTreeSet<String>> {
-    let path = path(folder);
-    let text = match fs::read(&path) {
+    let written = file(folder)?;
+    let path = written.to_read();
+    let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(error) => return Err(error).context(format!("can't read {}", path.display())),
@@ -160,8 +163,8 @@ fn read(folder: &str) -> Result<BTreeSet<String>> {
     serde_json::from_slice(&text).with_context(|| format!("{} is not valid", path.display()))
 }
 
-fn path(folder: &str) -> PathBuf {
-    controllers().join(folder).join("texts.json")
+fn file(folder: &str) -> Result<Written> {
+    Written::beside(&controllers().join(folder), "texts")
 }
 
 /// Returns our texts that no controller of stock wrote in any scenario, with the controller, except those that the known

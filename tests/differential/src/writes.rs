@@ -89,6 +89,13 @@ impl Writes {
         }
     }
 
+    /// Adds calls that change the cloud, such as `PUT load-balancers`.
+    pub(crate) fn add_calls(&mut self, calls: &[String]) {
+        for call in calls {
+            *self.0.entry(format!("cloud {call}")).or_default() += 1;
+        }
+    }
+
     /// The number of all writes.
     pub fn total(&self) -> usize {
         self.0.values().sum()

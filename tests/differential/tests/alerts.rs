@@ -55,12 +55,12 @@ const INSTANCE: (&str, &str) = ("instance", "10.0.0.1:10257");
 const SITUATIONS: [Situation; 5] = [
     Situation {
         name: "the controllers work",
-        series: |metrics| metrics.beside_api_server("v1.36.3"),
+        series: |metrics| metrics.beside_api_server("v1.37.2"),
         alerts: &[],
     },
     Situation {
         name: "the pod is gone",
-        series: |_| vec![api_server("v1.36.3")],
+        series: |_| vec![api_server("v1.37.2")],
         alerts: &[(
             "KubeControllerManagerDown",
             &[("severity", "critical"), JOB],
@@ -68,7 +68,7 @@ const SITUATIONS: [Situation; 5] = [
     },
     Situation {
         name: "the process doesn't answer",
-        series: |metrics| vec![api_server("v1.36.3"), metrics.up(0.0)],
+        series: |metrics| vec![api_server("v1.37.2"), metrics.up(0.0)],
         alerts: &[(
             "KubeControllerManagerInstanceUnreachable",
             &[WARNING, JOB, INSTANCE],
@@ -223,7 +223,7 @@ impl Metrics {
 
     /// All series, and for each creation another one that failed.
     fn with_failures(&self) -> Vec<Series> {
-        let mut all = self.beside_api_server("v1.36.3");
+        let mut all = self.beside_api_server("v1.37.2");
         let mut failed: Vec<Series> = all
             .iter()
             .filter(|series| series.name.contains(r#"code="201""#))

@@ -66,7 +66,7 @@ async fn play_with_kills(
     scenarios: &[Scenario],
     kills: &[usize],
 ) -> Result<usize> {
-    let cluster = plane.start(plane.options()).await?;
+    let cluster = plane.start(plane.options()?).await?;
     prepare(&cluster, scenarios).await?;
     let mut crashes = Crashes::start(&cluster, plane, kills, &SETUP).await?;
     let outcomes = tokio::select! {
@@ -138,7 +138,7 @@ async fn kill_at_any_write(scenario: &Scenario) -> Result<usize> {
     let plane = scenario.plane()?;
     let mut killed = 0;
     for first in 1..=STRIDE {
-        let mut cluster = plane.start(plane.options()).await?;
+        let mut cluster = plane.start(plane.options()?).await?;
         let scenarios = std::slice::from_ref(scenario);
         prepare(&cluster, scenarios).await?;
         let _metrics_api = plane.start_metrics_api(&cluster).await?;

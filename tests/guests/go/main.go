@@ -31,8 +31,11 @@ func (faulty faulty) Reconcile(host *flyball.Host, request flyball.Request) (fly
 	case "fault: raise":
 		return flyball.Done, raise(nil)
 	case "fault: loop":
-		for {
-		}
+		forever()
+	case "fault: recurse":
+		return flyball.Done, flyball.Terminalf("reached depth %d", recurse(len(greeting.Spec.Text)))
+	case "fault: sleep":
+		time.Sleep(time.Minute)
 	case "fault: error":
 		return flyball.Done, errors.New("asked to fail")
 	case "fault: terminal":
@@ -51,6 +54,17 @@ func (faulty faulty) Reconcile(host *flyball.Host, request flyball.Request) (fly
 //go:noinline
 func raise(greeting *greeter.Greeting) error {
 	return errors.New(greeting.Spec.Text) // the bug
+}
+
+//go:noinline
+func forever() {
+	for {
+	}
+}
+
+//go:noinline
+func recurse(depth int) int {
+	return recurse(depth+1) + depth
 }
 
 func conflict(host *flyball.Host, meta flyball.Meta) error {

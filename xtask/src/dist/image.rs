@@ -144,7 +144,7 @@ fn layer(files: &BTreeMap<String, PathBuf>) -> Result<Vec<u8>> {
 }
 
 /// Adds a file of root's, or a folder if the path ends with a slash. It has no time.
-fn append<W: std::io::Write>(
+pub(super) fn append<W: std::io::Write>(
     archive: &mut tar::Builder<W>,
     path: &str,
     mode: u32,

@@ -37,6 +37,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if eq .Values.mode "in-place" }}true{{ end }}
 {{- end }}
 
+{{/* Whether the host runs the cloud controllers, in place of a cloud-controller-manager. */}}
+{{- define "flyball.cloud" -}}
+{{- if eq .Values.mode "cloud" }}true{{ end }}
+{{- end }}
+
 {{/*
 The manifests that `flyball rbac` prints, as a list in YAML. Helm creates the namespace and the host's account itself. The
 host's bindings are for its account, whatever the release is named.
@@ -44,7 +49,7 @@ host's bindings are for its account, whatever the release is named.
 {{- define "flyball.roles" -}}
 {{- $objects := dict }}
 {{- $texts := list }}
-{{- if not (include "flyball.inPlace" .) }}
+{{- if not (or (include "flyball.inPlace" .) (include "flyball.cloud" .)) }}
 {{- $texts = append $texts (dict "host" true "text" (.Values.rbac.host | default (.Files.Get "files/host-roles.yaml"))) }}
 {{- end }}
 {{- range $name, $text := .Values.rbac.plugins }}

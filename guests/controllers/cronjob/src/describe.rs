@@ -9,7 +9,7 @@ use flyball_sdk::prelude::*;
 use crate::settings::KEYS;
 use crate::views::{CronJob, Job, Timing};
 
-/// The index of Jobs by the names of their owners.
+/// The index of Jobs by the names of their owners. Only Kubernetes before 1.37 needs it.
 pub const BY_OWNER: &str = "owner-name";
 
 /// The histogram of the seconds between the scheduled time of a Job and its creation.
@@ -38,7 +38,8 @@ pub fn describe() -> Description {
             "Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
         )
         .concurrency(5)
-        .event_source("cronjob-controller");
+        .event_source("cronjob-controller")
+        .emulated_version();
     KEYS.iter()
         .fold(description, |description, (key, default, help)| {
             description.config(key, Some(default), help)

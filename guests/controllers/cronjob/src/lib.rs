@@ -9,7 +9,7 @@
 //!
 //! [`route`] delays the reconcile of a CronJob whose schedule has changed.
 //!
-//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: sync, getJobsToBeReconciled, syncCronJob.
+//! Upstream: pkg/controller/cronjob/cronjob_controllerv2.go: sync, getCronJobJobsByIndexer, syncCronJob.
 
 pub mod act;
 pub mod active;
@@ -76,12 +76,19 @@ impl Controller for CronJobController {
     }
 }
 
-/// Lists the Jobs whose controller is a CronJob of this name. Like kube-controller-manager, it ignores the UID: a
-/// CronJob that was deleted and created again counts the Jobs of its predecessor.
+/// Lists the Jobs that the CronJob controls. Before Kubernetes 1.37, its UID did not matter, only its name: a CronJob
+/// that was deleted and created again counted the Jobs of its predecessor.
 fn jobs(host: &Host, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let Meta {
-        namespace, name, ..
+        namespace,
+        name,
+        uid,
+        ..
     } = &cron_job.meta;
+    if host.release_at_least(37) {
+        let jobs = host.list::<Job>().namespace(namespace);
+        return jobs.controller(uid).all();
+    }
     let mut jobs = host
         .list::<Job>()
         .namespace(namespace)

@@ -10,9 +10,10 @@ use flyball_sdk::info;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::pods::Scope;
 use crate::taints::{Devices, Eviction};
 use crate::views::{Claim, LivePod, Pod};
-use crate::{EVICTED, count, groups, has_rules, pods, rules};
+use crate::{EVICTED, count, has_rules, pods, rules};
 
 /// The counter of deleted pods.
 pub const DELETED: &str = "device_taint_eviction_controller_pod_deletions_total";
@@ -93,12 +94,12 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
 
 /// Reads the claims of a pod and their devices. Pods without claims cost nothing.
 fn decide(host: &Host, pod: &Pod) -> Result<Option<Eviction>, Error> {
-    let mut claims = Vec::new();
-    for reference in pods::references(pod) {
+    let (mut claims, scope) = (Vec::new(), Scope::read(host));
+    for reference in pods::references(pod, scope) {
         claims.extend(host.get::<Claim>(&pod.meta.namespace, reference.name)?);
     }
     let devices = Devices::of_claims(host, &claims, has_rules(host))?;
-    Ok(pods::eviction(pod, &claims, &devices, groups(host)))
+    Ok(pods::eviction(pod, &claims, &devices, scope))
 }
 
 fn remember(host: &Host, pod: &Meta, state: Progress) -> Result<(), Error> {

@@ -33,7 +33,8 @@ use flyball_sdk::prelude::*;
 
 use taints::Devices;
 use views::{
-    BY_CLAIM, BY_CREATED_CLAIM, BY_POOL, Claim, LivePod, Pod, Rule, SLICES_BY_POOL, Slice,
+    BY_CLAIM, BY_CREATED_CLAIM, BY_EXTENDED_CLAIM, BY_POOL, Claim, LivePod, Pod, Rule,
+    SLICES_BY_POOL, Slice,
 };
 
 /// The name of the controller, of its primary queue and of the manager of the fields that it applies.
@@ -47,6 +48,9 @@ const EVICTED: &str = "device-taint-eviction-controller_evicted";
 /// The key for all pools. No pool has this name.
 const ALL_POOLS: &str = "*";
 
+/// The path of the claim of a pod's extended resources.
+const EXTENDED_CLAIM: &str = "status.extendedResourceClaimStatus.resourceClaimName";
+
 /// The feature gate of DeviceTaintRules.
 const RULES: &str = "DRADeviceTaintRules";
 
@@ -57,11 +61,11 @@ export!(DeviceTaintEviction);
 
 impl Controller for DeviceTaintEviction {
     fn describe() -> Description {
-        description(false)
+        description(true)
     }
 
     fn describe_configured(host: &Host) -> Description {
-        description(has_rules(host))
+        description(host.feature_enabled_or(RULES, true)).kind_of_release::<Rule>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -107,6 +111,7 @@ fn description(with_rules: bool) -> Description {
             Pod::KIND,
             "status.resourceClaimStatuses[*].resourceClaimName",
         )
+        .index(BY_EXTENDED_CLAIM, Pod::KIND, EXTENDED_CLAIM)
         .index(BY_POOL, Claim::KIND, "status.allocation.devices.results[*].pool")
         .index(SLICES_BY_POOL, Slice::KIND, "spec.pool.name")
         .queue(NAME)
@@ -115,8 +120,9 @@ fn description(with_rules: bool) -> Description {
         .queue(EVICTED)
         .permission(LivePod::KIND, ["get", "delete"])
         .permission_on(Pod::KIND, "status", ["patch"])
-        .feature_gate(RULES, false)
+        .feature_gate(RULES, true)
         .feature_gate(GROUPS, false)
+        .emulated_version()
         .metric(
             MetricType::Counter,
             evict::DELETED,
@@ -148,18 +154,19 @@ fn pods_watch() -> Watch {
     let paths = [
         "spec.resourceClaims[*].resourceClaimName",
         "status.resourceClaimStatuses[*].resourceClaimName",
+        EXTENDED_CLAIM,
     ];
-    let watch = watch::<Pod>().when_at(&["spec.nodeName", "status.resourceClaimStatuses"]);
+    let watch = watch::<Pod>().when_at(&[
+        "spec.nodeName",
+        "status.resourceClaimStatuses",
+        EXTENDED_CLAIM,
+    ]);
     let enqueue = |watch: Watch, path| watch.enqueue(Mapping::named(path).queue(CLAIMS));
     paths.into_iter().fold(watch, enqueue)
 }
 
 fn has_rules(host: &Host) -> bool {
     host.feature_enabled(RULES)
-}
-
-fn groups(host: &Host) -> bool {
-    host.feature_enabled(GROUPS)
 }
 
 /// Enqueues the pods of claims that are or were to be evicted.

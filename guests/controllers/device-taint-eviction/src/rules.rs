@@ -9,9 +9,10 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_taints::NO_EXECUTE;
 
+use crate::pods::Scope;
 use crate::taints::{Devices, Eviction, current};
 use crate::views::{Claim, Rule, Slice};
-use crate::{ALL_POOLS, NAME, POOLS, count, groups, pods};
+use crate::{ALL_POOLS, NAME, POOLS, count, pods};
 
 /// The type of the condition.
 const IN_PROGRESS: &str = "EvictionInProgress";
@@ -76,7 +77,7 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
     if rule.condition.as_ref() == Some(&condition) {
         return Ok(());
     }
-    let (group_version, kind) = Rule::KIND.rsplit_once('/').unwrap_or_default();
+    let (group_version, kind) = host.kind::<Rule>().rsplit_once('/').unwrap_or_default();
     let status = json!({
         "apiVersion": group_version,
         "kind": kind,
@@ -91,10 +92,16 @@ fn update(host: &Host, rule: &Rule) -> Result<(), Error> {
             "lastTransitionTime": host.now(),
         }]},
     });
-    let write = Write::patch(Rule::KIND, "", &rule.meta.name, PatchType::Apply, &status)
-        .on("status")
-        .field_manager(NAME)
-        .force();
+    let write = Write::patch(
+        host.kind::<Rule>(),
+        "",
+        &rule.meta.name,
+        PatchType::Apply,
+        &status,
+    )
+    .on("status")
+    .field_manager(NAME)
+    .force();
     host.write(write)
         .doing(|| format!("updating the status of DeviceTaintRule {}", rule.meta.name))?;
     Ok(())
@@ -131,13 +138,14 @@ fn count(host: &Host, rule: &Rule) -> Result<Numbers, Error> {
         slices: Vec::new(),
         rules: vec![rule.clone()],
     };
+    let scope = Scope::read(host);
     let (mut found, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
     for claim in claims
         .iter()
         .filter(|claim| alone.eviction(claim).is_some())
     {
         for pod in pods::referencing(host, &claim.meta.key())? {
-            if !pod.meta.is_deleting() && pods::is_consumer(&pod, claim, groups(host)) {
+            if !pod.meta.is_deleting() && pods::is_consumer(&pod, claim, scope) {
                 namespaces.insert(pod.meta.namespace);
                 found.insert(pod.meta.uid);
             }

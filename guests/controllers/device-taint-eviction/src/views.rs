@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub const BY_CLAIM: &str = "claim";
 /// The index of pods by the names of the claims that were created for them.
 pub const BY_CREATED_CLAIM: &str = "created-claim";
+/// The index of pods by the name of the claim of their extended resources.
+pub const BY_EXTENDED_CLAIM: &str = "extended-claim";
 /// The index of claims by the pools of their devices, and of slices by their pool.
 pub const BY_POOL: &str = "pool";
 pub const SLICES_BY_POOL: &str = "slices-of-pool";
@@ -33,6 +35,9 @@ pub struct Pod {
         fields("[*].name", "[*].resourceClaimName")
     )]
     pub created: Vec<Recorded>,
+    /// The name of the claim that the scheduler created for the pod's extended resources; empty without one.
+    #[view(path = "status.extendedResourceClaimStatus.resourceClaimName")]
+    pub extended: String,
     #[view(path = "spec.schedulingGroup.podGroupName")]
     pub group: String,
 }
@@ -120,7 +125,11 @@ impl DeviceTaint {
 }
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "resource.k8s.io/v1beta2/DeviceTaintRule")]
+#[view(
+    kind = "resource.k8s.io/v1/DeviceTaintRule",
+    until(36, "resource.k8s.io/v1beta2/DeviceTaintRule"),
+    until(35, "resource.k8s.io/v1alpha3/DeviceTaintRule")
+)]
 pub struct Rule {
     #[view(path = "metadata", fields("generation"))]
     pub meta: Meta,

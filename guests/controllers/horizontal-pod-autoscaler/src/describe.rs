@@ -18,15 +18,17 @@ pub const QUEUE: &str = "horizontalpodautoscaler";
 
 /// Returns the description under these settings.
 ///
-/// A change of an autoscaler enqueues it a period later, as every reconcile does. If several times are pending, the
-/// earliest one holds. So each autoscaler is reconciled once in each period.
+/// A new autoscaler, and a change of its spec, is reconciled at once. Before Kubernetes 1.37, it was not. Any other change
+/// enqueues it a period later, as every reconcile does. If several times are pending, the earliest one holds. So each
+/// autoscaler is reconciled once in each period.
 pub fn describe(settings: &Settings) -> Description {
     let period = settings.sync_period;
     let description = describe::describe(
         "horizontal-pod-autoscaler-controller",
         env!("CARGO_PKG_VERSION"),
     )
-    .watch(autoscalers(period))
+    .watch(autoscalers(settings))
+    .watch(specs(settings))
     .watch(describe::watch::<Pod>())
     .queue_with(queue(period))
     .import("discovery")
@@ -39,6 +41,7 @@ pub fn describe(settings: &Settings) -> Description {
     .permission(&format!("{EXTERNAL}/*"), ["list"])
     .concurrency(5)
     .event_source("horizontal-pod-autoscaler")
+    .emulated_version()
     .memo_schema(1);
     let description = KEYS
         .iter()
@@ -52,12 +55,28 @@ pub fn describe(settings: &Settings) -> Description {
 }
 
 /// The metadata is cached whole, because a write of the status carries it.
-fn autoscalers(period: Duration) -> Watch {
-    let changed = Mapping::itself().on([DeltaType::Added, DeltaType::Modified]);
+fn autoscalers(settings: &Settings) -> Watch {
+    let added = Mapping::itself().on([DeltaType::Added]);
+    let added = match settings.since_1_37 {
+        true => added,
+        false => added.after(settings.sync_period),
+    };
+    let changed = Mapping::itself().on([DeltaType::Modified]);
     watch::<Autoscaler>()
         .and_view::<Named>()
         .fields(&["metadata"])
-        .enqueue(changed.after(period))
+        .enqueue(added)
+        .enqueue(changed.after(settings.sync_period))
+}
+
+/// The changes that count at once.
+fn specs(settings: &Settings) -> Watch {
+    let changed = Mapping::itself().on([DeltaType::Modified]);
+    let watch = watch::<Autoscaler>().when(Change::Generation);
+    match settings.generation {
+        true => watch.enqueue(changed),
+        false => watch,
+    }
 }
 
 /// A failed reconcile waits as long as any other.

@@ -15,8 +15,8 @@ use crate::pods;
 use crate::settings::Settings;
 use crate::sources;
 use crate::views::{
-    Autoscaler, Current, Identifier, MetricSource, MetricSpec, MetricStatus, MetricValue, Pod,
-    ResourceSource, ResourceValue,
+    Autoscaler, Current, Identifier, MetricSource, MetricSpec, MetricStatus, MetricValue,
+    ObjectName, Pod, ResourceSource, ResourceValue,
 };
 
 /// The inputs that all metrics of an autoscaler have in common.
@@ -282,10 +282,18 @@ impl Inputs<'_> {
             let series = series(&source.metric)?;
             let found = sources::of_object(self.host, self.namespace, object, name, &series);
             found.map_err(|error| {
-                format!(
-                    "unable to get metric {name}: {} on {} {}/{error}",
-                    object.kind, self.namespace, object.name
-                )
+                let ObjectName { kind, name: of, .. } = object;
+                match self.settings.since_1_37 {
+                    true => format!(
+                        "unable to get metric {name} on {kind} {}/{of}: {error}",
+                        self.namespace
+                    ),
+                    // The mistake was kube-controller-manager's.
+                    false => format!(
+                        "unable to get metric {name}: {kind} on {} {of}/{error}",
+                        self.namespace
+                    ),
+                }
             })
         };
         let (replicas, current, metric) = match (

@@ -254,7 +254,16 @@ impl Run<'_> {
         metrics: Vec<views::MetricStatus>,
         rescaled: Option<Time>,
     ) {
-        status::set_replicas(&mut self.status, current, desired, metrics, rescaled);
+        let generation = self.autoscaler.meta.generation;
+        let generation = self.settings.generation.then_some(generation);
+        status::set_replicas(
+            &mut self.status,
+            generation,
+            current,
+            desired,
+            metrics,
+            rescaled,
+        );
     }
 
     /// Removes the condition of a target that was scaled to zero.

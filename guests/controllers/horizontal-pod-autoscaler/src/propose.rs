@@ -114,7 +114,12 @@ fn by_metrics(run: &mut Run<'_>, scale: &Scale) -> Result<Total, Failed> {
         statuses: Vec::new(),
         error,
     };
-    let found = selectors::pods(run.host, run.autoscaler, &scale.status.selector);
+    let found = selectors::pods(
+        run.host,
+        run.settings,
+        run.autoscaler,
+        &scale.status.selector,
+    );
     let (selector, pods) = match found.map_err(|error| failed(error.to_string()))? {
         Ok(found) => found,
         Err(refused) => {

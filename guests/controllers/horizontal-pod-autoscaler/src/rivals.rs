@@ -2,7 +2,7 @@
 //! that the selected pods must have. So only few selectors are compared with the pods of an autoscaler, even if there
 //! are many autoscalers.
 //!
-//! Upstream: pkg/controller/podautoscaler/horizontal.go: hpasControllingPodsUnderSelector.
+//! Upstream: pkg/controller/podautoscaler/hpa_selector_store.go: PutIfAbsent, PutIfPresent, Delete, HPAsMatchingPods.
 //! Upstream: pkg/controller/util/selectors/bimultimap.go: ReverseSelect, PutSelector, DeleteSelector.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,6 +6,7 @@ use flyball_sdk::LabelSelector;
 use flyball_sdk::prelude::*;
 
 use crate::rivals;
+use crate::settings::Settings;
 use crate::views::{Autoscaler, Pod};
 
 /// Why an autoscaler has no pods to scale.
@@ -27,6 +28,7 @@ pub struct Refused {
 /// The selector is missing or malformed, other autoscalers select some of the pods, or the pods can't be listed.
 pub fn pods(
     host: &Host,
+    settings: &Settings,
     autoscaler: &Autoscaler,
     selector: &str,
 ) -> Result<Result<(LabelSelector, Vec<Pod>), Refused>, Error> {
@@ -44,14 +46,23 @@ pub fn pods(
     }
     names.push(autoscaler.meta.name.clone());
     names.sort();
+    if settings.optimized_store {
+        names.truncate(2);
+    }
     let keys: Vec<String> = names
         .iter()
         .map(|name| Key::new(namespace, name).to_string())
         .collect();
-    let message = format!(
-        "pods by selector {selector} are controlled by multiple HPAs: [{}]",
-        keys.join(" ")
-    );
+    let message = match settings.since_1_37 {
+        true => format!(
+            "pods by selector {selector} are controlled by more than one HPA (e.g. [{}])",
+            keys.join(" ")
+        ),
+        false => format!(
+            "pods by selector {selector} are controlled by multiple HPAs: [{}]",
+            keys.join(" ")
+        ),
+    };
     Ok(Err(Refused {
         event: "AmbiguousSelector",
         condition: message.clone(),

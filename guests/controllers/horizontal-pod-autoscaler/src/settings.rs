@@ -12,6 +12,10 @@ const CPU_INITIALIZATION_PERIOD: &str = "cpu-initialization-period";
 const INITIAL_READINESS_DELAY: &str = "initial-readiness-delay";
 const TOLERANCE: &str = "tolerance";
 
+/// The feature gate of generations: a change of an autoscaler's spec counts at once.
+const GENERATION: &str = "HPAGeneration";
+/// The feature gate of the check for autoscalers of the same pods that ends with the second one.
+const OPTIMIZED_STORE: &str = "HPAOptimizedSelectorStore";
 /// The feature gate of targets that are scaled to zero.
 const SCALE_TO_ZERO: &str = "HPAScaleToZero";
 /// The feature gate of tolerances in autoscalers.
@@ -45,8 +49,10 @@ pub const KEYS: &[(&str, &str, &str)] = &[
 ];
 
 /// The feature gates with their defaults.
-pub const GATES: [(&str, bool); 3] = [
-    (SCALE_TO_ZERO, false),
+pub const GATES: [(&str, bool); 5] = [
+    (GENERATION, true),
+    (OPTIMIZED_STORE, true),
+    (SCALE_TO_ZERO, true),
     (CONFIGURABLE_TOLERANCE, true),
     (POD_LEVEL_RESOURCES, true),
 ];
@@ -58,6 +64,12 @@ pub struct Settings {
     pub downscale_stabilization: Duration,
     pub readiness: Readiness,
     pub tolerance: f64,
+    /// Whether the status has the generation that it is about, and a new one is reconciled at once.
+    pub generation: bool,
+    /// Whether at most two autoscalers of the same pods are named.
+    pub optimized_store: bool,
+    /// Whether the emulated release is Kubernetes 1.37 or later.
+    pub since_1_37: bool,
     pub scale_to_zero: bool,
     pub configurable_tolerance: bool,
     pub pod_level_resources: bool,
@@ -80,7 +92,10 @@ impl Default for Settings {
                 initial_delay: Duration::from_secs(30),
             },
             tolerance: 0.1,
-            scale_to_zero: false,
+            generation: true,
+            optimized_store: true,
+            since_1_37: true,
+            scale_to_zero: true,
             configurable_tolerance: true,
             pod_level_resources: true,
         }
@@ -110,6 +125,10 @@ impl Settings {
                 initial_delay: duration(INITIAL_READINESS_DELAY, readiness.initial_delay)?,
             },
             tolerance: host.config_number(TOLERANCE, default.tolerance, 0.0..)?,
+            // The description depends on it, too.
+            generation: host.feature_enabled_or(GENERATION, default.generation),
+            optimized_store: host.feature_enabled(OPTIMIZED_STORE),
+            since_1_37: host.release_at_least(37),
             scale_to_zero: host.feature_enabled(SCALE_TO_ZERO),
             configurable_tolerance: host.feature_enabled(CONFIGURABLE_TOLERANCE),
             pod_level_resources: host.feature_enabled(POD_LEVEL_RESOURCES),

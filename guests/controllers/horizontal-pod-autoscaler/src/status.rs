@@ -35,16 +35,18 @@ pub fn is_scaled_to_zero(autoscaler: &Autoscaler) -> bool {
     condition::get(&autoscaler.status.conditions, SCALED_TO_ZERO).is_some_and(Condition::is_true)
 }
 
-/// Sets the replicas and the values of the metrics. Fields that this version does not know are dropped.
+/// Sets the replicas and the values of the metrics. Fields that this version does not know are dropped, and so is the
+/// generation if there is none.
 pub fn set_replicas(
     status: &mut Status,
+    generation: Option<i64>,
     current: i32,
     desired: i32,
     metrics: Vec<MetricStatus>,
     rescaled: Option<Time>,
 ) {
     *status = Status {
-        observed_generation: None,
+        observed_generation: generation,
         last_scale_time: rescaled.map(Time::to_second).or(status.last_scale_time),
         current_replicas: current,
         desired_replicas: desired,

@@ -21,7 +21,7 @@ pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "autoscaling/v2/HorizontalPodAutoscaler")]
 pub struct Autoscaler {
-    #[view(path = "metadata", fields())]
+    #[view(path = "metadata", fields("generation"))]
     pub meta: Meta,
     #[view(path = "spec")]
     pub spec: Spec,

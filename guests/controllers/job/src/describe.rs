@@ -22,7 +22,7 @@ pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJob
 /// The permissions are the subset of the ClusterRole that the controller uses. `update` on `finalizers` is for the
 /// OwnerReferencesPermissionEnforcement admission plugin, which guards `blockOwnerDeletion`. The API server serves the
 /// kinds for gangs only with their feature gate.
-pub fn describe(settings: &Settings, has_gangs: bool) -> Description {
+pub fn describe(settings: &Settings, gangs: Option<gang::Version>) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())
         .watch(other_changes_of_jobs(settings))
@@ -39,6 +39,7 @@ pub fn describe(settings: &Settings, has_gangs: bool) -> Description {
         .concurrency(5)
         .feature_gate(MUTABLE_SCHEDULING, true)
         .feature_gate(gang::GATE, false)
+        .emulated_version()
         .event_source("job-controller");
     let described = KEYS
         .iter()
@@ -46,10 +47,9 @@ pub fn describe(settings: &Settings, has_gangs: bool) -> Description {
             description.config(key, Some(default), help)
         });
     let described = metrics::declare(described);
-    if has_gangs {
-        gang::describe(described)
-    } else {
-        described
+    match gangs {
+        Some(version) => gang::describe(described, version),
+        None => described,
     }
 }
 

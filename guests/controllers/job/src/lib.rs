@@ -60,13 +60,13 @@ export!(JobController);
 
 impl Controller for JobController {
     fn describe() -> Description {
-        describe::describe(&Settings::default(), false)
+        describe::describe(&Settings::default(), None)
     }
 
     fn describe_configured(host: &Host) -> Description {
         // `reconcile` reports invalid settings.
         let settings = Settings::read(host).unwrap_or_default();
-        describe::describe(&settings, host.feature_enabled(gang::GATE))
+        describe::describe(&settings, gang::Version::read(host))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

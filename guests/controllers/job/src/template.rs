@@ -33,6 +33,11 @@ pub fn creations(observed: &Observed, numbers: &[Option<i64>]) -> Result<Vec<Wri
         if template.metadata.labels.is_empty() {
             return Err(Error::failed("unable to create pods, no labels"));
         }
+        if let Some(group) = observed.group {
+            let mut spec = template.spec.value();
+            set_group(&mut spec, group);
+            template.spec = Raw::of(&spec);
+        }
         let creation =
             template.creation(&job.meta.namespace, &format!("{}-", job.meta.name), &owner);
         return Ok(vec![creation; numbers.len()]);
@@ -48,7 +53,7 @@ pub fn creations(observed: &Observed, numbers: &[Option<i64>]) -> Result<Vec<Wri
             .for_each(add_index_variable);
     }
     if let Some(group) = observed.group {
-        spec["schedulingGroup"] = json!({"podGroupName": group});
+        set_group(&mut spec, group);
     }
     let of_index = |index: i64| {
         spec["hostname"] = format!("{}-{index}", job.meta.name).into();
@@ -72,6 +77,11 @@ pub fn creations(observed: &Observed, numbers: &[Option<i64>]) -> Result<Vec<Wri
         template.creation(&job.meta.namespace, &prefix, &owner)
     };
     Ok(numbers.iter().flatten().copied().map(of_index).collect())
+}
+
+/// Makes a pod one of a PodGroup.
+fn set_group(spec: &mut serde_json::Value, group: &str) {
+    spec["schedulingGroup"] = json!({"podGroupName": group});
 }
 
 /// Adds the index variable, unless the container already has a variable of that name.

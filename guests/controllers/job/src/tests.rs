@@ -20,4 +20,5 @@ mod success_policy;
 mod suspend;
 mod tally;
 mod template;
+mod workload;
 mod world;

@@ -366,7 +366,7 @@ impl Job {
     /// Whether a pod is replaced only after it has ended, rather than when its deletion is
     /// requested.
     pub fn replaces_only_ended(&self) -> bool {
-        self.pod_replacement_policy == "Failed" || self.pod_failure_policy.is_some()
+        self.pod_replacement_policy == "Failed"
     }
 
     /// Whether the kubelet restarts failed containers in place (`restartPolicy: OnFailure`).
@@ -389,6 +389,18 @@ impl Job {
         }
         let spec: Option<Spec> = self.template.spec.parse().ok().flatten();
         spec.is_some_and(|spec| spec.scheduling_group.is_some())
+    }
+
+    /// The name of the PriorityClass of its pods.
+    pub fn priority_class(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            priority_class_name: Option<String>,
+        }
+        let spec: Option<Spec> = self.template.spec.parse().ok().flatten();
+        let name = spec.and_then(|spec| spec.priority_class_name);
+        name.filter(|name| !name.is_empty())
     }
 
     /// The controller that manages it, if it isn't this one.

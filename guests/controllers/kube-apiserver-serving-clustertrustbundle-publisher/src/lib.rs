@@ -30,7 +30,10 @@ const SYNCS: &str = "clustertrustbundle_publisher_sync_total";
 const DURATION: &str = "clustertrustbundle_publisher_sync_duration_seconds";
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "certificates.k8s.io/v1beta1/ClusterTrustBundle")]
+#[view(
+    kind = "certificates.k8s.io/v1/ClusterTrustBundle",
+    until(36, "certificates.k8s.io/v1beta1/ClusterTrustBundle")
+)]
 struct TrustBundle {
     #[view(path = "metadata", fields("name"))]
     meta: Meta,
@@ -61,6 +64,7 @@ impl Controller for Publisher {
         .ticker(KEY, INTERVAL)
         .permission(TrustBundle::KIND, ["create", "update", "delete"])
         .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
+        .emulated_version()
         .metric(
             MetricType::Counter,
             SYNCS,
@@ -74,6 +78,10 @@ impl Controller for Publisher {
             "The time it took to sync a cluster trust bundle.",
         )
         .concurrency(1)
+    }
+
+    fn describe_configured(host: &Host) -> Description {
+        Self::describe().kind_of_release::<TrustBundle>(host)
     }
 
     fn reconcile(host: &Host, _: &Request) -> Result<Outcome, Error> {
@@ -95,18 +103,18 @@ impl Controller for Publisher {
 
 /// Creates or corrects the object of this bundle, and then deletes the others.
 fn publish(host: &Host, bundle: &str) -> Result<(), Error> {
-    let name = name(bundle);
+    let (kind, name) = (host.kind::<TrustBundle>(), name(bundle));
     match host.get::<TrustBundle>("", &name)? {
         None => {
             let object = json!({
                 "metadata": {"name": name},
                 "spec": {"signerName": SIGNER, "trustBundle": bundle},
             });
-            host.create(TrustBundle::KIND, "", &object)?;
+            host.create(kind, "", &object)?;
         }
         Some(found) if found.bundle != bundle => {
             let change = json!({"spec": {"trustBundle": bundle}});
-            host.update(TrustBundle::KIND, &found.meta, &change)?;
+            host.update(kind, &found.meta, &change)?;
         }
         Some(_) => {}
     }
@@ -119,7 +127,7 @@ fn delete_others(host: &Host, name: &str) -> Result<(), Error> {
     all.retain(|one| one.meta.name != name);
     let mut last = Ok(());
     for other in &all {
-        let deleted = host.delete(TrustBundle::KIND, &other.meta);
+        let deleted = host.delete(host.kind::<TrustBundle>(), &other.meta);
         if let Err(error) = deleted.found() {
             last = Err(error).doing(|| format!("deleting {}", other.meta.name));
         }

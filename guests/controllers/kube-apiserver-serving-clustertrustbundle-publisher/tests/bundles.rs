@@ -4,14 +4,14 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 use kube_apiserver_serving_clustertrustbundle_publisher_controller::{Publisher, ROOT_CA};
 
-const KIND: &str = "certificates.k8s.io/v1beta1/ClusterTrustBundle";
+const KIND: &str = "certificates.k8s.io/v1/ClusterTrustBundle";
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n";
 /// The output of `sha256sum` of the text above, shortened to 24 digits.
 const NAME: &str = "kubernetes.io:kube-apiserver-serving:9b60e66901349e181a877af0";
 
 fn bundle(name: &str, pem: &str) -> Value {
     json!({
-        "apiVersion": "certificates.k8s.io/v1beta1",
+        "apiVersion": "certificates.k8s.io/v1",
         "kind": "ClusterTrustBundle",
         "metadata": {"name": name},
         "spec": {"signerName": "kubernetes.io/kube-apiserver-serving", "trustBundle": pem},

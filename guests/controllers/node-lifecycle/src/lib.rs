@@ -1,8 +1,8 @@
 //! node-lifecycle-controller: watches the health of nodes, and taints nodes that are not ready.
 //!
 //! - The [`monitor`] looks at all nodes periodically. It notes when it last heard of each ([`observe`]), by the local
-//!   clock, marks nodes that have been silent for too long ([`unknown`]), and updates the states of the zones
-//!   ([`disruption`]).
+//!   clock, marks nodes that have been silent for too long ([`unknown`]) if the API server agrees ([`leases`]), and
+//!   updates the states of the zones ([`disruption`]).
 //! - A [`limiter`] for each zone decides which nodes that are not ready get a `NoExecute` taint, at a rate that follows
 //!   from the zone's state.
 //! - [`node`] writes the taints and the deprecated labels of a node: the `NoSchedule` taints follow from its
@@ -18,6 +18,7 @@
 
 pub mod disruption;
 pub mod last_pass;
+pub mod leases;
 pub mod limiter;
 pub mod monitor;
 pub mod node;
@@ -36,6 +37,7 @@ mod tests;
 use flyball_sdk::describe::{MetricType, Queue, Ticker, queue};
 use flyball_sdk::prelude::*;
 
+use leases::CIRCUIT_BREAKER;
 use settings::{KEYS, PERIOD, Settings};
 use views::{BY_NODE, Health, LEASES, Lease, Node, Pod};
 use zone::Zone;
@@ -78,6 +80,8 @@ impl Controller for NodeLifecycle {
             .permission(Node::KIND, ["get", "patch"])
             .permission_on(Node::KIND, "status", ["patch"])
             .permission_on(Pod::KIND, "status", ["patch"])
+            .permission(Lease::KIND, ["get"])
+            .feature_gate(CIRCUIT_BREAKER, true)
             .event_source("node-controller")
             .memo_schema(1)
             .concurrency(8);

@@ -16,6 +16,7 @@ use flyball_sdk::{info, warning};
 use crate::PODS;
 use crate::disruption::{self, Change, Count, Disruption, ZoneState};
 use crate::last_pass::LastPass;
+use crate::leases::{self, CIRCUIT_BREAKER, Verdict};
 use crate::limiter::Waiting;
 use crate::observe::{Observation, Observer, digest, millis};
 use crate::settings::Settings;
@@ -75,6 +76,7 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
         written: Duration::ZERO,
         is_slow: false,
         outage: false,
+        is_stale: false,
     };
     let added = report_nodes(host, &before, &nodes);
     pass.mark_overdue();
@@ -86,7 +88,7 @@ fn pass(host: &Host, settings: Settings) -> Result<Outcome, Error> {
         begun: millis(begun),
         ..Handout::default()
     };
-    if !pass.outage {
+    if !pass.outage && !pass.is_stale {
         let is_dark = pass.update_zones(&mut kept);
         decided.nodes = pass.decide_taints(&added, is_dark)?;
         decided.zones = pass.update_waiting(&mut kept, is_dark)?;
@@ -218,6 +220,8 @@ struct Pass<'a> {
     is_slow: bool,
     /// Whether the API server could not be reached.
     outage: bool,
+    /// Whether the API server has heard of a node that seems to be silent. Nothing is decided then.
+    is_stale: bool,
 }
 
 impl Pass<'_> {
@@ -233,9 +237,24 @@ impl Pass<'_> {
         for one in &mut overdue {
             one.ready = Some(UNKNOWN.into());
         }
-        overdue.truncate(WRITES);
+        let verifies = host.feature_enabled(CIRCUIT_BREAKER);
+        // Each node then takes two requests.
+        overdue.truncate(if verifies { WRITES / 2 } else { WRITES });
         for nodes in overdue.chunks_mut(BATCH) {
             let begun = host.now();
+            if verifies {
+                match verify(host, nodes) {
+                    Verified::Silent => {}
+                    Verified::Stale => {
+                        self.is_stale = true;
+                        return;
+                    }
+                    Verified::Outage => {
+                        self.outage = true;
+                        return;
+                    }
+                }
+            }
             self.outage = mark(host, nodes);
             let took = host.now().since(begun);
             for _ in nodes.iter() {
@@ -366,11 +385,50 @@ impl Pass<'_> {
     }
 }
 
+/// What the API server says about nodes that seem to be silent.
+enum Verified {
+    /// They are silent. Those of which it is not known are left alone.
+    Silent,
+    /// It has heard of one of them.
+    Stale,
+    /// It can't be reached.
+    Outage,
+}
+
+/// Asks the API server whether nodes are silent.
+fn verify(host: &Host, nodes: &mut [&mut Observed]) -> Verified {
+    let seen: Vec<(&str, u32)> = nodes
+        .iter()
+        .map(|one| (one.node.name.as_str(), one.seen.lease))
+        .collect();
+    let verdicts = leases::verify(host, &seen);
+    if verdicts.contains(&Verdict::Alive) {
+        return Verified::Stale;
+    }
+    let may_be_outage = verdicts.contains(&Verdict::Unknown { is_outage: true });
+    if may_be_outage
+        && nodes
+            .first()
+            .is_some_and(|one| !is_reachable(host, one.node))
+    {
+        return Verified::Outage;
+    }
+    for (one, verdict) in nodes.iter_mut().zip(verdicts) {
+        if verdict != Verdict::Silent {
+            one.ready.clone_from(&one.node.ready);
+        }
+    }
+    Verified::Silent
+}
+
 /// Marks these nodes. Returns whether the API server can't be reached.
 fn mark(host: &Host, nodes: &mut [&mut Observed]) -> bool {
     let now = host.now();
     let mut batch = host.tagged_batch();
-    for one in nodes.iter_mut() {
+    for one in nodes
+        .iter_mut()
+        .filter(|one| one.ready.as_deref() == Some(UNKNOWN))
+    {
         let Ok(Some(node)) = host.get::<Node>("", &one.node.name) else {
             continue;
         };

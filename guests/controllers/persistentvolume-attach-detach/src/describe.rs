@@ -65,6 +65,7 @@ pub fn description(has_mock: bool) -> Description {
     .permission_on(Node::KIND, "status", ["patch"])
     .permission(Attachment::KIND, ["create", "delete", "get"])
     .event_source("attachdetach-controller")
+    .emulated_version()
     .memo_schema(1)
     // One call at a time: two nodes that want a volume must not be given it at once.
     .concurrency(1);

@@ -36,11 +36,16 @@ pub fn report(
     if !is_held {
         return Ok(false);
     }
+    let since_1_37 = decider.host.release_at_least(37);
     for pod in &wanted.pods {
         let disk = &wanted.disk.name;
+        let problem = match since_1_37 {
+            true => "Waiting for detach",
+            false => "Multi-Attach error",
+        };
         let message = format!(
-            "Multi-Attach error for volume \"{disk}\" {}",
-            reason(&users, &pod.namespace)
+            "{problem} for volume \"{disk}\" {}",
+            reason(&users, &pod.namespace, since_1_37)
         );
         events::warn(decider.host, pod, &message);
     }
@@ -48,13 +53,17 @@ pub fn report(
 }
 
 /// The reason for the pods of a namespace. They learn the names of pods of the same namespace only.
-fn reason(users: &[Meta], namespace: &str) -> String {
+fn reason(users: &[Meta], namespace: &str, since_1_37: bool) -> String {
     let (own, foreign): (Vec<&Meta>, Vec<&Meta>) =
         users.iter().partition(|pod| pod.namespace == namespace);
     let mut names: Vec<&str> = own.iter().map(|pod| &*pod.name).collect();
     names.sort_unstable();
     let names = names.join(", ");
     match (own.len(), foreign.len()) {
+        (0, 0) if since_1_37 => {
+            "Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node"
+                .into()
+        }
         (0, 0) => {
             "Volume is already exclusively attached to one node and can't be attached to another"
                 .into()
@@ -90,7 +99,7 @@ mod tests {
         for (users, expected) in [
             (
                 &[][..],
-                "Volume is already exclusively attached to one node and can't be attached to another",
+                "Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node",
             ),
             (
                 &["team/b", "team/a"],
@@ -105,7 +114,11 @@ mod tests {
                 "Volume is already used by 1 pod(s) in different namespaces",
             ),
         ] {
-            assert_eq!(reason(&pods(users), "team"), expected);
+            assert_eq!(reason(&pods(users), "team", true), expected);
         }
+        assert_eq!(
+            reason(&[], "team", false),
+            "Volume is already exclusively attached to one node and can't be attached to another"
+        );
     }
 }

@@ -39,6 +39,19 @@ pub struct Claim {
     /// The status of the condition `Unused`.
     #[view(path = "status.conditions[type=Unused].status")]
     pub unused: Option<String>,
+    /// `Pending`, `Bound` or `Lost`.
+    #[view(path = "status.phase")]
+    pub phase: String,
+}
+
+impl Claim {
+    /// Whether the condition `Unused` is reported. While a claim is being bound, its status is left to the binder, except
+    /// before Kubernetes 1.37.
+    fn is_reported(&self, host: &Host) -> bool {
+        host.feature_enabled(UNUSED_SINCE)
+            && !self.meta.is_deleting()
+            && (self.phase == "Bound" || !host.release_at_least(37))
+    }
 }
 
 /// The controller. Keys name claims, or are references to them.
@@ -48,11 +61,11 @@ export!(ClaimProtection);
 
 impl Controller for ClaimProtection {
     fn describe() -> Description {
-        describe_with(false)
+        describe_with(true)
     }
 
     fn describe_configured(host: &Host) -> Description {
-        describe_with(host.feature_enabled(UNUSED_SINCE))
+        describe_with(host.feature_enabled_or(UNUSED_SINCE, true))
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -63,7 +76,7 @@ impl Controller for ClaimProtection {
         let Some(mut claim) = host.get_by_key::<Claim>(&key)? else {
             return Ok(Outcome::Done);
         };
-        if host.feature_enabled(UNUSED_SINCE) && !claim.meta.is_deleting() {
+        if claim.is_reported(host) {
             unused::report(host, &claim)?;
             // The claim's version has changed.
             let Some(reported) = host.get_by_key(&key)? else {
@@ -94,6 +107,7 @@ fn describe_with(reports_unused: bool) -> Description {
                 "metadata.deletionTimestamp",
                 "metadata.finalizers",
                 "status.conditions[type=Unused].status",
+                "status.phase",
             ])
             .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
     )
@@ -103,7 +117,8 @@ fn describe_with(reports_unused: bool) -> Description {
     .permission(Claim::KIND, ["get", "update"])
     .permission_on(Claim::KIND, "status", ["update"])
     .permission(Pod::KIND, ["list"])
-    .feature_gate(UNUSED_SINCE, false)
+    .feature_gate(UNUSED_SINCE, true)
+    .emulated_version()
     .concurrency(1)
 }
 

@@ -37,7 +37,11 @@ const KEYS: &[(&str, &str, &str)] = &[
 ];
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "certificates.k8s.io/v1beta1/PodCertificateRequest")]
+#[view(
+    kind = "certificates.k8s.io/v1/PodCertificateRequest",
+    until(36, "certificates.k8s.io/v1beta1/PodCertificateRequest"),
+    until(34, "certificates.k8s.io/v1alpha1/PodCertificateRequest")
+)]
 struct PodRequest {
     #[view(path = "metadata", fields("creationTimestamp", "deletionTimestamp"))]
     meta: Meta,
@@ -76,6 +80,11 @@ impl Controller for Cleaner {
             .fold(description, |description, (key, default, help)| {
                 description.config(key, Some(default), help)
             })
+            .emulated_version()
+    }
+
+    fn describe_configured(host: &Host) -> Description {
+        Self::describe().kind_of_release::<PodRequest>(host)
     }
 
     fn reconcile(host: &Host, _: &Request) -> Result<Outcome, Error> {
@@ -88,7 +97,7 @@ impl Controller for Cleaner {
             }
             Ok(())
         })?;
-        host.delete_all(PodRequest::KIND, &old)?;
+        host.delete_all(host.kind::<PodRequest>(), &old)?;
         Ok(Outcome::Done)
     }
 }

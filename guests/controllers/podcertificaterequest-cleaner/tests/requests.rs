@@ -6,12 +6,12 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 use podcertificaterequest_cleaner_controller::Cleaner;
 
-const KIND: &str = "certificates.k8s.io/v1beta1/PodCertificateRequest";
-const DELETE: &str = "delete certificates.k8s.io/v1beta1/PodCertificateRequest default/a";
+const KIND: &str = "certificates.k8s.io/v1/PodCertificateRequest";
+const DELETE: &str = "delete certificates.k8s.io/v1/PodCertificateRequest default/a";
 
 /// A request that was created at this time. The cluster's clock is at 2026-01-01T00:00:00Z.
 fn request(created: &str) -> Value {
-    json!({"apiVersion": "certificates.k8s.io/v1beta1", "kind": "PodCertificateRequest",
+    json!({"apiVersion": "certificates.k8s.io/v1", "kind": "PodCertificateRequest",
            "metadata": {"name": "a", "namespace": "default", "uid": "uid-a", "creationTimestamp": created}})
 }
 

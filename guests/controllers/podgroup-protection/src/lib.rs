@@ -19,7 +19,10 @@ const MEMBERS: &str = "group";
 const GROUP_NAME: &str = "spec.schedulingGroup.podGroupName";
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "scheduling.k8s.io/v1alpha2/PodGroup")]
+#[view(
+    kind = "scheduling.k8s.io/v1beta1/PodGroup",
+    until(36, "scheduling.k8s.io/v1alpha2/PodGroup")
+)]
 struct PodGroup {
     #[view(path = "metadata", fields("deletionTimestamp", "finalizers"))]
     meta: Meta,
@@ -61,7 +64,12 @@ impl Controller for GroupProtection {
             .index(MEMBERS, Pod::KIND, GROUP_NAME)
             .queue("podgroupprotection")
             .permission(PodGroup::KIND, ["get", "update"])
+            .emulated_version()
             .concurrency(1)
+    }
+
+    fn describe_configured(host: &Host) -> Description {
+        Self::describe().kind_of_release::<PodGroup>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -70,7 +78,7 @@ impl Controller for GroupProtection {
             && finalizer::is_held(&meta, FINALIZER)
             && !is_used(host, &meta)?
         {
-            host.write(finalizer::remove(PodGroup::KIND, &meta, FINALIZER))
+            host.write(finalizer::remove(host.kind::<PodGroup>(), &meta, FINALIZER))
                 .found()?;
         }
         Ok(Outcome::Done)

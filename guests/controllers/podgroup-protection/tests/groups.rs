@@ -5,12 +5,12 @@ use flyball_sdk::serde_json;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 use podgroup_protection_controller::{FINALIZER, GroupProtection};
 
-const GROUP: &str = "scheduling.k8s.io/v1alpha2/PodGroup";
-const UPDATE: &str = "update scheduling.k8s.io/v1alpha2/PodGroup team/train";
+const GROUP: &str = "scheduling.k8s.io/v1beta1/PodGroup";
+const UPDATE: &str = "update scheduling.k8s.io/v1beta1/PodGroup team/train";
 
 /// A PodGroup that is being deleted.
 fn deleted() -> Value {
-    json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+    json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
            "metadata": {"name": "train", "namespace": "team", "uid": "uid-train",
                         "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.io/other", FINALIZER]}})
 }
@@ -98,4 +98,18 @@ fn groups_and_the_ends_of_their_pods_are_watched() {
                     "on": ["modified", "deleted"]}]),
         ]
     );
+}
+
+#[test]
+fn groups_have_the_version_of_the_emulated_release() {
+    let mut group = deleted();
+    group["apiVersion"] = json!("scheduling.k8s.io/v1alpha2");
+    let cluster = Cluster::with([group]);
+    cluster.set_config("emulated-version", "1.36");
+    let described = GroupProtection::describe_configured(&cluster.host());
+    described.check().unwrap();
+    let kind = "scheduling.k8s.io/v1alpha2/PodGroup";
+    assert_eq!(permissions(&described), [format!("{kind}  get,update")]);
+    assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(cluster.written(), [format!("update {kind} team/train")]);
 }

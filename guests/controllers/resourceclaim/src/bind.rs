@@ -6,17 +6,25 @@
 use flyball_device_claims::{ClaimRef, PodConsumer};
 use flyball_sdk::prelude::*;
 
-use crate::gates::Gates;
+use crate::gates::{Gates, WORKLOADS};
 use crate::views::{Claim, Pod, PodGroup, User};
 
-/// Returns the PodGroup of a pod; `None` if it has none or PodGroups have no claims.
+/// Returns the PodGroup of a pod; `None` if it has none. Before Kubernetes 1.37, it had none either if PodGroups had no
+/// claims.
 ///
 /// # Errors
-/// The PodGroup does not exist.
+/// The PodGroup does not exist, or there are no PodGroups, for which no retry helps.
 pub(crate) fn group_of(host: &Host, gates: Gates, pod: &Pod) -> Result<Option<PodGroup>, Error> {
-    let Some(name) = pod.group.as_deref().filter(|_| gates.pod_groups) else {
+    let is_ignored = !gates.since_1_37 && !gates.pod_groups;
+    let Some(name) = pod.group.as_deref().filter(|_| !is_ignored) else {
         return Ok(None);
     };
+    if !gates.reads_groups() {
+        let pod = pod.meta.key();
+        return Err(Error::terminal(format!(
+            "get PodGroup for Pod {pod}: Pod is a member of PodGroup {name} but {WORKLOADS} feature is disabled"
+        )));
+    }
     let found: Option<PodGroup> = host.get(&pod.meta.namespace, name)?;
     let missing = || {
         let pod = pod.meta.key();

@@ -85,7 +85,7 @@ fn left(host: &Host, gates: Gates, claim: &Claim) -> Result<Vec<Consumer>, Error
             let kind = if consumer.is_pod() {
                 Pod::KIND
             } else {
-                PodGroup::KIND
+                host.kind::<PodGroup>()
             };
             reads = reads.with(Read::Get {
                 kind: kind.into(),

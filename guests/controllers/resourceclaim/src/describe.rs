@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use flyball_sdk::describe::MetricType;
 use flyball_sdk::prelude::*;
 
-use crate::gates::{ADMIN_ACCESS, Gates, POD_GROUPS, PRIORITIZED_LIST};
+use crate::gates::{ADMIN_ACCESS, Gates, POD_GROUPS, PRIORITIZED_LIST, WORKLOADS};
 use crate::key::METRICS;
-use crate::metrics::{CLAIMS, CREATED, Counted};
+use crate::metrics::{self, Counted};
 use crate::views::{Claim, Pod, PodGroup, Template};
 
 /// The index of pods and of PodGroups by the claims that their specs name.
@@ -54,14 +53,16 @@ pub(crate) fn description(gates: Gates) -> Description {
         .queue("resource_claim")
         .event_source("resource_claim")
         .concurrency(50);
-    let described = metrics(permissions(indexes(described, Pod::KIND)))
+    let described = metrics::declare(permissions(indexes(described, Pod::KIND)), gates)
         .feature_gate(ADMIN_ACCESS, true)
         .feature_gate(PRIORITIZED_LIST, true)
-        .feature_gate(POD_GROUPS, false);
-    if gates.pod_groups {
-        pod_groups(described)
-    } else {
-        described
+        .feature_gate(POD_GROUPS, false)
+        .feature_gate(WORKLOADS, false)
+        .emulated_version();
+    match gates {
+        gates if gates.pod_groups => pod_groups(described),
+        gates if gates.reads_groups() => described.watch(watch::<PodGroup>()),
+        _ => described,
     }
 }
 
@@ -95,24 +96,6 @@ fn permissions(described: Description) -> Description {
         .permission_on(Pod::KIND, "status", ["patch"])
         // The admission plugin OwnerReferencesPermissionEnforcement requires this permission.
         .permission_on(Pod::KIND, "finalizers", ["update"])
-}
-
-fn metrics(described: Description) -> Description {
-    described
-        .metric(
-            MetricType::Counter,
-            CREATED,
-            &["status", "admin_access"],
-            "Number of ResourceClaims creation requests, categorized by creation status and admin access",
-        )
-        .metric(
-            MetricType::Gauge,
-            CLAIMS,
-            &["allocated", "admin_access", "source"],
-            "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
-             'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
-             (manually created by a user).",
-        )
 }
 
 /// Adds the watches and permissions for the claims of PodGroups. The API server serves PodGroups only behind a feature

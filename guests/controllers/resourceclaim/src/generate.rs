@@ -10,7 +10,7 @@ use flyball_device_claims::{ClaimRef, Name, name};
 use flyball_sdk::prelude::*;
 
 use crate::bind;
-use crate::gates::Gates;
+use crate::gates::{Gates, POD_GROUPS};
 use crate::metrics;
 use crate::views::{CLAIM_NAME, Claim, Pod, PodGroup, Spec, Template, User};
 
@@ -28,10 +28,16 @@ pub(crate) fn for_pod(
     claim: &ClaimRef,
 ) -> Result<Option<String>, String> {
     let is_own = |found: &Claim| bind::check_owner(gates, pod, found).is_ok();
-    let Some(template) = wanted_template(host, &pod.user(), claim, is_own)? else {
+    let Some(template) = wanted_template(host, gates, &pod.user(), claim, is_own)? else {
         return Ok(None);
     };
     let user = bind::user(pod, group, claim);
+    if user.kind == PodGroup::KIND && !gates.pod_groups {
+        return Err(format!(
+            "claim {} is a PodGroup claim but the {POD_GROUPS} feature is disabled",
+            claim.name
+        ));
+    }
     match existing(host, &user, claim)? {
         // The PodGroup's own reconcile creates it.
         None if user.kind == PodGroup::KIND => Ok(None),
@@ -48,7 +54,7 @@ pub(crate) fn for_user(
     claim: &ClaimRef,
 ) -> Result<Option<String>, String> {
     let is_own = |found: &Claim| found.meta.is_controlled_by(&user.meta.uid);
-    let Some(template) = wanted_template(host, user, claim, is_own)? else {
+    let Some(template) = wanted_template(host, gates, user, claim, is_own)? else {
         return Ok(None);
     };
     match existing(host, user, claim)? {
@@ -74,6 +80,7 @@ pub(crate) fn group_needs_work(host: &Host, user: &User) -> Result<bool, Error> 
 /// Returns the name of a reference's template if the user has no claim from it.
 fn wanted_template<'a>(
     host: &Host,
+    gates: Gates,
     user: &User,
     claim: &'a ClaimRef,
     is_own: impl FnOnce(&Claim) -> bool,
@@ -81,9 +88,7 @@ fn wanted_template<'a>(
     match name(claim, user.recorded) {
         Name::Given(_) | Name::Unneeded => return Ok(None),
         Name::Generated(name) => {
-            let found: Option<Claim> = host
-                .get(&user.meta.namespace, name)
-                .map_err(|error| error.to_string())?;
+            let found = recorded(host, gates, &user.meta.namespace, name)?;
             if found.as_ref().is_some_and(is_own) {
                 return Ok(None);
             }
@@ -102,6 +107,24 @@ fn wanted_template<'a>(
         }
     }
     Ok(claim.resource_claim_template_name.as_deref())
+}
+
+/// Returns the claim that a status names. If the cache does not have it, the API server is asked, except before Kubernetes
+/// 1.37: another process may have created it just now.
+fn recorded(
+    host: &Host,
+    gates: Gates,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Claim>, String> {
+    let cached = host
+        .get(namespace, name)
+        .map_err(|error| error.to_string())?;
+    if cached.is_some() || !gates.since_1_37 {
+        return Ok(cached);
+    }
+    let live = host.live().get(namespace, name);
+    live.map_err(|error| format!("checking claim existence: {}", error.message()))
 }
 
 /// Returns the name of the claim that was created for a reference. The user's status does not name it if the status
@@ -143,10 +166,11 @@ fn create(
     let write = Write::create(
         Claim::KIND,
         &user.meta.namespace,
-        &new_claim(user, claim, template),
+        &new_claim(host, user, claim, template),
     );
     let created = host.write(write.returning(&["metadata.name"]));
-    metrics::count_creation(host, created.is_ok(), spec.needs_admin_access());
+    let is_admin = spec.needs_admin_access();
+    metrics::count_creation(host, gates, user, created.is_ok(), is_admin);
     // The claim's own name is not known yet. kube-controller-manager's message lacks it, too.
     let answer = created.map_err(|error| format!("create ResourceClaim : {}", error.message))?;
     flyball_pods::created_name(&answer).map_err(|error| error.to_string())
@@ -165,10 +189,10 @@ fn check_gates(gates: Gates, spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-fn new_claim(user: &User, claim: &ClaimRef, template: Template) -> Value {
+fn new_claim(host: &Host, user: &User, claim: &ClaimRef, template: Template) -> Value {
     let owner = OwnerReference {
         controller: true,
-        ..user.meta.owner_reference(user.kind)
+        ..user.meta.owner_reference(user.kind_of_release(host))
     };
     let mut annotations = template.inherited.annotations;
     annotations.insert(CLAIM_NAME.into(), claim.name.clone());

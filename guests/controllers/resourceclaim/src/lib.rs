@@ -40,11 +40,14 @@ export!(ResourceClaims);
 
 impl Controller for ResourceClaims {
     fn describe() -> Description {
-        describe::description(Gates::default())
+        describe::description(Gates {
+            since_1_37: true,
+            ..Gates::default()
+        })
     }
 
     fn describe_configured(host: &Host) -> Description {
-        describe::description(Gates::read(host))
+        describe::description(Gates::read(host)).kind_of_release::<PodGroup>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -65,7 +68,7 @@ impl Controller for ResourceClaims {
                     sync_group(host, gates, &group)?;
                 }
             }
-            Item::Metrics => metrics::count(host)?,
+            Item::Metrics => metrics::count(host, gates)?,
         }
         Ok(Outcome::Done)
     }

@@ -49,7 +49,7 @@ impl Generated {
             }
             Err(problem) => format!("{}: {problem}", field(user, name)),
         };
-        let about = user.meta.reference(user.kind);
+        let about = user.meta.reference(user.kind_of_release(host));
         host.emit(Event::warning(
             &about,
             "FailedResourceClaimCreation",
@@ -59,11 +59,13 @@ impl Generated {
         Err(Error::failed(format!("{noun} {key}, {problem}")))
     }
 
-    /// Returns the entries of the user's status once these claims are recorded.
+    /// Returns the entries of the user's status once these claims are recorded, by name.
     pub(crate) fn merged_into(&self, recorded: &[Recorded]) -> Vec<Recorded> {
         let is_new = |name: &str| self.0.iter().any(|one| one.name == name);
         let kept = recorded.iter().filter(|one| !is_new(&one.name));
-        kept.chain(&self.0).cloned().collect()
+        let mut all: Vec<Recorded> = kept.chain(&self.0).cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
     }
 
     /// Records the claims in the user's status.
@@ -76,7 +78,8 @@ impl Generated {
         }
         // Entries that are left out are removed.
         let statuses = self.merged_into(user.recorded);
-        let owner = user.meta.owner_reference(user.kind);
+        let kind = user.kind_of_release(host);
+        let owner = user.meta.owner_reference(kind);
         let Meta {
             name,
             namespace,
@@ -89,7 +92,7 @@ impl Generated {
             "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "status": {"resourceClaimStatuses": statuses},
         });
-        let write = Write::patch(user.kind, namespace, name, PatchType::Apply, &applied)
+        let write = Write::patch(kind, namespace, name, PatchType::Apply, &applied)
             .on("status")
             .field_manager(FIELD_MANAGER)
             .force();

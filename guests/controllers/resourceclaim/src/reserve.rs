@@ -69,10 +69,13 @@ pub(crate) fn reserve(
         if is_generated {
             bind::check_owner(gates, pod, &claim).map_err(Error::failed)?;
         }
+        let user = bind::user(pod, group, reference);
+        if user.kind == PodGroup::KIND && !gates.pod_groups {
+            continue;
+        }
         if lacks_reservation(gates, pod, &claim) {
             let mut status = claim.status;
-            let consumer = bind::user(pod, group, reference).consumer();
-            status.reserved_for.push(consumer);
+            status.reserved_for.push(user.consumer());
             host.update_status(Claim::KIND, &claim.meta, &status)
                 .doing(|| format!("reserve claim {}", claim.meta.key()))?;
         }

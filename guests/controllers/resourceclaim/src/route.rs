@@ -31,9 +31,11 @@ pub(crate) fn route(host: &Host, gates: Gates, deltas: &[Delta]) -> Result<Vec<R
     for delta in deltas {
         match delta.watch.as_str() {
             Pod::KIND => router.pod_changed(delta.before()?, delta.after()?),
-            PodGroup::KIND => router.group_changed(delta.before()?, delta.after()?)?,
             Claim::KIND => router.claim_changed(delta.before()?, delta.after()?)?,
             Template::KIND => router.template_changed(delta.after()?)?,
+            kind if kind == host.kind::<PodGroup>() => {
+                router.group_changed(delta.before()?, delta.after()?)?;
+            }
             other => return Err(Error::terminal(format!("unexpected change of {other}"))),
         }
     }

@@ -59,7 +59,10 @@ impl Pod {
 }
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "scheduling.k8s.io/v1alpha2/PodGroup")]
+#[view(
+    kind = "scheduling.k8s.io/v1beta1/PodGroup",
+    until(36, "scheduling.k8s.io/v1alpha2/PodGroup")
+)]
 pub(crate) struct PodGroup {
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub(crate) meta: Meta,
@@ -96,6 +99,14 @@ pub(crate) struct User<'a> {
 }
 
 impl User<'_> {
+    /// The kind in the emulated release.
+    pub(crate) fn kind_of_release(&self, host: &Host) -> &'static str {
+        match self.kind {
+            PodGroup::KIND => host.kind::<PodGroup>(),
+            kind => kind,
+        }
+    }
+
     /// This object as the consumer of a claim.
     pub(crate) fn consumer(&self) -> Consumer {
         let (group, _) = self.kind.split_once('/').unwrap_or_default();

@@ -4,4 +4,5 @@ mod answered;
 mod describe;
 mod expired;
 mod pools;
+mod summaries;
 mod world;

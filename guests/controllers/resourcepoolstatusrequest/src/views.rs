@@ -1,5 +1,8 @@
 //! The fields that the controller reads.
 
+use std::collections::BTreeMap;
+
+use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -19,6 +22,9 @@ pub(crate) struct PoolsRequest {
     /// The maximum number of pools in the answer.
     #[view(path = "spec.limit")]
     pub(crate) limit: Option<i32>,
+    /// The attribute of devices that names their type, for slices that name none.
+    #[view(path = "spec.defaultPartitionTypeAttribute")]
+    pub(crate) partition_attribute: String,
     /// Null until the request is answered.
     #[view(path = "status")]
     pub(crate) status: Raw,
@@ -33,9 +39,120 @@ pub(crate) struct Slice {
     pub(crate) pool: Pool,
     #[view(path = "spec.nodeName")]
     pub(crate) node: String,
-    /// The names of the devices.
-    #[view(path = "spec.devices[*].name")]
-    pub(crate) devices: Vec<String>,
+    /// The attribute of the devices that names their type; empty if the slice names none.
+    #[view(path = "spec.partitionTypeAttribute")]
+    pub(crate) partition_attribute: String,
+    #[view(path = "spec.sharedCounters")]
+    pub(crate) shared_counters: Vec<CounterSet>,
+    #[view(
+        path = "spec.devices",
+        fields(
+            "[*].name",
+            "[*].attributes",
+            "[*].capacity",
+            "[*].consumesCounters",
+            "[*].taints[*].effect",
+            "[*].allowMultipleAllocations"
+        )
+    )]
+    pub(crate) devices: Vec<Device>,
+}
+
+/// A device of a slice.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) attributes: BTreeMap<String, Attribute>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) capacity: BTreeMap<String, Amount>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) consumes_counters: Vec<Consumption>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) taints: Vec<Taint>,
+    #[serde(
+        rename = "allowMultipleAllocations",
+        deserialize_with = "null_is_default"
+    )]
+    pub(crate) is_shareable: bool,
+}
+
+impl Device {
+    /// What the device costs: counter sets, counters and amounts.
+    pub(crate) fn costs(&self) -> impl Iterator<Item = (&str, &str, Quantity)> {
+        self.consumes_counters.iter().flat_map(|consumed| {
+            let set = consumed.counter_set.as_str();
+            let counters = consumed.counters.iter();
+            counters.map(move |(name, amount)| (set, name.as_str(), amount.value))
+        })
+    }
+}
+
+/// The value of an attribute of a device, if it is a string.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Attribute {
+    pub(crate) string: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Amount {
+    pub(crate) value: Quantity,
+}
+
+/// Counters that the devices of a pool share.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct CounterSet {
+    pub(crate) name: String,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) counters: BTreeMap<String, Amount>,
+}
+
+/// The counters of a set that an allocated device takes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Consumption {
+    pub(crate) counter_set: String,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) counters: BTreeMap<String, Amount>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Taint {
+    pub(crate) effect: String,
+}
+
+/// A DeviceTaintRule.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "resource.k8s.io/v1/DeviceTaintRule")]
+pub(crate) struct Rule {
+    /// `None` selects nothing.
+    #[view(path = "spec.deviceSelector", fields("driver", "pool", "device"))]
+    pub(crate) selector: Option<Selector>,
+    #[view(path = "spec.taint.effect")]
+    pub(crate) effect: String,
+}
+
+/// The devices that a rule selects: all that have what it names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Selector {
+    pub(crate) driver: Option<String>,
+    pub(crate) pool: Option<String>,
+    pub(crate) device: Option<String>,
+}
+
+impl Rule {
+    pub(crate) fn selects(&self, driver: &str, pool: &str, device: &str) -> bool {
+        let is = |own: &Option<String>, other: &str| own.as_deref().is_none_or(|own| own == other);
+        self.selector.as_ref().is_some_and(|selector| {
+            is(&selector.driver, driver) && is(&selector.pool, pool) && is(&selector.device, device)
+        })
+    }
 }
 
 /// The pool of a slice.
@@ -55,15 +172,27 @@ pub(crate) struct Claim {
     /// The allocated devices.
     #[view(
         path = "status.allocation.devices.results",
-        fields("[*].driver", "[*].pool")
+        fields(
+            "[*].driver",
+            "[*].pool",
+            "[*].device",
+            "[*].adminAccess",
+            "[*].consumedCapacity"
+        )
     )]
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<Allocated>,
 }
 
 /// An allocated device.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Device {
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Allocated {
     pub(crate) driver: String,
     pub(crate) pool: String,
+    pub(crate) device: String,
+    /// Whether the claim only observes the device.
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) admin_access: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(crate) consumed_capacity: BTreeMap<String, Quantity>,
 }

@@ -127,6 +127,7 @@ fn describe_with(settings: &Settings) -> Description {
         )
         .feature_gate(EXTENDED_RESOURCES, true)
         .feature_gate(POD_LEVEL_RESOURCES, true)
+        .emulated_version()
         .concurrency(5);
     if settings.sync_period.is_zero() {
         return described;

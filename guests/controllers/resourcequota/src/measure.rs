@@ -156,7 +156,7 @@ impl Reading<'_> {
             Evaluator::Pods => {
                 let now = self.host.now();
                 self.each(pods::PRIORITY_CLASS, pods::is_in, |pod: &Pod| {
-                    count(pods::usage(pod, now, self.settings.pod_level_resources));
+                    count(pods::usage(pod, now, self.settings.counting));
                 })
             }
             Evaluator::VolumeClaims => self.each(
@@ -236,8 +236,7 @@ impl Reading<'_> {
         };
         let pod: Option<Pod> = self.host.get(self.namespace, &owner.name)?;
         let pod = pod.filter(|pod| resource_claims::confirms(pod, claim, all));
-        let usage =
-            |pod: Pod| pods::usage(&pod, self.host.now(), self.settings.pod_level_resources);
+        let usage = |pod: Pod| pods::usage(&pod, self.host.now(), self.settings.counting);
         Ok(pod.map(usage).unwrap_or_default())
     }
 }

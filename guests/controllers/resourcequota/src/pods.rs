@@ -10,7 +10,7 @@ use flyball_pods::has_ended;
 use flyball_sdk::prelude::*;
 
 use crate::amounts::{ResourceList, add_one, one};
-use crate::pod_resources::{limits, requests};
+use crate::pod_resources::{Counting, limits, requests};
 use crate::views::{AffinityTerm, Pod, PodAffinity, Requirement, Resources};
 
 /// The scope of pods with a priority class.
@@ -63,13 +63,13 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Returns the usage by a pod. `count/pods` counts pods that have ended, too.
-pub fn usage(pod: &Pod, now: Time, pod_level: bool) -> ResourceList {
+pub fn usage(pod: &Pod, now: Time, counting: Counting) -> ResourceList {
     let mut used = ResourceList::from([("count/pods".into(), one())]);
     if !is_charged(pod, now) {
         return used;
     }
     used.insert("pods".into(), one());
-    for (name, request) in requests(pod, pod_level) {
+    for (name, request) in requests(pod, counting) {
         let is_compute = COMPUTE.contains(&name.as_str()) || name.starts_with("hugepages-");
         if is_compute || is_extended(&name) {
             add_one(&mut used, &format!("{REQUESTS}{name}"), request);
@@ -78,7 +78,7 @@ pub fn usage(pod: &Pod, now: Time, pod_level: bool) -> ResourceList {
             add_one(&mut used, &name, request);
         }
     }
-    for (name, limit) in limits(pod, pod_level) {
+    for (name, limit) in limits(pod, counting) {
         if COMPUTE.contains(&name.as_str()) {
             add_one(&mut used, &format!("{LIMITS}{name}"), limit);
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
+use crate::pod_resources::Counting;
+
 /// Configuration key: how often all quotas are reconciled.
 pub const SYNC_PERIOD: &str = "sync-period";
 /// Configuration key: the period of discovery.
@@ -24,8 +26,8 @@ pub struct Settings {
     pub discovery_period: Duration,
     /// Whether devices that pods request as extended resources count as such.
     pub extended_resources: bool,
-    /// Whether the resources of a pod as a whole count.
-    pub pod_level_resources: bool,
+    /// How the resources of pods count.
+    pub counting: Counting,
 }
 
 impl Default for Settings {
@@ -34,7 +36,10 @@ impl Default for Settings {
             sync_period: Duration::from_secs(300),
             discovery_period: Duration::from_secs(30),
             extended_resources: true,
-            pod_level_resources: true,
+            counting: Counting {
+                pod_level: true,
+                by_container: false,
+            },
         }
     }
 }
@@ -50,7 +55,10 @@ impl Settings {
             sync_period: host.config_duration(SYNC_PERIOD, default.sync_period)?,
             discovery_period: host.config_duration(DISCOVERY_PERIOD, default.discovery_period)?,
             extended_resources: host.feature_enabled(EXTENDED_RESOURCES),
-            pod_level_resources: host.feature_enabled(POD_LEVEL_RESOURCES),
+            counting: Counting {
+                pod_level: host.feature_enabled(POD_LEVEL_RESOURCES),
+                by_container: !host.release_at_least(37),
+            },
         })
     }
 }

@@ -9,6 +9,7 @@ use flyball_sdk::prelude::*;
 
 use crate::history::SEMANTIC_COMPARISON;
 use crate::metrics;
+use crate::recreate::RECREATE;
 use crate::views::{Claim, Pod, StatefulSet};
 
 /// The gate by which a rolling update may make several pods unavailable.
@@ -42,8 +43,10 @@ pub fn describe() -> Description {
         )
         .concurrency(5)
         .event_source("statefulset-controller")
-        .feature_gate(MAX_UNAVAILABLE, false)
+        .feature_gate(MAX_UNAVAILABLE, true)
+        .feature_gate(RECREATE, false)
         .feature_gate(SEMANTIC_COMPARISON, true)
+        .emulated_version()
         .config(
             MAX_BATCH_SIZE,
             Some("500"),

@@ -73,9 +73,10 @@ impl History {
         &self.update.meta.name
     }
 
-    /// A status with these revisions, without counters.
-    pub fn status(&self) -> Status {
+    /// A status with these revisions and the set's conditions, without counters.
+    pub fn status(&self, set: &StatefulSet) -> Status {
         Status {
+            conditions: set.status.conditions.clone(),
             current_revision: self.current.meta.name.clone(),
             update_revision: self.update.meta.name.clone(),
             collision_count: Some(self.collisions),

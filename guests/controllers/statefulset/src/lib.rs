@@ -3,7 +3,7 @@
 //! `reconcile` claims the set's revisions and pods, brings the pods to the wanted state, and updates the status. Each
 //! decision is a pure function: which revision is wanted ([`history`]), which pods are wanted ([`members`]), the next
 //! step for each pod ([`plan`]), the owners of its claims ([`retention`]), and which pods an update replaces
-//! ([`update`]). The writes go through [`act`].
+//! ([`update`], [`recreate`]). The writes go through [`act`].
 //!
 //! A rollout has no state besides the cluster's: every reconcile takes the steps that are possible
 //! now and ends. A change of a pod triggers the next one.
@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod ownership;
 pub mod plan;
 pub mod pod;
+pub mod recreate;
 pub mod repair;
 pub mod retention;
 pub mod status;
@@ -42,6 +43,7 @@ use claims::Claims;
 use history::History;
 use members::{Members, Replica};
 use plan::{Need, Situation, Step, rounds};
+use update::Budget;
 use views::{Pod, Presence, StatefulSet, Status};
 
 pub struct StatefulSetController;
@@ -55,10 +57,14 @@ impl Controller for StatefulSetController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let key = &request.key;
-        let Some(set) = host.get_by_key::<StatefulSet>(key)? else {
+        let Some(mut set) = host.get_by_key::<StatefulSet>(key)? else {
             // The set was deleted. The garbage collector deletes its pods and revisions.
             return Ok(Outcome::Done);
         };
+        if !host.release_at_least(37) {
+            // Before Kubernetes 1.37, the controller didn't know conditions, and dropped those of others.
+            set.status.conditions.clear();
+        }
         let selector = match LabelSelector::of_json(set.selector.text().as_bytes()) {
             Ok(selector) => selector,
             Err(error) => {
@@ -103,9 +109,10 @@ fn sync(
     pods: &[Pod],
     now: Time,
 ) -> Result<Synced, Error> {
+    recreate::check(host, set)?;
     if set.meta.is_deleting() {
         return Ok(Synced {
-            status: status::counted(set, pods, history.status(), now),
+            status: status::counted(set, pods, history.status(set), now),
             result: Ok(()),
         });
     }
@@ -123,15 +130,51 @@ fn sync(
         claims: &claims,
         now,
     };
-    let mut status = status::counted(set, members.pods(), history.status(), now);
-    let result = match settle(&actor, &situation, &members) {
-        Ok(true) => {
-            replace(&actor, &members, now).map(|deleted| status.current_replicas -= deleted as i32)
-        }
-        Ok(false) => Ok(()),
-        Err(error) => Err(error),
-    };
+    let mut status = status::counted(set, members.pods(), history.status(set), now);
+    let result = settle_and_replace(&actor, &situation, &members, &mut status);
     Ok(Synced { status, result })
+}
+
+/// Takes the steps that are possible now, and notes in the status what it would not count.
+fn settle_and_replace(
+    actor: &Actor,
+    situation: &Situation,
+    members: &Members,
+    status: &mut Status,
+) -> Result<(), Error> {
+    let now = situation.now;
+    if delete_outdated(actor, members, status, now)? && settle(actor, situation, members)? {
+        status.current_replicas -= replace(actor, members, now)? as i32;
+    }
+    Ok(())
+}
+
+/// Deletes the pods of other revisions if the strategy is Recreate. Returns whether none is left.
+fn delete_outdated(
+    actor: &Actor,
+    members: &Members,
+    status: &mut Status,
+    now: Time,
+) -> Result<bool, Error> {
+    let Actor {
+        host, set, history, ..
+    } = actor;
+    if !set.is_recreated() {
+        return Ok(true);
+    }
+    let outdated = recreate::outdated(members, history.update());
+    for round in rounds(&outdated, false, batch_size(host)?) {
+        let remaining = round.iter().filter(|pod| !pod.is_terminating());
+        actor.delete(remaining.copied())?;
+    }
+    let is_updated = status.current_revision == status.update_revision;
+    if !outdated.is_empty() {
+        recreate::progress(status, "Deleting old revision pods", now);
+    } else if !is_updated {
+        let message = "Waiting for new-revision pods to be created";
+        recreate::progress(status, message, now);
+    }
+    Ok(outdated.is_empty())
 }
 
 /// Creates and repairs the replicas and deletes the condemned pods. Returns whether an update may
@@ -178,13 +221,9 @@ fn replace(actor: &Actor, members: &Members, now: Time) -> Result<usize, Error> 
         host, set, history, ..
     } = actor;
     let max_unavailable = max_unavailable(host, set)?;
-    let update = update::next(
-        set,
-        &members.replicas,
-        history.update(),
-        max_unavailable,
-        now,
-    );
+    let is_two_phase = !set.is_ordered() && host.release_at_least(37);
+    let budget = max_unavailable.map(|max| Budget { max, is_two_phase });
+    let update = update::next(set, &members.replicas, history.update(), budget, now);
     if let Some(pods) = update.unavailable {
         metrics::set_unavailable(host, set, pods);
     }
@@ -194,7 +233,10 @@ fn replace(actor: &Actor, members: &Members, now: Time) -> Result<usize, Error> 
 /// Writes the status if it has changed. If the set has changed since it was read, it tries once more
 /// on the latest version. That is correct, because the status has its own observed generation.
 fn save(host: &Host, set: &StatefulSet, status: &mut Status) -> Result<(), Error> {
-    status::complete(set, status);
+    let is_of_any_strategy = host.release_at_least(37);
+    if status::complete(set, status, is_of_any_strategy) && set.is_recreated() {
+        recreate::complete(status, host.now());
+    }
     if let Some(pods) = max_unavailable(host, set)? {
         metrics::set_max_unavailable(host, set, pods);
     }

@@ -1,7 +1,7 @@
 //! The status: counters, revisions, and the time of the next count.
 //!
 //! Upstream: pkg/controller/statefulset/stateful_set_control.go: computeReplicaStatus, updateStatus.
-//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: completeRollingUpdate, inconsistentStatus.
+//! Upstream: pkg/controller/statefulset/stateful_set_utils.go: completeUpdate, inconsistentStatus.
 //! Upstream: pkg/controller/controller_utils.go: FindMinNextPodAvailabilityCheck.
 
 use std::time::Duration;
@@ -33,18 +33,21 @@ pub fn counted<'a>(
     status
 }
 
-/// Completes an update: when all pods are ready and have the update revision, it becomes the current
-/// one.
-pub fn complete(set: &StatefulSet, status: &mut Status) {
+/// Completes an update: when all pods are ready and have the update revision, it becomes the current one. Returns whether
+/// it is complete. Before Kubernetes 1.37, only a rolling update was completed.
+pub fn complete(set: &StatefulSet, status: &mut Status, is_of_any_strategy: bool) -> bool {
     let counts = [
         status.updated_replicas,
         status.ready_replicas,
         status.replicas,
     ];
-    if set.is_rolling() && counts.iter().all(|&count| count as usize == set.wanted()) {
+    let is_complete = (is_of_any_strategy || set.is_rolling())
+        && counts.iter().all(|&count| count as usize == set.wanted());
+    if is_complete {
         status.current_replicas = status.updated_replicas;
         status.current_revision.clone_from(&status.update_revision);
     }
+    is_complete
 }
 
 /// Returns when the next ready pod becomes available; `None` if no ready pod is waiting for that.

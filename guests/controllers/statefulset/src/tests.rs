@@ -4,6 +4,7 @@ mod describe;
 mod history;
 mod ordered;
 mod parallel;
+mod recreate;
 mod repair;
 mod status;
 mod updates;

@@ -17,17 +17,27 @@ pub struct Update<'a> {
     pub unavailable: Option<usize>,
 }
 
+/// How many pods a rolling update may make unavailable.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// As many pods may be unavailable.
+    pub max: usize,
+    /// Whether unavailable pods are replaced first, however many there are. Otherwise an update that breaks all its pods
+    /// would end at the first ones, and a later one would begin with pods that work. Before Kubernetes 1.37, it was never
+    /// so; in order, it never is.
+    pub is_two_phase: bool,
+}
+
 /// Returns the next pods of an update. It begins with the highest ordinal and leaves the pods below
-/// the partition alone. Without `max_unavailable`, it deletes one pod, and waits for each pod above
-/// it to become available.
+/// the partition alone. Without a budget, it deletes one pod, and waits for each pod above it to become available.
 pub fn next<'a>(
     set: &StatefulSet,
     replicas: &[Replica<'a>],
     update: &str,
-    max_unavailable: Option<usize>,
+    budget: Option<Budget>,
     now: Time,
 ) -> Update<'a> {
-    if set.update_strategy.strategy_type == "OnDelete" {
+    if ["OnDelete", "Recreate"].contains(&set.update_strategy.strategy_type.as_str()) {
         return Update::default();
     }
     let is_unavailable = |replica: &Replica| replica.is_unavailable(set.min_ready(), now);
@@ -36,7 +46,7 @@ pub fn next<'a>(
         replica.pod.filter(is_outdated)
     };
     let candidates = replicas.iter().skip(set.partition()).rev();
-    let Some(max) = max_unavailable else {
+    let Some(Budget { max, is_two_phase }) = budget else {
         for replica in candidates {
             if let Some(pod) = outdated(replica) {
                 let to_delete = vec![pod];
@@ -52,9 +62,19 @@ pub fn next<'a>(
         return Update::default();
     };
     let unavailable = replicas.iter().filter(|one| is_unavailable(one)).count();
-    let budget = max.saturating_sub(unavailable);
+    let left = max.saturating_sub(unavailable);
+    let to_delete = match is_two_phase {
+        false => candidates.filter_map(outdated).take(left).collect(),
+        true => {
+            let (broken, working): (Vec<&Replica>, Vec<&Replica>) =
+                candidates.partition(|replica| is_unavailable(replica));
+            let broken = broken.into_iter().filter_map(outdated);
+            let working = working.into_iter().filter_map(outdated);
+            broken.chain(working.take(left)).collect()
+        }
+    };
     Update {
-        to_delete: candidates.filter_map(outdated).take(budget).collect(),
+        to_delete,
         unavailable: Some(unavailable),
     }
 }

@@ -175,7 +175,7 @@ pub struct ClaimTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateStrategy {
-    /// `RollingUpdate` or `OnDelete`.
+    /// `RollingUpdate`, `OnDelete` or `Recreate`.
     #[serde(rename = "type")]
     pub strategy_type: String,
     pub rolling_update: Option<RollingUpdate>,
@@ -225,6 +225,12 @@ pub struct Status {
     pub update_revision: String,
     /// The number of collisions of a new revision's name.
     pub collision_count: Option<i32>,
+    /// `Progressing`, which the strategy Recreate has, and those of other clients.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub conditions: Vec<Condition>,
 }
 
 impl StatefulSet {
@@ -257,6 +263,11 @@ impl StatefulSet {
     /// Whether the strategy is RollingUpdate.
     pub fn is_rolling(&self) -> bool {
         self.update_strategy.strategy_type == "RollingUpdate"
+    }
+
+    /// Whether the strategy is Recreate.
+    pub fn is_recreated(&self) -> bool {
+        self.update_strategy.strategy_type == "Recreate"
     }
 
     /// The number of pods, from the first one, that an update leaves alone.

@@ -1,6 +1,6 @@
 //! storage-version-migrator-controller: rewrites objects in the current storage version (KEP-4192).
 //!
-//! A StorageVersionMigration names a resource. Its objects are rewritten one by one, each by an apply that changes nothing:
+//! A StorageVersionMigration names a resource. Its objects are rewritten one by one, each by a patch that changes nothing:
 //! the API server stores it anew if it would now encode it in another way. Three steps share the work, and hand on to each
 //! other through the migration's status:
 //!
@@ -65,7 +65,7 @@ impl Controller for StorageVersionMigrator {
         .queue(MIGRATIONS)
         .queue(VERSIONS)
         .import("discovery")
-        .permission("*", ["create", "list", "patch"])
+        .permission("*", ["list", "patch"])
         .permission(Definition::KIND, ["get"])
         .permission_on(Definition::KIND, "status", ["patch"])
         .permission_on(Migration::KIND, "status", ["update"])
@@ -74,8 +74,13 @@ impl Controller for StorageVersionMigrator {
             Some("1m"),
             "How long after its creation a migration waits for a resource that is not served.",
         )
-        .memo_schema(1)
+        .emulated_version()
+        .memo_schema(2)
         .concurrency(5)
+    }
+
+    fn describe_configured(host: &Host) -> Description {
+        Self::describe().kind_of_release::<Migration>(host)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

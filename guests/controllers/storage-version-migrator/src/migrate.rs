@@ -1,13 +1,17 @@
 //! Rewrites the objects of a migration.
 //!
-//! The objects are listed in pages, and one page is rewritten in each reconcile. The memo keeps the token of the next page.
-//! Without it, the migration begins again: objects that were rewritten are newer than the migration's version.
+//! The objects are listed in pages, and one page is rewritten in each reconcile. The memo keeps the token of the next page
+//! and the counts of objects. Without it, the migration begins again: objects that were rewritten are newer than the
+//! migration's version.
 //!
 //! kube-controller-manager takes the objects from the cache of its garbage collector, and waits until that is not older than
-//! the migration. It never ends the migration of a resource that the garbage collector doesn't watch, such as events.
+//! the migration. It never ends the migration of a resource that the garbage collector doesn't watch, such as events. Of
+//! objects in later pages, it already knows which are newer than the migration; here they count as not yet migrated.
 //!
-//! Upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go: sync, runMigration, isRetriableError,
-//! failMigration.
+//! Before Kubernetes 1.37, each object was applied with its UID, and conditions had no counts.
+//!
+//! Upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go: sync, runMigration, updateRunningCondition,
+//! isRetriableError, failMigration, failMigrationWithObjectsMigrated.
 
 use std::time::Duration;
 
@@ -19,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use crate::MIGRATIONS;
 use crate::resource::Served;
 use crate::version::Version;
-use crate::views::{Migration, SUCCEEDED};
+use crate::views::{Counts, Migration};
 
-/// The field manager of the applies. They own nothing.
+/// The field manager of the patches. They own nothing.
 const MANAGER: &str = "storage-version-migrator-controller";
 /// How long the token of a page is kept. The API server forgets it after about five minutes.
 const TOKEN_KEPT: Duration = Duration::from_secs(300);
@@ -31,8 +35,9 @@ const TOKEN_KEPT: Duration = Duration::from_secs(300);
 struct Progress {
     /// The version at which the migration starts.
     version: String,
-    /// The token of the next page.
+    /// The token of the next page; empty for the first one.
     token: String,
+    counts: Counts,
 }
 
 /// An object to rewrite.
@@ -41,12 +46,23 @@ struct Object {
     metadata: Meta,
 }
 
-/// The end of a page.
+/// What became of a page.
 #[derive(Debug)]
-enum Rewritten {
-    All,
-    /// The message of an error that no retry resolves.
-    Failed(String),
+struct Rewritten {
+    /// How many of the objects need no migration any more.
+    done: usize,
+    /// The first error of the others.
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum Failure {
+    /// An object's version is malformed. Nothing was rewritten.
+    Malformed(String),
+    /// The API server was too busy. The page is to be tried again.
+    Busy(ApiError),
+    /// No retry resolves it.
+    Refused(String),
 }
 
 /// Rewrites the next page of a migration's objects, and ends the migration after the last one.
@@ -69,24 +85,37 @@ pub(crate) fn rewrite(host: &Host, migration: &Migration) -> Result<(), Error> {
             return fail(host, migration, &error);
         }
     };
-    let page = next_page(host, migration, &resource)?;
-    match rewrite_page(host, &resource, version, &page.items)? {
-        Rewritten::Failed(error) => fail(host, migration, &error),
-        Rewritten::All => go_on(host, migration, page.metadata.continue_token),
+    let (mut counts, page) = next_page(host, migration, &resource)?;
+    let Rewritten { done, failure } = rewrite_page(host, &resource, version, &page.items);
+    counts.left = counts.left.saturating_sub(done);
+    match failure {
+        None => go_on(host, migration, page.metadata.continue_token, counts),
+        Some(Failure::Malformed(error)) => fail(host, migration, &error),
+        Some(Failure::Refused(error)) if !host.release_at_least(37) => {
+            fail(host, migration, &error)
+        }
+        Some(Failure::Refused(error)) => migration.fail_after(host, counts, &error),
+        Some(Failure::Busy(error)) => {
+            if host.release_at_least(37) {
+                migration.report(host, counts, &error.message)?;
+            }
+            Err(error.into())
+        }
     }
 }
 
-/// Reads the next page of the objects.
+/// Reads the next page of the objects. The counts are those before it is rewritten.
 fn next_page(
     host: &Host,
     migration: &Migration,
     resource: &Served,
-) -> Result<LiveList<Object>, Error> {
+) -> Result<(Counts, LiveList<Object>), Error> {
     let uid = &migration.meta.uid;
     let progress: Progress = host.memo().get(uid).unwrap_or_default();
     let mut parameters = vec![("limit".to_owned(), PAGE.to_string())];
-    let is_begun = progress.version == migration.status.resource_version;
-    if is_begun && !progress.token.is_empty() {
+    let is_begun =
+        progress.version == migration.status.resource_version && !progress.token.is_empty();
+    if is_begun {
         parameters.push(("continue".into(), progress.token));
     }
     let read = Read::List {
@@ -101,65 +130,81 @@ fn next_page(
         // The token is too old.
         host.memo().remove(uid);
     }
-    page.doing(|| format!("listing {}", resource.shown()))?
-        .parse()
+    let page: LiveList<Object> = page
+        .doing(|| format!("listing {}", resource.shown()))?
+        .parse()?;
+    let counts = match is_begun {
+        true => progress.counts,
+        false => {
+            let remaining = page.metadata.remaining_item_count.unwrap_or_default();
+            let total = page.items.len() + usize::try_from(remaining).unwrap_or_default();
+            Counts { left: total, total }
+        }
+    };
+    Ok((counts, page))
 }
 
 /// Rewrites the objects that are not newer than the migration: first one of them, so that objects that can't be rewritten
 /// cost one write, and twice as many after each round without a failure.
-///
-/// # Errors
-/// The API server was too busy for one of them. The page is to be tried again.
-fn rewrite_page(
-    host: &Host,
-    resource: &Served,
-    version: Version,
-    objects: &[Object],
-) -> Result<Rewritten, Error> {
+fn rewrite_page(host: &Host, resource: &Served, version: Version, objects: &[Object]) -> Rewritten {
+    let is_merge = host.release_at_least(37);
     let mut writes = Vec::new();
     for Object { metadata } in objects {
         match Version::parse(&metadata.resource_version) {
-            Err(error) => return Ok(Rewritten::Failed(error)),
+            Err(error) => {
+                return Rewritten {
+                    done: 0,
+                    failure: Some(Failure::Malformed(error)),
+                };
+            }
             Ok(own) if own > version => {}
-            Ok(_) => writes.push(unchanged(resource, metadata)),
+            Ok(_) if is_merge => writes.push(unchanged(resource, metadata)),
+            Ok(_) => writes.push(applied(resource, metadata)),
         }
     }
+    let mut done = objects.len() - writes.len();
+    let mut failure = None;
     let (mut writes, mut round) = (writes.into_iter(), 1);
-    while writes.len() > 0 {
+    while writes.len() > 0 && failure.is_none() {
         for result in host.batch().extend(writes.by_ref().take(round)).run() {
-            match result {
-                Ok(_) => {}
+            let error = match result {
+                Ok(_) => None,
                 // The object was updated or deleted in the meantime.
-                Err(error) if error.is_conflict() => {}
-                Err(error) if is_transient(&error) => return Err(error.into()),
-                Err(error) => return Ok(Rewritten::Failed(error.message)),
+                Err(error) if error.is_conflict() || is_merge && error.is_not_found() => None,
+                Err(error) => Some(error),
+            };
+            match error {
+                None => done += 1,
+                Some(error) if failure.is_some() => drop(error),
+                Some(error) if is_transient(&error) => failure = Some(Failure::Busy(error)),
+                Some(error) => failure = Some(Failure::Refused(error.message)),
             }
         }
         round *= 2;
     }
-    Ok(Rewritten::All)
+    Rewritten { done, failure }
+}
+
+/// Returns a merge patch that changes nothing. With the version, it conflicts if the object was changed or created again.
+fn unchanged(resource: &Served, object: &Meta) -> Write {
+    let metadata = json!({"resourceVersion": object.resource_version});
+    patch(resource, object, PatchType::Merge, metadata)
 }
 
 /// Returns an apply that changes nothing. With the UID and the version, it conflicts if the object was changed, deleted or
 /// created again.
-fn unchanged(resource: &Served, object: &Meta) -> Write {
+fn applied(resource: &Served, object: &Meta) -> Write {
+    let metadata = json!({"uid": object.uid, "resourceVersion": object.resource_version});
+    patch(resource, object, PatchType::Apply, metadata)
+}
+
+fn patch(resource: &Served, object: &Meta, patch_type: PatchType, metadata: Value) -> Write {
     let (api_version, kind) = resource.type_of_objects();
-    let applied = json!({
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"uid": object.uid, "resourceVersion": object.resource_version},
-    });
+    let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
     let Meta {
         namespace, name, ..
     } = object;
-    Write::patch(
-        &resource.0.kind,
-        namespace,
-        name,
-        PatchType::Apply,
-        &applied,
-    )
-    .field_manager(MANAGER)
+    Write::patch(&resource.0.kind, namespace, name, patch_type, &body).field_manager(MANAGER)
 }
 
 /// Whether a later attempt may succeed.
@@ -168,16 +213,18 @@ fn is_transient(error: &ApiError) -> bool {
 }
 
 /// Goes on with the page of this token, or ends the migration if there is none.
-fn go_on(host: &Host, migration: &Migration, token: String) -> Result<(), Error> {
+fn go_on(host: &Host, migration: &Migration, token: String, counts: Counts) -> Result<(), Error> {
     let uid = &migration.meta.uid;
     if token.is_empty() {
         host.memo().remove(uid);
-        let reason = "StorageVersionMigrationSucceeded";
-        return migration.add_condition(host, SUCCEEDED, reason, "");
+        return migration.succeed(host, counts);
     }
-    let version = migration.status.resource_version.clone();
-    host.memo()
-        .put(uid, &Progress { version, token }, uid, TOKEN_KEPT)?;
+    let progress = Progress {
+        version: migration.status.resource_version.clone(),
+        token,
+        counts,
+    };
+    host.memo().put(uid, &progress, uid, TOKEN_KEPT)?;
     host.queue().add(MIGRATIONS, &migration.meta.key())?;
     Ok(())
 }

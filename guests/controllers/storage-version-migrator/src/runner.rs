@@ -9,7 +9,7 @@ use flyball_sdk::prelude::*;
 use crate::BY_RESOURCE;
 use crate::definition::Definition;
 use crate::resource::GroupResource;
-use crate::views::{Migration, RUNNING, SUCCEEDED};
+use crate::views::{IS_RUNNING, Migration, RUNNING, RUNNING_REASON, SUCCEEDED};
 
 /// The work on the migrations of a resource.
 #[derive(Debug)]
@@ -75,10 +75,5 @@ fn start(host: &Host, migration: &Migration) -> Result<(), Error> {
     if let Some(definition) = Definition::read(host, &migration.resource)? {
         definition.begin(host, &migration.meta.name)?;
     }
-    migration.add_condition(
-        host,
-        RUNNING,
-        "MigrationRunning",
-        "The migration is running",
-    )
+    migration.add_condition(host, RUNNING, RUNNING_REASON, IS_RUNNING)
 }

@@ -1,6 +1,6 @@
 //! StorageVersionMigrations.
 //!
-//! Upstream: pkg/controller/storageversionmigrator/util.go: setStatusConditions.
+//! Upstream: pkg/controller/storageversionmigrator/util.go: setStatusConditions, migrationRunningMessage.
 //! Upstream: pkg/controller/storageversionmigrator/migrationrunner.go: isRunning, isTerminal.
 
 use std::time::Duration;
@@ -16,12 +16,21 @@ use crate::resource::GroupResource;
 pub(crate) const RUNNING: &str = "Running";
 pub(crate) const SUCCEEDED: &str = "Succeeded";
 pub(crate) const FAILED: &str = "Failed";
+/// The message of the condition [`RUNNING`] as long as nothing else is known.
+pub(crate) const IS_RUNNING: &str = "The migration is running";
+/// The reason of the condition [`RUNNING`].
+pub(crate) const RUNNING_REASON: &str = "MigrationRunning";
+const FAILED_REASON: &str = "StorageVersionMigrationFailed";
+const SUCCEEDED_REASON: &str = "StorageVersionMigrationSucceeded";
 /// Configuration key: how long after its creation a migration waits for its resource, because discovery may lag behind.
 pub(crate) const PATIENCE_KEY: &str = "unserved-resource-timeout";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(View, Clone, Debug, Default)]
-#[view(kind = "storagemigration.k8s.io/v1beta1/StorageVersionMigration")]
+#[view(
+    kind = "storagemigration.k8s.io/v1/StorageVersionMigration",
+    until(36, "storagemigration.k8s.io/v1beta1/StorageVersionMigration")
+)]
 pub(crate) struct Migration {
     #[view(path = "metadata", fields("creationTimestamp", "generation"))]
     pub(crate) meta: Meta,
@@ -39,6 +48,27 @@ pub(crate) struct Status {
     /// The version of the resource at which the migration starts; empty until it is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) resource_version: String,
+}
+
+/// How many objects a migration has.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Counts {
+    /// Those that are not yet migrated.
+    pub(crate) left: usize,
+    pub(crate) total: usize,
+}
+
+impl Counts {
+    /// The message of the condition [`RUNNING`].
+    fn message(self) -> String {
+        let Self { left, total } = self;
+        match (left, total) {
+            (_, 0) => IS_RUNNING.to_owned(),
+            (0, _) => format!("{IS_RUNNING}, {total} objects verified migrated"),
+            _ => format!("{IS_RUNNING}, {left}/{total} objects not yet migrated"),
+        }
+    }
 }
 
 impl Migration {
@@ -80,11 +110,58 @@ impl Migration {
 
     /// Ends the migration as failed.
     pub(crate) fn fail(&self, host: &Host, message: &str) -> Result<(), Error> {
-        self.add_condition(host, FAILED, "StorageVersionMigrationFailed", message)
+        self.add_condition(host, FAILED, FAILED_REASON, message)
+    }
+
+    /// Ends the migration as failed, after some objects may have been migrated.
+    pub(crate) fn fail_after(&self, host: &Host, counts: Counts, error: &str) -> Result<(), Error> {
+        let Counts { left, total } = counts;
+        let message = format!(
+            "{left}/{total} not yet migrated. migration encountered unhandled error: {error}"
+        );
+        let running = Condition::new(RUNNING, "True", RUNNING_REASON, &counts.message());
+        let failed = Condition::new(FAILED, "True", FAILED_REASON, &message);
+        self.set_conditions(host, [running, failed])
+    }
+
+    /// Ends the migration as succeeded.
+    pub(crate) fn succeed(&self, host: &Host, counts: Counts) -> Result<(), Error> {
+        if !host.release_at_least(37) {
+            return self.add_condition(host, SUCCEEDED, SUCCEEDED_REASON, "");
+        }
+        let running = Condition::new(RUNNING, "True", RUNNING_REASON, &counts.message());
+        let succeeded = Condition::new(SUCCEEDED, "True", SUCCEEDED_REASON, "Migration completed");
+        self.set_conditions(host, [running, succeeded])
+    }
+
+    /// Reports how far the migration is, and the error for which it is tried again.
+    pub(crate) fn report(&self, host: &Host, counts: Counts, error: &str) -> Result<(), Error> {
+        let message = format!("{}; transient error: {error}", counts.message());
+        self.set_conditions(
+            host,
+            [Condition::new(RUNNING, "True", RUNNING_REASON, &message)],
+        )
+    }
+
+    /// Writes the status with these conditions, unless it has them.
+    fn set_conditions(
+        &self,
+        host: &Host,
+        conditions: impl IntoIterator<Item = Condition>,
+    ) -> Result<(), Error> {
+        let mut status = self.status.clone();
+        let mut has_changed = false;
+        for condition in conditions {
+            has_changed |= condition::set(&mut status.conditions, condition, host.now());
+        }
+        match has_changed {
+            true => self.write_status(host, &status),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn write_status(&self, host: &Host, status: &Status) -> Result<(), Error> {
-        host.update_status(Migration::KIND, &self.meta, status)
+        host.update_status(host.kind::<Migration>(), &self.meta, status)
             .doing(|| format!("updating the status of {}", self.meta.name))
             .map(drop)
     }

@@ -291,10 +291,10 @@ impl<'e> Checker<'e> {
     }
 
     fn structure(&mut self, node: &Expr, name: &str, fields: &[Field]) -> Type {
-        let Some((name, named)) = self.lookup(name) else {
+        let Some((name, named)) = self.environment.type_named(name) else {
             return self.undeclared(node.position, name);
         };
-        let (created, message) = self.created(node.position, name, &named);
+        let (created, message) = self.created(node.position, name, named);
         for field in fields {
             let value = self.node(&field.value);
             let expected = self.field_of(field.position, &message, &field.name);
@@ -310,19 +310,17 @@ impl<'e> Checker<'e> {
         created
     }
 
-    /// Returns the type of the values that a name creates, and the name of the type that has their fields.
-    fn created(&mut self, position: usize, name: &str, named: &Type) -> (Type, String) {
-        let problem = match named {
-            Type::Error => return (Type::Error, name.into()),
-            Type::Type(Some(of)) => match (messages::name_of(of), &**of) {
-                (Some(message), _) => return ((**of).clone(), message.into()),
-                (None, Type::Object(object)) => return ((**of).clone(), object.to_string()),
-                (None, _) => format!("'{of}' is not a message type"),
-            },
-            other => format!("'{other}' is not a type"),
+    /// Returns the type of the values that a name creates, given what it names, and the name of the type that has their fields.
+    fn created(&mut self, position: usize, name: &str, named: Type) -> (Type, String) {
+        let message = match (messages::name_of(&named), &named) {
+            (Some(message), _) => message.into(),
+            (None, Type::Object(object)) => object.to_string(),
+            (None, _) => {
+                self.report(position, format!("'{named}' is not a message type"));
+                return (Type::Error, name.into());
+            }
         };
-        self.report(position, problem);
-        (Type::Error, name.into())
+        (named, message)
     }
 
     fn comprehension(&mut self, of: &Comprehension) -> Type {

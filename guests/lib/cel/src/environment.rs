@@ -1,6 +1,6 @@
 //! The names that expressions can use.
 //!
-//! In cel-go: checker/env.go: LookupIdent. In Kubernetes: staging/src/k8s.io/apiserver/pkg/cel/types.go: DeclTypeProvider.
+//! In cel-go: checker/env.go: resolveSimpleIdent, resolveTypeIdent. In Kubernetes: staging/src/k8s.io/apiserver/pkg/cel/types.go: DeclTypeProvider.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -78,21 +78,23 @@ impl Environment {
 
     /// Returns the name without a leading dot, and the type of the variable or type with this name.
     pub(crate) fn identifier<'n>(&self, name: &'n str) -> Option<(&'n str, Type)> {
+        let bare = name.strip_prefix('.').unwrap_or(name);
+        let variable = self.variables.get(bare);
+        variable
+            .map(|declared| (bare, declared.clone()))
+            .or_else(|| {
+                let (bare, named) = self.type_named(name)?;
+                Some((bare, Type::of_type(named)))
+            })
+    }
+
+    /// Returns the name without a leading dot, and the type that it names.
+    pub(crate) fn type_named<'n>(&self, name: &'n str) -> Option<(&'n str, Type)> {
         let name = name.strip_prefix('.').unwrap_or(name);
-        let declared = self.variables.get(name).cloned();
-        let found = declared
-            .or_else(|| standard(name).map(Type::of_type))
-            .or_else(|| {
-                (name == "type")
-                    .then_some(Type::Type(None))
-                    .map(Type::of_type)
-            })
-            .or_else(|| {
-                self.objects
-                    .get(name)
-                    .map(|_| Type::of_type(Type::object(name)))
-            })
-            .or_else(|| messages::message(name).map(Type::of_type));
+        let found = standard(name)
+            .or_else(|| (name == "type").then_some(Type::Type(None)))
+            .or_else(|| self.objects.get(name).map(|_| Type::object(name)))
+            .or_else(|| messages::message(name));
         Some((name, found?))
     }
 

@@ -11,8 +11,6 @@ use crate::types::Type;
 /// A name, and below it the signatures, as in `list(<T>).(int) -> <T>`: the type before a dot is that of the target, and `<T>` is
 /// a type parameter. The signatures are in the order in which they are tried.
 const TABLE: &str = include_str!("functions.txt");
-/// The function that Kubernetes 1.37 adds. Earlier API servers refuse it.
-const ADDED: &str = "includes\n    dyn.(dyn) -> bool";
 
 /// Functions by name.
 pub(crate) struct Functions(HashMap<&'static str, Vec<Overload>>);
@@ -33,8 +31,7 @@ impl Functions {
     pub(crate) fn new() -> Self {
         let mut functions: HashMap<&str, Vec<Overload>> = HashMap::new();
         let mut name = "";
-        let lines = TABLE.lines().chain(ADDED.lines());
-        for line in lines.filter(|line| !line.starts_with('#')) {
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
             match line.strip_prefix("    ") {
                 None => name = line,
                 Some(signature) => functions.entry(name).or_default().push(overload(signature)),
@@ -191,6 +188,6 @@ mod tests {
             count += 1;
         }
         let all: usize = functions.0.values().map(Vec::len).sum();
-        assert_eq!(all, count + 1);
+        assert_eq!(all, count);
     }
 }

@@ -1,4 +1,4 @@
-//! Checks the types of expressions in the Common Expression Language, with the texts of cel-go v0.26.0.
+//! Checks the types of expressions in the Common Expression Language, with the texts of cel-go v0.29.2.
 //!
 //! ```
 //! use flyball_cel::{Environment, Fields, Type};

@@ -292,13 +292,13 @@ impl Parser<'_> {
         Ok(self.nodes.node(dot.start, kind))
     }
 
-    /// Takes an identifier that names a field.
+    /// Takes an identifier that names a field. It may be in backquotes.
     fn field_name(&mut self) -> String {
         let name = self.take();
-        if name.token == Token::EscapedIdentifier {
-            self.report_at(name.start, "unsupported syntax: '`'".into());
+        match name.token {
+            Token::EscapedIdentifier => self.source.text(name.start + 1, name.end - 1),
+            _ => self.source.text(name.start, name.end),
         }
-        self.source.text(name.start, name.end)
     }
 
     fn method(&mut self, target: Expr, function: &str) -> Result<Expr, Stop> {

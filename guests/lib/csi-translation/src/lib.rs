@@ -1,7 +1,7 @@
 //! The in-tree volume kinds that CSI drivers have replaced: their names, and the translation of PersistentVolumes, of
 //! volumes in pods and of StorageClasses to CSI.
 //!
-//! Kubernetes 1.36 has no switch for the migration: each kind in [`PLUGINS`] is always migrated. Objects are JSON as the
+//! Kubernetes has no switch for the migration: each kind in [`PLUGINS`] is always migrated. Objects are JSON as the
 //! API serves it. A translated object keeps all fields that the translation does not name.
 //!
 //! ```

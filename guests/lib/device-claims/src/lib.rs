@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// The feature gate of claims that PodGroups hold for their pods.
 pub const POD_GROUPS_GATE: &str = "DRAWorkloadResourceClaims";
-/// The kind of PodGroups.
-pub const POD_GROUP: &str = "scheduling.k8s.io/v1alpha2/PodGroup";
+/// The kind of PodGroups. Owner references name it in any version.
+pub const POD_GROUP: &str = "scheduling.k8s.io/v1beta1/PodGroup";
 /// The group of PodGroups, as consumers name it.
 pub const SCHEDULING: &str = "scheduling.k8s.io";
 

@@ -2,6 +2,7 @@
 //!
 //! Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/generated.pb.go: String.
 
+mod duration;
 mod selector_error;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use flyball_sdk::Raw;
 use flyball_sdk::meta::null_is_default;
 use serde::Deserialize;
 
+pub use duration::duration;
 pub use selector_error::{label_selector_error, selector_error};
 
 #[derive(Debug, Default, Deserialize)]

@@ -61,6 +61,10 @@ static void with_object(const char *call, const char *json) {
     server_call(call, arguments, NULL);
 }
 
+void fbt_define(const char *file) {
+    server_call("define", texts("file", file, NULL, NULL), NULL);
+}
+
 void fbt_put(const char *json) {
     with_object("put", json);
 }

@@ -6,7 +6,8 @@
  *
  * The controller's own description is enforced: it reads only what it declares, and writes only with the permissions
  * that it asks for. The server supports resource versions, generations, finalizers and graceful deletion, subresources,
- * all patch types, and server-side apply with field managers and conflicts. It has no schemas. */
+ * all patch types, and server-side apply with field managers and conflicts. Objects of kinds that fbt_define defines are
+ * pruned, defaulted and validated by their schemas, except for rules in CEL; others are neither checked nor defaulted. */
 #ifndef FLYBALL_FAKE_H
 #define FLYBALL_FAKE_H
 
@@ -20,6 +21,11 @@ fb_outcome fbt_reconcile(const char *key);
 /* Routes one delta, and returns the keys as lines: `queue key delay`. */
 const char *fbt_route(fb_delta delta);
 
+/* Reads CustomResourceDefinitions from a file in YAML, such as the project's crd.yaml. From then on, objects of their
+ * kinds are pruned, defaulted and validated as by the API server. A field that a write has and the schema lacks is a
+ * warning in the log and in the line of the write. An object that the test puts must fit, and the fields that the
+ * controller declares must be in the schema. */
+void fbt_define(const char *file);
 /* Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
 void fbt_put(const char *json);
 /* Changes an object like another client, by a merge patch of any of its fields. */
@@ -52,7 +58,7 @@ void fbt_add_authority(const char *signer);
 /* Returns a copy of an object; NULL if there is none. */
 cJSON *fbt_object(const char *kind, const char *ns, const char *name);
 /* Each of these functions returns the lines since its last call, and an empty text if there are none. */
-const char *fbt_written(void);    /* `create v1/ConfigMap a/b`, and `: … (409 Conflict)` after it if it failed. */
+const char *fbt_written(void);    /* `create v1/ConfigMap a/b`, and after it `: warning: …`, and `: … (409 Conflict)` if it failed. */
 const char *fbt_live_reads(void); /* `list v1/ConfigMap a`. */
 const char *fbt_events(void);     /* `Normal Greeted wrote ConfigMap b`. */
 const char *fbt_enqueued(void);   /* `queue key delay`. */

@@ -2,6 +2,7 @@
 #include "flyball.h"
 #include "testing/fake.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define CONFIG_MAP "v1/ConfigMap"
@@ -148,7 +149,8 @@ static void only_permitted_writes_are_made(void) {
     fbt_start(&strict);
     fbt_put(A);
     FBT_CHECK(fb_is_denied(fb_run(fb_delete(CONFIG_MAP, read_a()), NULL)));
-    FBT_CHECK_TEXT(fbt_written(), "delete v1/ConfigMap n/a: the plugin does not ask to delete v1/ConfigMap (403 Denied)");
+    FBT_CHECK_TEXT(fbt_written(), "delete v1/ConfigMap n/a: the plugin does not ask to delete v1/ConfigMap: add "
+                                  "`permission(\"v1/ConfigMap\", \"delete\")` to its description (403 Denied)");
     FBT_CHECK(fb_run(fb_update_status(CONFIG_MAP, read_a(), fb_parse("{\"ready\": true}")), NULL) == NULL);
     FBT_CHECK(fb_flag(read_a(), "status.ready"));
     cJSON *found;
@@ -234,6 +236,40 @@ static void the_other_imports_are_recorded(void) {
     FBT_CHECK(fb_is(fb_verify_jwt("l", token, &claims), "Unauthorized"));
 }
 
+static const char *const WEBS =
+    "apiVersion: apiextensions.k8s.io/v1\n"
+    "kind: CustomResourceDefinition\n"
+    "metadata: {name: webs.a.b}\n"
+    "spec:\n"
+    "  group: a.b\n"
+    "  scope: Namespaced\n"
+    "  names: {kind: Web, plural: webs}\n"
+    "  versions:\n"
+    "    - name: v1\n"
+    "      served: true\n"
+    "      storage: true\n"
+    "      schema:\n"
+    "        openAPIV3Schema:\n"
+    "          type: object\n"
+    "          properties:\n"
+    "            spec:\n"
+    "              type: object\n"
+    "              properties:\n"
+    "                host: {type: string}\n"
+    "                replicas: {type: integer, default: 1}\n";
+
+static void a_field_that_the_definition_lacks_is_dropped_with_a_warning(void) {
+    fbt_start(NULL);
+    FILE *file = fopen("build/webs.yaml", "w");
+    FBT_CHECK(file != NULL && fputs(WEBS, file) >= 0 && fclose(file) == 0);
+    fbt_define("build/webs.yaml");
+    cJSON *web = fb_parse("{\"metadata\": {\"name\": \"w\"}, \"spec\": {\"host\": \"x\", \"replica\": 2}}");
+    FBT_CHECK(fb_run(fb_create("a.b/v1/Web", "a", web), NULL) == NULL);
+    FBT_CHECK_TEXT(fb_print(fb_at(fbt_object("a.b/v1/Web", "a", "w"), "spec")), "{\"host\":\"x\",\"replicas\":1}");
+    FBT_CHECK_TEXT(fbt_written(), "create a.b/v1/Web a/w: warning: unknown field \"spec.replica\"");
+    FBT_CHECK_TEXT(fbt_logged(), "warn the API server warns: unknown field \"spec.replica\" write=create a.b/v1/Web a/w");
+}
+
 static void outcomes_and_routed_keys_are_returned(void) {
     fbt_start(&strict);
     fb_outcome outcome = fbt_reconcile("a");
@@ -255,6 +291,7 @@ int main(void) {
         FBT_TEST(lists_have_conditions),
         FBT_TEST(live_reads_ask_the_server),
         FBT_TEST(the_other_imports_are_recorded),
+        FBT_TEST(a_field_that_the_definition_lacks_is_dropped_with_a_warning),
         FBT_TEST(outcomes_and_routed_keys_are_returned),
     };
     return fbt_run(TESTS, sizeof TESTS / sizeof *TESTS);

@@ -4,6 +4,7 @@ package controllerruntime
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -28,6 +29,7 @@ type (
 
 var (
 	NewControllerManagedBy = builder.ControllerManagedBy
+	CreateOrPatch          = controllerutil.CreateOrPatch
 	CreateOrUpdate         = controllerutil.CreateOrUpdate
 	SetControllerReference = controllerutil.SetControllerReference
 	Log                    = log.Log
@@ -35,3 +37,8 @@ var (
 	LoggerInto             = log.IntoContext
 	SetLogger              = log.SetLogger
 )
+
+// NewWebhookManagedBy returns a builder of webhooks, which fails: a plugin has none.
+func NewWebhookManagedBy[T runtime.Object](mgr manager.Manager, object T) *builder.WebhookBuilder[T] {
+	return builder.WebhookManagedBy(mgr, object)
+}

@@ -14,14 +14,16 @@
 // own writes.
 //
 // The server supports resource versions, generations, finalizers and graceful deletion, subresources, all patch types,
-// and server-side apply with field managers and conflicts. It has no schemas: it neither validates nor defaults
-// objects.
+// and server-side apply with field managers and conflicts. Objects of kinds that [Cluster.Define] defines are pruned,
+// defaulted and validated by their schemas, except for rules in CEL; objects of other kinds are neither checked nor
+// defaulted.
 package flyballtest
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -55,6 +57,18 @@ func (cluster *Cluster) do(name string, with, result any) {
 
 func keyOf(kind, namespace, name string) args {
 	return args{"kind": kind, "namespace": namespace, "name": name}
+}
+
+// Define reads CustomResourceDefinitions from a file in YAML, such as the project's crd.yaml. From then on, objects of
+// their kinds are pruned, defaulted and validated as by the API server. A field that a write has and the schema lacks is
+// a warning in the log and in the line of [Written]. An object that the test puts must fit, and the fields that the
+// controller declares must be in the schema.
+func (cluster *Cluster) Define(file string) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		panic(fmt.Sprintf("flyballtest: %v", err))
+	}
+	cluster.do("define", args{"file": path}, nil)
 }
 
 // Put stores an object as it is, and replaces an older one. Absent fields that a server sets (UID, resource version,

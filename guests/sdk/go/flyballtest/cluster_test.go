@@ -1,7 +1,11 @@
 package flyballtest_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,4 +320,76 @@ func TestSettingsHaveTheOperatorsValueOrTheDefault(t *testing.T) {
 	if _, err := period(); !flyball.IsTerminal(err) {
 		t.Errorf("an invalid period ends with %v", err)
 	}
+}
+
+const webs = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webs.a.b}
+spec:
+  group: a.b
+  scope: Namespaced
+  names: {kind: Web, plural: webs}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                host: {type: string}
+                replicas: {type: integer, default: 1}
+`
+
+// defined returns a cluster with the definition of Webs.
+func defined(t *testing.T) *flyballtest.Cluster {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(file, []byte(webs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster := flyballtest.New()
+	cluster.Define(file)
+	return cluster
+}
+
+// web returns a Web with this spec.
+func web(spec flyball.Object) flyball.Object {
+	return flyball.Object{"apiVersion": "a.b/v1", "kind": "Web", "metadata": flyball.Object{"name": "w", "namespace": "a"}, "spec": spec}
+}
+
+func TestAFieldThatTheDefinitionLacksIsDroppedWithAWarning(t *testing.T) {
+	cluster := defined(t)
+	if err := cluster.Host().Create("a.b/v1/Web", "a", web(flyball.Object{"host": "x", "replica": 2})); err != nil {
+		t.Fatal(err)
+	}
+	stored := flyballtest.Read[struct{ Spec map[string]any }](cluster, "a.b/v1/Web", "a", "w").Spec
+	if len(stored) != 2 || stored["host"] != "x" || stored["replicas"] != 1.0 {
+		t.Errorf("the spec is %v", stored)
+	}
+	writes := cluster.Writes()
+	if len(writes) != 1 || !slices.Equal(writes[0].Warnings, []string{`unknown field "spec.replica"`}) ||
+		writes[0].String() != `create a.b/v1/Web a/w: warning: unknown field "spec.replica"` {
+		t.Errorf("the writes are %q", writes)
+	}
+	if logged := cluster.Logged(); len(logged) != 1 || !strings.Contains(fmt.Sprint(logged[0]), "the API server warns") {
+		t.Errorf("logged is %v", logged)
+	}
+	err := cluster.Host().Create("a.b/v1/Web", "a", web(flyball.Object{"host": 1}))
+	if !flyball.IsInvalid(err) || !strings.Contains(err.Error(), "spec.host in body must be of type string") {
+		t.Errorf("the create ends with %v", err)
+	}
+}
+
+func TestAnObjectOfTheTestFitsItsDefinition(t *testing.T) {
+	cluster := defined(t)
+	defer func() {
+		if mistake := fmt.Sprint(recover()); !strings.Contains(mistake, `unknown field "spec.replica"`) {
+			t.Errorf("the mistake is %s", mistake)
+		}
+	}()
+	cluster.Put(web(flyball.Object{"replica": 2}))
 }

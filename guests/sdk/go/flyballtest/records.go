@@ -40,13 +40,15 @@ type Written struct {
 	// Body is the object, the change or the patch.
 	Body    json.RawMessage
 	Options flyball.Object
+	// Warnings are the server's, such as `unknown field "spec.txt"` for a field that it dropped.
+	Warnings []string
 	// Err is the error of a write that failed.
 	Err  error `json:"-"`
 	line string
 }
 
-// String returns the write as in `create v1/Pod default/web-1` or `update v1/Pod/status default/web-1: … (409
-// Conflict)`.
+// String returns the write as in `create v1/Pod default/web-1`, `update v1/Pod/status default/web-1: … (409 Conflict)`
+// or `create a.b/v1/C d/e: warning: unknown field "spec.txt"`.
 func (written Written) String() string { return written.line }
 
 // Writes returns all writes since the last call of Writes or Written, including failed ones.
@@ -93,10 +95,10 @@ func (cluster *Cluster) RecordedEvents() []flyball.Event {
 		Type            flyball.EventType
 		Reason, Message string
 		Options         struct {
-			Action, ResourceVersion string
-			Related                 *flyball.Reference
-			Annotations             map[string]string
-			Once                    bool
+			Action, ResourceVersion, ReportingController string
+			Related                                      *flyball.Reference
+			Annotations                                  map[string]string
+			Once                                         bool
 		}
 	}
 	cluster.do("events", nil, &found)
@@ -105,7 +107,8 @@ func (cluster *Cluster) RecordedEvents() []flyball.Event {
 		about := one.About.Reference
 		about.ResourceVersion = one.Options.ResourceVersion
 		events = append(events, flyball.Event{About: about, Type: one.Type, Reason: one.Reason, Message: one.Message,
-			Action: one.Options.Action, Related: one.Options.Related, Annotations: one.Options.Annotations, Once: one.Options.Once})
+			Action: one.Options.Action, Related: one.Options.Related, Annotations: one.Options.Annotations, ReportingController: one.Options.ReportingController,
+			Once: one.Options.Once})
 	}
 	return events
 }

@@ -6,7 +6,7 @@ export interface DescriptionDocument {
   concurrency?: number;
   watches?: WatchDocument[];
   queues: QueueDocument[];
-  permissions?: { kind: string; subresource?: string; verbs: Verb[] }[];
+  permissions?: { kind: string; subresource?: string; verbs: Verb[]; namespaces?: string[] }[];
   indexes?: { name: string; kind: string; path: string }[];
   tickers?: { key: string; periodMs: number; queue?: string; config?: string }[];
   imports?: Import[];
@@ -56,7 +56,7 @@ export interface Discovered {
 }
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection" | "*";
-export type Import = "discovery" | "raw" | "signer";
+export type Import = "cloud" | "discovery" | "raw" | "signer";
 export type DeltaType = "added" | "modified" | "deleted";
 /** A predicate on updates: the generation, the labels, or the value at a field path differs. */
 export type Change = "generation" | "labels" | { path: string };
@@ -86,6 +86,8 @@ export class Description {
   permission(kind: string, ...verbs: Verb[]): this;
   /** Requests verbs on a subresource of a kind. */
   permissionOn(kind: string, subresource: string, ...verbs: Verb[]): this;
+  /** Restricts the permission that was asked for last to these namespaces. */
+  inNamespaces(...namespaces: string[]): this;
   /** Requests imports that need a grant. */
   import(...names: Import[]): this;
   /** Declares a configuration key. */

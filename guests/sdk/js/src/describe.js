@@ -52,6 +52,13 @@ export class Description {
     return this;
   }
 
+  inNamespaces(...namespaces) {
+    const permission = this.#document.permissions.at(-1);
+    if (permission === undefined) throw new Error("inNamespaces follows a permission: ask for one first");
+    permission.namespaces = [...new Set([...(permission.namespaces ?? []), ...namespaces])];
+    return this;
+  }
+
   permissionOn(kind, subresource, ...verbs) {
     this.#document.permissions.push({ kind, subresource, verbs: [...new Set(verbs)] });
     return this;

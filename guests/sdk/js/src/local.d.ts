@@ -92,6 +92,8 @@ export interface EventOptions {
   /** A second object that the event refers to. */
   related?: ObjectReference;
   annotations?: Record<string, string>;
+  /** Makes it an event of `events.k8s.io/v1`, reported by a controller of this name. It needs an action. */
+  reportingController?: string;
   /** Drops the event if the plugin has emitted the same one, about the same object, within the last hour. */
   once?: boolean;
 }

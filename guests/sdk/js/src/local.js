@@ -153,9 +153,9 @@ const KEY_USAGES = [
 ];
 
 /** Emits an event about an object. */
-export function emit(events, kind, about, type, reason, message, { action, related, annotations, once } = {}) {
+export function emit(events, kind, about, type, reason, message, { action, related, annotations, reportingController, once } = {}) {
   const { uid = "", resourceVersion } = about.metadata;
-  const options = { action, annotations, related, resourceVersion, once };
+  const options = { action, annotations, related, reportingController, resourceVersion, once };
   events.emit({ kind, ...keyOf(about), uid }, type, reason, message, document(options));
 }
 

@@ -19,6 +19,8 @@ export interface Written {
   body: any;
   /** The API's options object. */
   options: Record<string, any>;
+  /** The server's warnings, such as `unknown field "spec.txt"` for a field that it dropped. */
+  warnings: string[];
   /** The error, if the write failed. */
   error?: ErrorRecord;
   /** The write as text: `create v1/Pod default/web-1`. */
@@ -30,7 +32,7 @@ export interface RecordedEvent {
   type: "Normal" | "Warning";
   reason: string;
   message: string;
-  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; once?: boolean };
+  options: { action?: string; related?: ObjectReference; annotations?: Record<string, string>; resourceVersion?: string; reportingController?: string; once?: boolean };
   /** The event as text: `Normal Created created pod web-1`. */
   line: string;
 }
@@ -44,13 +46,23 @@ export interface RecordedEvent {
  *
  * The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that
  * it requests. The cache shows every write at once. The server supports resource versions, generations, finalizers,
- * graceful deletion, subresources, all patch types, and server-side apply with field managers and conflicts. It has no
- * schemas: it neither validates nor defaults objects.
+ * graceful deletion, subresources, all patch types, and server-side apply with field managers and conflicts. Objects of
+ * kinds that `define` defines are pruned, defaulted and validated by their schemas, except for rules in CEL; objects of
+ * other kinds are neither checked nor defaulted.
  *
  * A key is an object with `namespace` and `name`, or a text such as `default/web`.
  */
 export class Cluster {
-  constructor(objects?: AnyObjectToPut[]);
+  /** A cluster with these objects. `define` is a file for the function of this name, which is read first. */
+  constructor(objects?: AnyObjectToPut[], options?: { define?: string });
+
+  /**
+   * Reads CustomResourceDefinitions from a file in YAML, such as the project's `crd.yaml`. From then on, objects of
+   * their kinds are pruned, defaulted and validated as by the API server. A field that a write has and the schema lacks
+   * is a warning in the log and in the line of the write. An object that the test puts must fit, and the fields that
+   * the controller declares must be in the schema.
+   */
+  define(file: string): void;
 
   /** Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
   put(object: AnyObjectToPut): void;

@@ -1,5 +1,7 @@
 // Tests of controllers without a cluster and without a sandbox: put objects, reconcile a key, and check the writes.
 
+import { resolve } from "node:path";
+
 import { ApiError } from "./errors.js";
 import { Host } from "./host.js";
 import { keyText, parseKey } from "./objects.js";
@@ -11,9 +13,10 @@ export class Cluster {
   #number;
   #host;
 
-  constructor(objects = []) {
+  constructor(objects = [], { define } = {}) {
     this.#number = call(0, "new");
     this.#host = new Host(worldOf((name, args) => this.#call(name, args)));
+    if (define !== undefined) this.define(define);
     objects.forEach((object) => this.put(object));
   }
 
@@ -22,6 +25,10 @@ export class Cluster {
   }
 
   // Functions to set up a test.
+
+  define(file) {
+    this.#call("define", { file: resolve(file) });
+  }
 
   put(object) {
     this.#call("put", { object });

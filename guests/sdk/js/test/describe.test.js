@@ -47,7 +47,7 @@ test("a description is written in the host's format", () => {
     .ticker("all", 60_000, { queue: "slow" })
     .index("node", "v1/Pod", "spec.nodeName")
     .permission("v1/Pod", "get", "update", "get")
-    .permissionOn("v1/Pod", "status", "update")
+    .permissionOn("v1/Pod", "status", "update").inNamespaces("a", "b")
     .import("raw", "discovery")
     .config("limit", { default: "5", help: "Most pods." })
     .featureGate("Sizes", true)
@@ -71,7 +71,7 @@ test("a description is written in the host's format", () => {
     queues: [{ name: "sizes" }, { name: "slow", maxRetries: 3 }],
     tickers: [{ key: "all", periodMs: 60_000, queue: "slow" }],
     indexes: [{ name: "node", kind: "v1/Pod", path: "spec.nodeName" }],
-    permissions: [{ kind: "v1/Pod", verbs: ["get", "update"] }, { kind: "v1/Pod", subresource: "status", verbs: ["update"] }],
+    permissions: [{ kind: "v1/Pod", verbs: ["get", "update"] }, { kind: "v1/Pod", subresource: "status", verbs: ["update"], namespaces: ["a", "b"] }],
     imports: ["raw", "discovery"],
     config: {
       limit: { default: "5", help: "Most pods." },

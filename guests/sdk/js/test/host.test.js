@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { isConflict, isNotFound, isSkipped } from "@flyball/sdk";
@@ -194,4 +197,44 @@ test("events, keys, metrics, logs and tokens are recorded", () => {
   assert.deepEqual(cluster.logged(), [{ level: "warn", message: "odd", fields: { n: "1", s: "t" } }]);
   assert.equal(host.now().toISOString(), "2026-01-01T00:00:00.000Z");
   assert.equal(host.random(8).length, 8);
+});
+
+const WEBS = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webs.a.b}
+spec:
+  group: a.b
+  scope: Namespaced
+  names: {kind: Web, plural: webs}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                host: {type: string}
+                replicas: {type: integer, default: 1}
+`;
+
+test("a definition prunes, defaults and checks the objects of its kind", (context) => {
+  const folder = mkdtempSync(join(tmpdir(), "flyball-"));
+  context.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "crd.yaml");
+  writeFileSync(file, WEBS);
+  const cluster = new Cluster([], { define: file });
+  const web = (spec) => ({ apiVersion: "a.b/v1", kind: "Web", metadata: { namespace: "a", name: "w" }, spec });
+  const host = cluster.host();
+  host.create("a.b/v1/Web", web({ host: "x", replica: 2 }));
+  assert.deepEqual(cluster.object("a.b/v1/Web", "a/w").spec, { host: "x", replicas: 1 });
+  const [written] = cluster.writes();
+  assert.deepEqual(written.warnings, ['unknown field "spec.replica"']);
+  assert.equal(written.line, 'create a.b/v1/Web a/w: warning: unknown field "spec.replica"');
+  assert.equal(cluster.logged()[0].level, "warn");
+  assert.throws(() => host.create("a.b/v1/Web", web({ host: 1 })), /spec\.host in body must be of type string/);
+  assert.throws(() => cluster.put(web({ replica: 2 })), /unknown field "spec\.replica"/);
 });

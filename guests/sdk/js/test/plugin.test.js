@@ -43,7 +43,7 @@ test("a plugin writes only what it asks for", () => {
     assert.equal(host.get(MAP, key).data.x, "2");
     assert.throws(() => host.delete(MAP, key), isDenied);
   }), { namespace: "a", name: "m" });
-  assert.deepEqual(cluster.written(), ["update v1/ConfigMap a/m", "delete v1/ConfigMap a/m: the plugin does not ask to delete v1/ConfigMap (403 Denied)"]);
+  assert.deepEqual(cluster.written(), ["update v1/ConfigMap a/m", "delete v1/ConfigMap a/m: the plugin does not ask to delete v1/ConfigMap: add `permission(\"v1/ConfigMap\", \"delete\")` to its description (403 Denied)"]);
 });
 
 test("the outcome of a reconcile is that of the world", () => {

@@ -279,8 +279,17 @@ class Description:
             permission["subresource"] = subresource
         return self._add("permissions", permission)
 
+    def in_namespaces(self, *namespaces: str) -> Description:
+        """Restricts the permission that was asked for last to these namespaces."""
+        permissions = self.document.get("permissions")
+        if not permissions:
+            raise ValueError("in_namespaces follows a permission: ask for one first")
+        known = permissions[-1].get("namespaces", [])
+        permissions[-1]["namespaces"] = sorted({*known, *namespaces})
+        return self
+
     def import_(self, *imports: str) -> Description:
-        """Requests imports that need a grant: `discovery`, `signer`, `raw`."""
+        """Requests imports that need a grant: `cloud`, `discovery`, `signer`, `raw`."""
         for name in imports:
             if name not in self.document.setdefault("imports", []):
                 self.document["imports"].append(name)

@@ -157,10 +157,11 @@ class Host:
         action: str = "",
         related: tuple[str | type[View], Any] | None = None,
         annotations: dict[str, str] | None = None,
+        reporting_controller: str = "",
         once: bool = False,
     ) -> None:
         """Emits an event about an object that was read. The type is `Normal` or `Warning`; `related` is the kind of a second
-        object and the object. `once` drops the event if the plugin has emitted the same one, about the same object, within the
+        object and the object. `reporting_controller` makes it an event of `events.k8s.io/v1`, which needs an action. `once` drops the event if the plugin has emitted the same one, about the same object, within the
         last hour. Never fails and never waits."""
         meta = meta_of(about)
         options: dict[str, Any] = {}
@@ -170,6 +171,8 @@ class Host:
             options["annotations"] = annotations
         if related is not None:
             options["related"] = dict(zip(("kind", "namespace", "name", "uid"), _reference(*related)))
+        if reporting_controller:
+            options["reportingController"] = reporting_controller
         if once:
             options["once"] = True
         if meta.get("resourceVersion"):

@@ -1,4 +1,6 @@
 import logging
+import os
+import tempfile
 import unittest
 
 from flyball import (
@@ -117,7 +119,8 @@ class ClusterTest(unittest.TestCase):
         cluster = Cluster()
         self.do(cluster, lambda host: host.create(CONFIG_MAP, "default", {"metadata": {"generateName": "x-"}}))
         self.assertEqual(len(cluster.objects(CONFIG_MAP)), 1)
-        with self.assertRaisesRegex(DeniedError, "does not ask to delete v1/ConfigMap"):
+        line = r'does not ask to delete v1/ConfigMap: add `permission\("v1/ConfigMap", "delete"\)`'
+        with self.assertRaisesRegex(DeniedError, line):
             self.do(cluster, lambda host: host.write(Write.delete_name(CONFIG_MAP, "default", "a")))
         self.assertEqual(cluster.writes()[1].error.reason, "Denied")
 
@@ -331,3 +334,72 @@ class OutcomeTest(unittest.TestCase):
 
         self.outcome(act)
         self.assertEqual(self.cluster.logged(), [("warn", "slow 3", {"took": "5"})])
+
+
+WEBS = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webs.a.b}
+spec:
+  group: a.b
+  scope: Namespaced
+  names: {kind: Web, plural: webs}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                host: {type: string}
+                replicas: {type: integer, default: 1}
+"""
+
+
+class DefinitionTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = os.path.join(folder.name, "crd.yaml")
+        with open(file, "w") as opened:
+            opened.write(WEBS)
+        self.cluster = Cluster(define=file)
+
+    def web(self, **spec):
+        return {"apiVersion": "a.b/v1", "kind": "Web", "metadata": {"name": "w", "namespace": "a"}, "spec": spec}
+
+    def test_a_field_that_the_definition_lacks_is_dropped_with_a_warning(self):
+        self.cluster.host().create("a.b/v1/Web", "a", self.web(host="x", replica=2))
+        stored = self.cluster.object("a.b/v1/Web", "a", "w")
+        self.assertEqual(stored["spec"], {"host": "x", "replicas": 1})
+        [written] = self.cluster.writes()
+        self.assertEqual(written.warnings, ['unknown field "spec.replica"'])
+        self.assertEqual(str(written), 'create a.b/v1/Web a/w: warning: unknown field "spec.replica"')
+        [logged] = self.cluster.logged()
+        self.assertEqual((logged.level, logged.message), ("warn", 'the API server warns: unknown field "spec.replica"'))
+
+    def test_a_value_that_the_definition_does_not_allow_is_refused(self):
+        with self.assertRaises(ApiError) as raised:
+            self.cluster.host().create("a.b/v1/Web", "a", self.web(host=1))
+        self.assertIn("spec.host in body must be of type string", str(raised.exception))
+
+    def test_an_object_of_the_test_must_fit(self):
+        with self.assertRaises(Exception) as raised:
+            self.cluster.put(self.web(replica=2))
+        self.assertIn('unknown field "spec.replica"', str(raised.exception))
+
+    def test_a_description_reads_only_fields_of_the_definition(self):
+        class Reader(Controller):
+            def describe(self):
+                return describe("reader").watch(watch("a.b/v1/Web", "spec.replica").enqueue(Mapping.itself()))
+
+            def reconcile(self, host, request):
+                return None
+
+        with self.assertRaises(Exception) as raised:
+            self.cluster.reconcile(Reader(), "a/w")
+        self.assertIn("reads `spec.replica` of a.b/v1/Web", str(raised.exception))

@@ -26,6 +26,7 @@ class DescribeTest(unittest.TestCase):
             .ticker("all", timedelta(minutes=1), config="tick")
             .permission("*", "delete", "delete")
             .permission_on(Deployment, "status", "update")
+            .in_namespaces("b", "a")
             .import_("discovery")
             .config("period", "30s", "Time between two rounds.")
             .counter("failures", "Failures.", "code")
@@ -69,7 +70,12 @@ class DescribeTest(unittest.TestCase):
                 "tickers": [{"key": "all", "periodMs": 60000, "config": "tick"}],
                 "permissions": [
                     {"kind": "*", "verbs": ["delete"]},
-                    {"kind": "apps/v1/Deployment", "subresource": "status", "verbs": ["update"]},
+                    {
+                        "kind": "apps/v1/Deployment",
+                        "subresource": "status",
+                        "verbs": ["update"],
+                        "namespaces": ["a", "b"],
+                    },
                 ],
                 "imports": ["discovery"],
                 "config": {"period": {"default": "30s", "help": "Time between two rounds."}},

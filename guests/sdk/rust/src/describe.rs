@@ -48,7 +48,9 @@ pub use flyball_types::description::{
 use flyball_types::description::{Description as Document, FORMAT};
 use serde::Serialize;
 
+use crate::host::Host;
 use crate::time::millis;
+use crate::view::View;
 
 mod kinds;
 mod mapping;
@@ -173,6 +175,7 @@ impl Description {
             kind: pattern(kind_name),
             subresource: subresource.into(),
             verbs: Default::default(),
+            namespaces: Default::default(),
         };
         // Inserted one by one: `collect` would add a sorting algorithm to every guest.
         for verb in verbs {
@@ -182,7 +185,21 @@ impl Description {
         self
     }
 
-    /// Requests an import that needs a grant: `discovery`, `signer`, `raw`.
+    /// Restricts the permission that was requested last to these namespaces.
+    ///
+    /// # Panics
+    /// No permission was requested before.
+    #[must_use]
+    pub fn in_namespaces<'v>(mut self, namespaces: impl IntoIterator<Item = &'v str>) -> Self {
+        let permission = self.0.permissions.last_mut();
+        let permission = permission.expect("`in_namespaces` follows a permission");
+        for namespace in namespaces {
+            permission.namespaces.insert(namespace.into());
+        }
+        self
+    }
+
+    /// Requests an import that needs a grant: `cloud`, `discovery`, `signer`, `raw`.
     #[must_use]
     pub fn import(mut self, name: &str) -> Self {
         self.0.imports.insert(name.into());
@@ -213,6 +230,40 @@ impl Description {
             Some(&default),
             "A feature gate of Kubernetes: true or false.",
         )
+    }
+
+    /// Declares that the controller reads the emulated release of Kubernetes with
+    /// [`Host::release_at_least`](crate::Host::release_at_least). It is the configuration key `emulated-version`; for
+    /// built-in controllers the flag `--emulated-version` sets it.
+    #[must_use]
+    pub fn emulated_version(self) -> Self {
+        self.config(
+            EMULATED_VERSION,
+            None,
+            "The release of Kubernetes whose behaviour is emulated, such as 1.36.",
+        )
+    }
+
+    /// Replaces the kind of a view with the [kind of the emulated release](Host::kind), in the watches, the indexes and the
+    /// permissions. For `describe_configured`. Declares [`emulated_version`](Self::emulated_version).
+    #[must_use]
+    pub fn kind_of_release<T: View>(mut self, host: &Host) -> Self {
+        let emulated = host.kind::<T>();
+        if emulated != T::KIND {
+            let (current, emulated) = (kind(T::KIND), kind(emulated));
+            let watches = self.0.watches.iter_mut();
+            let watched = watches.filter_map(|watch| watch.kind.as_mut());
+            let indexed = self.0.indexes.iter_mut().map(|index| &mut index.kind);
+            for kind in watched.chain(indexed).filter(|kind| **kind == current) {
+                *kind = emulated.clone();
+            }
+            let (current, emulated) = (pattern(T::KIND), pattern(host.kind::<T>()));
+            let permitted = self.0.permissions.iter_mut();
+            for permission in permitted.filter(|permission| permission.kind == current) {
+                permission.kind = emulated.clone();
+            }
+        }
+        self.emulated_version()
     }
 
     /// Declares a metric.
@@ -265,6 +316,9 @@ impl Description {
         self
     }
 }
+
+/// The configuration key that holds the emulated release.
+pub(crate) const EMULATED_VERSION: &str = "emulated-version";
 
 /// The configuration key that holds the value of a feature gate.
 pub(crate) fn feature_gate_key(name: &str) -> String {

@@ -68,6 +68,12 @@ impl<'a> Event<'a> {
         self
     }
 
+    /// Makes it an event of `events.k8s.io/v1`, reported by a controller of this name. It needs an action.
+    pub fn reporting_controller(mut self, name: &str) -> Self {
+        self.options.reporting_controller = name.into();
+        self
+    }
+
     /// Emits the event only if the plugin has not emitted the same one within the last hour.
     pub fn once(mut self) -> Self {
         self.options.once = true;

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, TaggedBatch};
 use crate::certificate::CertificateTemplate;
-use crate::describe::feature_gate_key;
+use crate::describe::{EMULATED_VERSION, feature_gate_key};
 use crate::error::{Context, Error};
 use crate::event::Event;
 use crate::imports::Imports;
@@ -25,6 +25,26 @@ use crate::write::{Answer, PatchType, Write};
 
 /// The number of writes in a batch of [`Host::delete_all`].
 const DELETED_AT_ONCE: usize = 100;
+
+/// The minor number of the emulated release; `None` if it is the current one.
+fn emulated_minor(imports: &dyn Imports) -> Option<u32> {
+    let emulated = imports.config_get(EMULATED_VERSION)?;
+    emulated.rsplit('.').next()?.parse().ok()
+}
+
+/// See [`Host::kind`]. Views without former kinds cost no call of the host.
+pub(crate) fn kind_of_release<T: View>(imports: &dyn Imports) -> &'static str {
+    let emulated = match T::FORMER {
+        [] => None,
+        _ => emulated_minor(imports),
+    };
+    let former = T::FORMER
+        .iter()
+        .filter(|(last, _)| emulated.is_some_and(|emulated| emulated <= *last));
+    former
+        .min_by_key(|(last, _)| *last)
+        .map_or(T::KIND, |(_, kind)| kind)
+}
 
 /// The host. [`export!`](crate::export) creates it in the sandbox, and [`testing::Cluster`](crate::testing::Cluster) in
 /// tests.
@@ -52,11 +72,10 @@ impl<'a> Host<'a> {
     /// # Errors
     /// The plugin may not read it, or the object does not fit the view.
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
-        let found = self
-            .imports
-            .lister_get(T::KIND, namespace, name, T::READS)?;
+        let kind = self.kind::<T>();
+        let found = self.imports.lister_get(kind, namespace, name, T::READS)?;
         found
-            .map(|bytes| parse(&bytes, T::KIND, namespace, name))
+            .map(|bytes| parse(&bytes, kind, namespace, name))
             .transpose()
     }
 
@@ -275,7 +294,28 @@ impl Host<'_> {
     /// Whether a feature gate of Kubernetes is on. False if the description does not declare it with
     /// [`feature_gate`](crate::describe::Description::feature_gate).
     pub fn feature_enabled(&self, name: &str) -> bool {
-        self.config(&feature_gate_key(name)).as_deref() == Some("true")
+        self.feature_enabled_or(name, false)
+    }
+
+    /// Whether a feature gate of Kubernetes is on, given its default. For
+    /// [`describe_configured`](crate::Controller::describe_configured), where the declared defaults are not available.
+    pub fn feature_enabled_or(&self, name: &str, default: bool) -> bool {
+        let value = self.config(&feature_gate_key(name));
+        value.map_or(default, |value| value == "true")
+    }
+
+    /// Whether the controller is to behave as in Kubernetes 1.`minor` or later: true unless `--emulated-version` names
+    /// an earlier release. True if the description does not declare
+    /// [`emulated_version`](crate::describe::Description::emulated_version).
+    pub fn release_at_least(&self, minor: u32) -> bool {
+        emulated_minor(self.imports).is_none_or(|emulated| emulated >= minor)
+    }
+
+    /// The kind of a view in the emulated release. It differs from [`View::KIND`] where an earlier release has
+    /// [another version](View::FORMER) of the API. Writes and the bodies of new objects name it, and
+    /// [`kind_of_release`](crate::describe::Description::kind_of_release) puts it into the description.
+    pub fn kind<T: View>(&self) -> &'static str {
+        kind_of_release::<T>(self.imports)
     }
 }
 
@@ -331,8 +371,11 @@ impl Host<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::prelude::{Controller, Description, Error, Host, Outcome, Request, describe};
-    use crate::testing::Cluster;
+    use crate::describe::{watch, watch_kind};
+    use crate::prelude::{
+        Controller, Description, Error, Host, Meta, Outcome, Request, View, describe,
+    };
+    use crate::testing::{Cluster, permissions};
 
     #[test]
     fn a_feature_gate_has_its_configured_value_or_its_default_and_is_off_if_undeclared() {
@@ -355,6 +398,67 @@ mod tests {
         cluster.set_config("feature-gates.On", "false");
         cluster.set_config("feature-gates.Off", "true");
         assert_eq!(enabled(), "[false, true, false]");
+    }
+
+    #[test]
+    fn a_view_has_the_kind_of_the_emulated_release() {
+        #[derive(View, Clone, Debug, Default)]
+        #[view(
+            kind = "x.io/v1/Sample",
+            until(36, "x.io/v1beta1/Sample"),
+            until(34, "x.io/v1alpha1/Sample")
+        )]
+        struct Sample {
+            #[view(path = "metadata", fields())]
+            meta: Meta,
+        }
+        struct Sampler;
+        impl Controller for Sampler {
+            fn describe() -> Description {
+                describe("sampler", "1.0.0")
+                    .watch(watch::<Sample>())
+                    .watch(watch_kind("v1/Pod"))
+                    .index("by-size", Sample::KIND, "spec.size")
+                    .queue("sampler")
+                    .permission(Sample::KIND, ["delete"])
+                    .permission("v1/Pod", ["delete"])
+            }
+            fn describe_configured(host: &Host) -> Description {
+                Self::describe().kind_of_release::<Sample>(host)
+            }
+            fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+                if let Some(found) = host.get_by_key::<Sample>(&request.key)? {
+                    assert_eq!(host.list::<Sample>().all()?.len(), 1);
+                    host.delete(host.kind::<Sample>(), &found.meta)?;
+                }
+                Ok(Outcome::Done)
+            }
+        }
+        for (release, version) in [
+            (None, "v1"),
+            (Some("1.37"), "v1"),
+            (Some("1.36"), "v1beta1"),
+            (Some("1.35"), "v1beta1"),
+            (Some("1.34"), "v1alpha1"),
+            (Some("1.33"), "v1alpha1"),
+        ] {
+            let sample = json!({"apiVersion": format!("x.io/{version}"), "kind": "Sample", "metadata": {"name": "a"}});
+            let cluster = Cluster::with([sample]);
+            if let Some(release) = release {
+                cluster.set_config("emulated-version", release);
+            }
+            let kind = format!("x.io/{version}/Sample");
+            let described = Sampler::describe_configured(&cluster.host());
+            assert_eq!(
+                permissions(&described),
+                [format!("{kind}  delete"), "v1/Pod  delete".to_owned()]
+            );
+            let watched = described.watches[0].kind.as_ref().map(ToString::to_string);
+            assert_eq!(watched.as_ref(), Some(&kind));
+            assert_eq!(described.indexes[0].kind.to_string(), kind);
+            cluster.reconcile::<Sampler>("a").unwrap();
+            assert_eq!(cluster.written(), [format!("delete {kind} a")]);
+        }
     }
 
     #[test]

@@ -18,6 +18,12 @@ pub trait Imports {
     /// Returns another handle of the same imports, for code that can't borrow this one.
     fn share(&self) -> Rc<dyn Imports>;
 
+    /// Returns the test's stand-in of this type for imports of another package, such as a cloud.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn extension(&self, _: std::any::TypeId) -> Option<Rc<dyn std::any::Any>> {
+        None
+    }
+
     fn lister_get(
         &self,
         kind: &str,

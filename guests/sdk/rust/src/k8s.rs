@@ -5,7 +5,7 @@
 //! fields, and the other fields have their defaults. A view with few fields is faster still and makes the component
 //! smaller.
 //!
-//! The plugin chooses the version of Kubernetes by a feature of `k8s-openapi`, such as `v1_36`.
+//! The plugin chooses the version of Kubernetes by a feature of `k8s-openapi`, such as `v1_37`.
 //!
 //! ```
 //! use flyball_sdk::k8s;

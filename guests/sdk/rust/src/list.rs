@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use flyball_types::{Projection, Query};
 
 use crate::error::Error;
+use crate::host::kind_of_release;
 use crate::imports::{Imports, Page};
 use crate::malformed::{self, Misfit};
 use crate::view::View;
@@ -30,7 +31,7 @@ pub struct List<'a, T> {
 impl<'a, T: View> List<'a, T> {
     pub(crate) fn new(imports: &'a dyn Imports) -> Self {
         let query = Query {
-            kind: T::KIND.into(),
+            kind: kind_of_release::<T>(imports).into(),
             ..Query::default()
         };
         Self {
@@ -157,7 +158,7 @@ impl<'a, T: View> List<'a, T> {
                     let again = (!T::COLUMNS.is_empty()).then_some((self.query, T::READS));
                     return Err(find(
                         self.imports,
-                        T::KIND,
+                        kind_of_release::<T>(self.imports),
                         &page.items,
                         again,
                         misfit,

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::host::kind_of_release;
 use crate::imports::{Imports, Read};
 use crate::malformed::{self, parse};
 use crate::view::View;
@@ -28,7 +29,12 @@ impl<'a> Live<'a> {
     /// # Errors
     /// The request failed, or the object does not fit the view.
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
-        self.get_of(T::KIND, namespace, name, T::FIELDS)
+        self.get_of(
+            kind_of_release::<T>(self.imports),
+            namespace,
+            name,
+            T::FIELDS,
+        )
     }
 
     /// Does the same as [`get`](Self::get), for a kind that is only known at run time.
@@ -64,7 +70,12 @@ impl<'a> Live<'a> {
         namespace: &str,
         parameters: &[(&str, &str)],
     ) -> Result<LiveList<T>, Error> {
-        self.list_of(T::KIND, namespace, parameters, T::FIELDS)
+        self.list_of(
+            kind_of_release::<T>(self.imports),
+            namespace,
+            parameters,
+            T::FIELDS,
+        )
     }
 
     /// Calls `visit` for each object of a kind in a namespace (empty: in all namespaces), with at most [`PAGE`] objects
@@ -149,8 +160,9 @@ pub struct ReadBatch<'a> {
 impl ReadBatch<'_> {
     /// Adds a read of an object.
     pub fn get<T: View>(self, namespace: &str, name: &str) -> Self {
+        let kind = kind_of_release::<T>(self.imports).into();
         self.with(Read::Get {
-            kind: T::KIND.into(),
+            kind,
             namespace: namespace.into(),
             name: name.into(),
             fields: owned(T::FIELDS),
@@ -209,6 +221,9 @@ pub struct ListMeta {
     /// The token of the next page; empty on the last page.
     #[serde(rename = "continue")]
     pub continue_token: String,
+    /// How many objects follow after this page. `None` if the server doesn't say so: on the last page, and for lists by
+    /// selectors.
+    pub remaining_item_count: Option<i64>,
 }
 
 /// Appends a segment to the path of a [raw read](Live::raw), with escapes. The host refuses segments that contain a

@@ -40,8 +40,13 @@
 //!
 //! The server supports resource versions, finalizers and graceful deletion, subresources, all patch types, server-side
 //! apply with field managers and conflicts (`testing/apply.rs` lists the limitations), and a [rate
-//! limit](Cluster::limit_rate). It has no schemas: it neither validates nor defaults objects. Memo entries expire by
-//! the cluster's clock and are removed with their objects.
+//! limit](Cluster::limit_rate). Memo entries expire by the cluster's clock and are removed with their objects.
+//!
+//! Once a CustomResourceDefinition is [put](Cluster::put) into the cluster, its objects are pruned, defaulted and
+//! validated by its schema, except for rules in CEL. A dropped field is a warning, in the log and in the line of the
+//! [write](Cluster::written); an object of the test itself that does not fit is a mistake of the test, and so is a
+//! description that declares a field which the schema lacks. Other kinds have no schemas: their objects are neither
+//! checked nor defaulted.
 //!
 //! `flyball test-server` serves the same cluster to tests in other languages.
 
@@ -55,10 +60,12 @@ mod patch;
 mod rate;
 mod reads;
 mod records;
+mod schema;
 mod setup;
 mod store;
 mod writes;
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -107,6 +114,8 @@ struct ClusterState {
     once: HashSet<EventIdentity>,
     enqueued: Vec<Enqueued>,
     logs: Vec<Logged>,
+    /// Whether the server's warnings are written to standard error, too.
+    shows_warnings: bool,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
     config: BTreeMap<String, String>,
     /// The signing keys.
@@ -123,6 +132,8 @@ struct ClusterState {
     catalogue: Catalogue,
     random: u64,
     lister: Option<Box<Lister>>,
+    /// The stand-ins for imports of other packages, by their types.
+    extensions: HashMap<TypeId, Rc<dyn Any>>,
 }
 
 /// Runs a cached query.
@@ -140,8 +151,13 @@ struct Fault {
 pub fn permissions(description: &Description) -> Vec<String> {
     let line = |permission: &Permission| {
         let verbs: Vec<_> = permission.verbs.iter().map(String::as_str).collect();
+        let namespaces: Vec<_> = permission.namespaces.iter().map(String::as_str).collect();
+        let place = match namespaces.as_slice() {
+            [] => String::new(),
+            namespaces => format!(" in {}", namespaces.join(",")),
+        };
         format!(
-            "{} {} {}",
+            "{} {} {}{place}",
             permission.kind,
             permission.subresource,
             verbs.join(",")
@@ -176,6 +192,7 @@ impl Default for Cluster {
             once: HashSet::new(),
             enqueued: Vec::new(),
             logs: Vec::new(),
+            shows_warnings: true,
             metrics: Vec::new(),
             config: BTreeMap::new(),
             keys: Vec::new(),
@@ -188,6 +205,7 @@ impl Default for Cluster {
             catalogue: Catalogue::default(),
             random: 0x9e37_79b9_7f4a_7c15,
             lister: None,
+            extensions: HashMap::new(),
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -230,12 +248,23 @@ impl Cluster {
     /// and routes do this with the controller's own description.
     ///
     /// # Panics
-    /// If the description is not valid.
+    /// If the description is not valid, or declares a field that the kind's CustomResourceDefinition lacks.
     pub fn restrict(&self, description: Description) {
         if let Err(error) = description.check() {
             panic!("the description is not valid: {error}");
         }
+        if let Err(mistake) = self.check_fields(&description) {
+            panic!("{mistake}");
+        }
         self.state.borrow_mut().description = Some(description);
+    }
+
+    /// Checks that the fields which a description declares are in the CustomResourceDefinitions of this cluster.
+    ///
+    /// # Errors
+    /// A field that the definition of its kind lacks: it would be absent from every object.
+    pub fn check_fields(&self, description: &Description) -> Result<(), String> {
+        self.state.borrow().store.definitions().check(description)
     }
 
     /// Returns a host without restrictions, for tests of single steps.
@@ -269,6 +298,16 @@ impl Cluster {
     /// Returns the same as [`writes`](Self::writes) as lines: `create v1/Pod default/web-1`.
     pub fn written(&self) -> Vec<String> {
         self.writes().iter().map(Written::to_string).collect()
+    }
+
+    /// Returns the server's warnings about the last write. [`writes`](Self::writes) has those of all writes.
+    pub fn last_warnings(&self) -> Vec<String> {
+        let state = self.state.borrow();
+        state
+            .writes
+            .last()
+            .map(|written| written.warnings.clone())
+            .unwrap_or_default()
     }
 
     /// Returns all live reads since the last call, including failed ones, as lines: `list v1/Pod default`.

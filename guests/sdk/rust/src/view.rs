@@ -23,7 +23,8 @@ use derive::{Node, Slots};
 /// gets its type's default. The struct must implement `Default`; the macro implements
 /// `Deserialize`.
 ///
-/// - `#[view(kind = "apps/v1/ReplicaSet")]` on the struct names the kind.
+/// - `#[view(kind = "apps/v1/ReplicaSet")]` on the struct names the kind. `until(36, "apps/v1beta1/ReplicaSet")` after it
+///   names the kind that Kubernetes 1.36 and earlier releases have, for controllers of Kubernetes that emulate these.
 /// - `#[view(path = "spec.replicas")]` on a field names its path.
 /// - `#[view(path = "metadata", fields("labels"))]` reads only these fields below the path. Without
 ///   `fields`, everything below the path is read. `metadata` with `fields()` reads only the fields
@@ -95,6 +96,9 @@ use derive::{Node, Slots};
 pub trait View: DeserializeOwned {
     /// The kind, as in `apps/v1/ReplicaSet`.
     const KIND: &'static str;
+    /// The kind in earlier releases of Kubernetes: each with the minor number of the last release that has it. Reads take
+    /// the kind of the emulated release; see [`Host::kind`](crate::Host::kind).
+    const FORMER: &'static [(u32, &'static str)] = &[];
     /// The paths of the fields to read.
     const FIELDS: &'static [&'static str];
     /// The paths whose values form a row from which the view can be deserialized; empty if it can

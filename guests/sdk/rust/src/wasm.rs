@@ -106,6 +106,12 @@ fn log_panics() {
     });
 }
 
+/// Runs the function of another package's export with the host.
+pub fn with_host<T>(run: impl FnOnce(Host) -> T) -> T {
+    log_panics();
+    run(Host::new(&Sandbox))
+}
+
 /// The world's imports.
 struct Sandbox;
 

@@ -173,3 +173,14 @@ fn an_answer_that_is_no_status_is_shown() {
     assert_eq!((error.status, error.reason.as_str()), (502, "BadGateway"));
     assert!(error.message.contains("bad gateway"), "{}", error.message);
 }
+
+#[tokio::test]
+async fn the_warnings_of_an_answer_are_collected_for_the_request_alone() {
+    let (connection, _) = serve(|_| Reply::Warning(json!({}), r#"299 - "unknown field \"dta\"""#));
+    let client = client(connection, Fence::open());
+    let warnings = Warnings::default();
+    client.send(post().warning_to(&warnings)).await.unwrap();
+    client.send(post()).await.unwrap();
+    assert_eq!(warnings.take(), [r#"unknown field "dta""#]);
+    assert!(warnings.take().is_empty());
+}

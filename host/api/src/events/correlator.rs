@@ -15,7 +15,7 @@ use super::recent::{Digest, Recent};
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// The limit of events of one type about one object: 25 at once, and one more every 300 seconds.
-const SPAM: BucketConfig = BucketConfig {
+pub(super) const SPAM: BucketConfig = BucketConfig {
     qps: 1.0 / 300.0,
     burst: 25,
 };
@@ -35,6 +35,13 @@ pub(crate) struct Correlator {
     spam: Recent<TokenBucket>,
 }
 
+struct Hashes {
+    object: Digest,
+    /// Of all but the message.
+    similar: Digest,
+    message: Digest,
+}
+
 /// Similar events.
 #[derive(Default)]
 struct Group {
@@ -51,14 +58,25 @@ struct Observed {
 }
 
 impl Correlator {
-    /// Returns the event as it is to be sent; none if there were too many about its object, or if it is emitted once
-    /// and was sent. The times are the current one.
-    pub(crate) fn correlate(
-        &mut self,
-        mut event: Event,
-        now: Instant,
-        time: SystemTime,
-    ) -> Option<Correlated> {
+    /// Whether the event is emitted once and was sent within [`ONCE_WITHIN`]. If not, it counts as sent now.
+    pub(crate) fn is_repeated(&mut self, event: &Event, now: Instant) -> bool {
+        if !event.options.once {
+            return false;
+        }
+        let Hashes {
+            similar, message, ..
+        } = self.hashes(event);
+        let sent = self
+            .once
+            .entry(self.hasher.hash_one((similar, message)), || None);
+        if sent.is_some_and(|sent| now.duration_since(sent) < ONCE_WITHIN) {
+            return true;
+        }
+        *sent = Some(now);
+        false
+    }
+
+    fn hashes(&self, event: &Event) -> Hashes {
         let about = &event.about;
         let object = self
             .hasher
@@ -67,17 +85,29 @@ impl Correlator {
             .hasher
             .hash_one((object, &event.event_type, &event.reason));
         let message = self.hasher.hash_one(&event.message);
-
-        if event.options.once {
-            let sent = self
-                .once
-                .entry(self.hasher.hash_one((similar, message)), || None);
-            if sent.is_some_and(|sent| now.duration_since(sent) < ONCE_WITHIN) {
-                return None;
-            }
-            *sent = Some(now);
+        Hashes {
+            object,
+            similar,
+            message,
         }
+    }
 
+    /// Returns the event as it is to be sent; none if there were too many about its object, or if it is emitted once
+    /// and was sent. The times are the current one.
+    pub(crate) fn correlate(
+        &mut self,
+        mut event: Event,
+        now: Instant,
+        time: SystemTime,
+    ) -> Option<Correlated> {
+        if self.is_repeated(&event, now) {
+            return None;
+        }
+        let Hashes {
+            object,
+            similar,
+            message,
+        } = self.hashes(&event);
         let is_combined = self.groups.entry(similar, Group::default).add(message, now);
         if is_combined {
             event.message = format!("(combined from similar events): {}", event.message);

@@ -1,4 +1,4 @@
-//! An event, as it is emitted and as the API has it, and its name.
+//! An event, as it is emitted and as the two APIs have it, and its name.
 
 use std::time::SystemTime;
 
@@ -6,8 +6,12 @@ use flyball_plugin::ObjectReference;
 use flyball_types::{ApiError, EventOptions, EventReference, Kind};
 use serde_json::{Value, json};
 
+use super::series::{Count, Reported};
+
 /// The longest name of an object, in bytes.
 const MAX_NAME: usize = 253;
+/// The longest name of a reporting instance.
+const MAX_INSTANCE: usize = 128;
 
 /// An event of a guest or of the host.
 #[derive(Clone, Debug)]
@@ -47,6 +51,7 @@ pub(super) fn object(
         related,
         annotations,
         resource_version,
+        reporting_controller: _,
         once: _,
     } = &event.options;
     let mut about = reference(&event.about)?;
@@ -75,18 +80,7 @@ pub(super) fn object(
         object["action"] = action.as_str().into();
     }
     if let Some(related) = related {
-        let EventReference {
-            kind,
-            namespace,
-            name,
-            uid,
-        } = related.clone();
-        object["related"] = reference(&ObjectReference {
-            kind,
-            namespace,
-            name,
-            uid,
-        })?;
+        object["related"] = related_reference(related)?;
     }
     if !annotations.is_empty() {
         object["metadata"]["annotations"] = json!(annotations);
@@ -102,6 +96,65 @@ pub(super) fn patch(correlated: &Correlated) -> Value {
         patch["message"] = event.message.as_str().into();
     }
     patch
+}
+
+/// Returns the object of `events.k8s.io/v1`, to create it. `host` is the name of this machine.
+pub(super) fn reported(
+    reported: &Reported,
+    namespace: &str,
+    host: &str,
+) -> Result<Value, ApiError> {
+    let event = &reported.event;
+    let options = &event.options;
+    let mut about = reference(&event.about)?;
+    if !options.resource_version.is_empty() {
+        about["resourceVersion"] = options.resource_version.as_str().into();
+    }
+    let controller = options.reporting_controller.as_str();
+    let instance: String = format!("{controller}-{host}")
+        .chars()
+        .take(MAX_INSTANCE)
+        .collect();
+    let mut object = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": reported.name, "namespace": namespace},
+        "eventTime": format_micro_time(event.at),
+        "reportingController": controller,
+        "reportingInstance": instance,
+        "action": options.action,
+        "reason": event.reason,
+        "regarding": about,
+        "note": event.message,
+        "type": event.event_type,
+    });
+    if let Some(related) = &options.related {
+        object["related"] = related_reference(related)?;
+    }
+    if !options.annotations.is_empty() {
+        object["metadata"]["annotations"] = json!(options.annotations);
+    }
+    if let Some(count) = reported.series {
+        object["series"] = series(count);
+    }
+    Ok(object)
+}
+
+/// Returns the patch of an event of `events.k8s.io/v1` that occurred again.
+pub(super) fn recount(count: Count) -> Value {
+    json!({"series": series(count)})
+}
+
+fn series(of: Count) -> Value {
+    json!({"count": of.count, "lastObservedTime": format_micro_time(of.last)})
+}
+
+/// Returns the namespace of an event about the object `about`.
+pub(super) fn namespace(about: &ObjectReference) -> &str {
+    match about.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
 }
 
 /// Returns the name of a new event about the object `about`. Names of some kinds, such as `system:node`, can't be part
@@ -155,6 +208,31 @@ fn reference(object: &ObjectReference) -> Result<Value, ApiError> {
         "apiVersion": kind.api_version(), "kind": kind.kind,
         "namespace": object.namespace, "name": object.name, "uid": object.uid,
     }))
+}
+
+fn related_reference(related: &EventReference) -> Result<Value, ApiError> {
+    let EventReference {
+        kind,
+        namespace,
+        name,
+        uid,
+    } = related.clone();
+    reference(&ObjectReference {
+        kind,
+        namespace,
+        name,
+        uid,
+    })
+}
+
+/// Writes a time with microseconds, as the API's `MicroTime` has it.
+fn format_micro_time(time: SystemTime) -> String {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let seconds = format_time(time);
+    let seconds = seconds.trim_end_matches('Z');
+    format!("{seconds}.{:06}Z", since.subsec_micros())
 }
 
 fn format_time(time: SystemTime) -> String {
@@ -240,6 +318,50 @@ mod tests {
         assert_eq!(name(&longest, at), format!("{longest}.ff"));
         assert_eq!(name(&format!("{longest}a"), at).len(), 36);
         assert_ne!(name("a_b", at), name("a_b", at));
+    }
+
+    #[test]
+    fn an_event_of_the_newer_api_names_its_controller_and_counts_its_series() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_002);
+        let document = br#"{"action": "Binding", "reportingController": "example.com/web", "resourceVersion": "7",
+                            "related": {"kind": "v1/Node", "name": "n"}}"#;
+        let mut event = Reported {
+            event: Event {
+                about: ObjectReference {
+                    kind: "apps/v1/Deployment".into(),
+                    namespace: "demo".into(),
+                    name: "web".into(),
+                    uid: "1".into(),
+                },
+                event_type: "Normal".into(),
+                reason: "Scheduled".into(),
+                message: "m".into(),
+                options: EventOptions::parse(document).unwrap(),
+                at,
+            },
+            name: "web.1".into(),
+            series: None,
+        };
+        let first = reported(&event, "demo", "machine").unwrap();
+        assert_eq!(first["apiVersion"], "events.k8s.io/v1");
+        assert_eq!(first["eventTime"], "1970-01-01T00:00:01.000002Z");
+        assert_eq!(first["reportingController"], "example.com/web");
+        assert_eq!(first["reportingInstance"], "example.com/web-machine");
+        assert_eq!(
+            (&first["action"], &first["note"]),
+            (&json!("Binding"), &json!("m"))
+        );
+        assert_eq!(first["regarding"]["resourceVersion"], "7");
+        assert_eq!(first["related"]["kind"], "Node");
+        assert!(first.get("series").is_none());
+        let count = Count { count: 2, last: at };
+        event.series = Some(count);
+        let again = reported(&event, "demo", &"m".repeat(200)).unwrap();
+        let series = json!({"count": 2, "lastObservedTime": "1970-01-01T00:00:01.000002Z"});
+        assert_eq!(again["series"], series);
+        assert_eq!(recount(count), json!({"series": series}));
+        let instance = again["reportingInstance"].as_str().unwrap();
+        assert_eq!(instance.len(), MAX_INSTANCE);
     }
 
     #[test]

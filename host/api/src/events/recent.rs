@@ -46,6 +46,22 @@ impl<V> Recent<V> {
         *used = self.uses;
         value
     }
+
+    /// Keeps the values for which `keep` returns true. No value counts as used.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut V) -> bool) {
+        let order = &mut self.order;
+        self.values.retain(|_, (used, value)| {
+            let is_kept = keep(value);
+            if !is_kept {
+                order.remove(used);
+            }
+            is_kept
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +82,9 @@ mod tests {
             (recent.values.len(), recent.order.len()),
             (REMEMBERED, REMEMBERED)
         );
+        recent.retain(|value| *value == 77);
+        // The 77th entry has its own number, too.
+        assert_eq!((recent.values.len(), recent.order.len()), (2, 2));
+        assert!(!recent.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 //! one module, which is then encoded as a component.
 
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -129,10 +130,15 @@ impl Support for C {
         others.push(sdk.join("vendor/cJSON.c"));
         others.push(bindings.join("controller.c"));
         let mut objects = vec![object];
+        let headers = headers(&[
+            sdk.clone(),
+            sdk.join("sandbox"),
+            sdk.join("vendor"),
+            bindings.clone(),
+        ])?;
         let own = own.into_iter().map(|source| (source, true));
         let others = others.into_iter().map(|source| (source, false));
         for (position, (source, is_own)) in own.chain(others).enumerate() {
-            let object = work.join(format!("{position}.o"));
             let mut command = compiler.command();
             command.args(COMPILE).args(&includes);
             command
@@ -143,7 +149,18 @@ impl Support for C {
             } else {
                 command.arg("-w");
             }
-            run(command.arg(&source).arg("-o").arg(&object), &source)?;
+            let object = match is_own {
+                true => work.join(format!("{position}.o")),
+                // The SDK and the bindings seldom change.
+                false => work.join(format!("{:016x}.o", stamp(&command, &source, &headers)?)),
+            };
+            if is_own || !object.is_file() {
+                // A build that is interrupted leaves no object that is incomplete.
+                let new = work.join("new.o");
+                run(command.arg(&source).arg("-o").arg(&new), &source)?;
+                std::fs::rename(&new, &object)
+                    .with_context(|| format!("can't write {}", object.display()))?;
+            }
             objects.push(object);
         }
         let module = work.join(format!("{}.core.wasm", project.name));
@@ -176,6 +193,38 @@ impl Support for C {
     fn test_command(&self) -> &'static str {
         "make test"
     }
+}
+
+/// Returns the content of the headers in these folders.
+fn headers(folders: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    for folder in folders {
+        let entries = folder
+            .read_dir()
+            .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+            .with_context(|| format!("can't read {}", folder.display()))?;
+        let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
+        paths.sort();
+        for path in paths {
+            let text = std::fs::read(&path);
+            content.extend(text.with_context(|| format!("can't read {}", path.display()))?);
+        }
+    }
+    Ok(content)
+}
+
+/// Returns a number for what an object is made of: the compiler, its arguments, the source and the headers.
+fn stamp(command: &Command, source: &Path, headers: &[u8]) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    command.get_program().hash(&mut hasher);
+    command
+        .get_args()
+        .for_each(|argument| argument.hash(&mut hasher));
+    let text = std::fs::read(source);
+    let text = text.with_context(|| format!("can't read {}", source.display()))?;
+    (source, text, headers).hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 /// A compiler for WASI.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
@@ -13,12 +14,17 @@ use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
 use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{self, File, GO_SDK, GO_TEMPLATE};
+use crate::names;
 use crate::tools::Tool;
 
 /// The module of the SDK.
 const MODULE: &str = "flyball.dev/sdk";
 /// The module controller-runtime. The SDK's module `controllerruntime` has the same API, and copies parts of it.
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
+/// Its client, which the SDK's module `controllerruntime/clientgo` stands in for.
+const CLIENT_GO: &str = "k8s.io/client-go";
+/// The folder of controller-runtime's module in the SDK.
+const ADAPTED: &str = "controllerruntime";
 /// The folder of the generated bindings in the SDK.
 const BINDINGS: &str = "internal/bindings";
 /// Imports of the generated bindings, each with its replacement: the project's own runtime, whose comments give the
@@ -34,6 +40,10 @@ const REPLACED_IMPORTS: [(&str, &str); 2] = [
     ),
 ];
 
+/// The folder of the SDK with the program that makes CustomResourceDefinitions of Go types. It is a module of its own,
+/// so that plugins do not depend on what it needs.
+const GENERATOR: &str = "crdgen";
+
 /// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the
 /// page of nil pointers (`wasmMinDataAddr` in cmd/link).
 const UNUSED: Range<u32> = 4096..4096 + 8192;
@@ -46,22 +56,12 @@ impl Support for Go {
     }
 
     fn name(&self, dir: &Path) -> Result<String> {
-        let path = dir.join("go.mod");
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("can't read {}", path.display()))?;
-        let module = text
-            .lines()
-            .find_map(|line| line.strip_prefix("module "))
-            .with_context(|| format!("{} names no module", path.display()))?;
-        let module = module.split("//").next().unwrap_or_default();
-        let name = module.trim().trim_matches('"');
-        Ok(name.rsplit('/').next().unwrap_or(name).to_owned())
+        let module = module(dir)?;
+        Ok(module.rsplit('/').next().unwrap_or(&module).to_owned())
     }
 
     fn required_tools(&self, _project: &Project) -> Vec<Tool> {
-        let advice =
-            "compiles Go; see https://go.dev/dl, or install `golang` from your distribution";
-        vec![Tool::new(&["go", "version"], advice).at_least(1, 25)]
+        vec![tool().at_least(1, 25)]
     }
 
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>> {
@@ -71,14 +71,7 @@ impl Support for Go {
                 .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
         }
         if let Some(module) = replacement(dir, CONTROLLER_RUNTIME)? {
-            let generated = go(&module, ["generate", "."])
-                .status()
-                .context("can't run `go`")?;
-            ensure!(
-                generated.success(),
-                "can't copy files of {CONTROLLER_RUNTIME} into {}: `go generate` failed with the errors above",
-                module.display()
-            );
+            copy_upstream(&module)?;
         }
         let module = std::path::absolute(work.join(format!("{}.core.wasm", project.name)))?;
         let built = go(
@@ -87,7 +80,8 @@ impl Support for Go {
                 "build",
                 "-buildmode=c-shared",
                 "-trimpath",
-                "-ldflags=-s -w",
+                // The names of functions stay, and are reduced below.
+                "-ldflags=-w",
                 "-o",
             ],
         )
@@ -101,6 +95,9 @@ impl Support for Go {
         ensure_built(built, dir, "go")?;
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
+        let authors = authors(dir)?;
+        let bytes = names::reduce(&bytes, |name| authors_name(name, &authors))
+            .with_context(|| format!("can't reduce the names in {}", module.display()))?;
         let component = componentize::component_of_wasi(bytes, wit, Some(UNUSED)).with_context(|| {
             format!(
                 "can't encode {} as a component: does the main package call `flyball.Export` in an init function?",
@@ -111,12 +108,55 @@ impl Support for Go {
         Ok(component)
     }
 
+    fn definitions(&self, project: &Project) -> Result<Option<Vec<u8>>> {
+        project.check_tools()?;
+        let folder = project.work().join(GENERATOR);
+        let files = GO_SDK.iter().filter_map(|(path, content)| {
+            let path = path.strip_prefix(GENERATOR)?.strip_prefix('/')?;
+            Some((path, *content))
+        });
+        for (path, content) in files {
+            embedded::write(&folder.join(path), content)?;
+        }
+        let program = std::path::absolute(folder.join("crdgen"))?;
+        let built = go(&folder, ["build", "-o"])
+            .arg(&program)
+            .arg(".")
+            // The folder is not a part of the author's workspace, and a vendor folder has other modules.
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "-mod=mod")
+            .stdout(Stdio::inherit())
+            .status()
+            .context("can't run `go`")?;
+        ensure!(
+            built.success(),
+            "can't build what makes CustomResourceDefinitions of Go types, controller-gen's library: `go build` failed with \
+             the errors above; the first time, it downloads modules"
+        );
+        let printed = Command::new(&program)
+            // As a path of folders, the pattern would also match modules below, such as the SDK.
+            .arg(format!("{}/...", module(&project.dir)?))
+            .current_dir(&project.dir)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("can't run {}", program.display()))?;
+        ensure_built(printed.status, &project.dir, "controller-gen's library")?;
+        Ok(Some(printed.stdout))
+    }
+
     fn template(&self) -> &'static [File] {
         &GO_TEMPLATE
     }
 
     fn sdk(&self) -> &'static [File] {
         &GO_SDK
+    }
+
+    /// The bindings of the world. `go get` and `go mod tidy` read them on every platform.
+    fn complete(&self, sdk: &Path, work: &Path) -> Result<()> {
+        write_bindings(sdk, work)
+            .with_context(|| format!("can't generate bindings into {}", sdk.display()))
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
@@ -137,6 +177,55 @@ impl Support for Go {
     fn test_command(&self) -> &'static str {
         "go test ./..."
     }
+}
+
+/// Returns the path of the project's module.
+fn module(dir: &Path) -> Result<String> {
+    let path = dir.join("go.mod");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let module = text
+        .lines()
+        .find_map(|line| line.strip_prefix("module "))
+        .with_context(|| format!("{} names no module", path.display()))?;
+    let module = module.split("//").next().unwrap_or_default();
+    Ok(module.trim().trim_matches('"').to_owned())
+}
+
+/// Go itself.
+pub(crate) fn tool() -> Tool {
+    let advice = "compiles Go; see https://go.dev/dl, or install `golang` from your distribution";
+    Tool::new(&["go", "version"], advice)
+}
+
+/// Writes the module of a plugin with the controllers of a project, by the program in a complete SDK. Returns its
+/// report.
+pub(crate) fn import(sdk: &Path, project: &Path, plugin: &Path, name: &str) -> Result<Vec<u8>> {
+    copy_upstream(&sdk.join(ADAPTED))?;
+    let output = go(sdk, ["run", "./internal/importer", "-name", name])
+        .arg("-project")
+        .arg(project)
+        .arg("-plugin")
+        .arg(plugin)
+        .env("GOWORK", "off")
+        .output()
+        .context("can't run `go`")?;
+    ensure!(output.status.success(), "it failed with the errors above");
+    Ok(output.stdout)
+}
+
+/// Copies the parts of controller-runtime that are unchanged into the module that stands in for it.
+fn copy_upstream(module: &Path) -> Result<()> {
+    let generated = go(module, ["generate", "."])
+        .env("GOWORK", "off")
+        .status()
+        .context("can't run `go`")?;
+    ensure!(
+        generated.success(),
+        "can't copy files of {CONTROLLER_RUNTIME} into {}: `go generate` failed with the errors above",
+        module.display()
+    );
+    Ok(())
 }
 
 fn go<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Command {
@@ -177,6 +266,72 @@ fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
     );
     let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok((!folder.is_empty()).then(|| folder.into()))
+}
+
+/// Generates the bindings into a copy of the SDK, as it is published.
+pub(crate) fn write_bindings(sdk: &Path, work: &Path) -> Result<()> {
+    let wit = work.join("wit");
+    embedded::write_all(&embedded::WIT, &wit)?;
+    generate(&wit, &sdk.join(BINDINGS))
+}
+
+/// Returns the modules whose code is the author's: the project's, and those that it replaces by folders, without the
+/// SDK's.
+fn authors(dir: &Path) -> Result<Vec<String>> {
+    let output = go(dir, ["mod", "edit", "-json"])
+        .output()
+        .context("can't run `go`")?;
+    ensure!(
+        output.status.success(),
+        "can't read the go.mod of {}: `go mod edit` failed with the errors above",
+        dir.display()
+    );
+    let module: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("can't read the go.mod of {}", dir.display()))?;
+    let replaced = module["Replace"].as_array().into_iter().flatten();
+    let local = replaced
+        .filter(|replaced| replaced["New"]["Version"].is_null())
+        .map(|replaced| &replaced["Old"]["Path"]);
+    let paths = local.chain([&module["Module"]["Path"]]);
+    let names = paths.filter_map(|path| path.as_str().map(str::to_owned));
+    Ok(names
+        .filter(|path| ![MODULE, CONTROLLER_RUNTIME, CLIENT_GO].contains(&path.as_str()))
+        .collect())
+}
+
+/// Returns the name of a function as its author writes it; none if it belongs to none of the modules. Go's linker
+/// replaces all but letters, digits, dots and underscores by underscores.
+fn authors_name(name: &str, modules: &[String]) -> Option<String> {
+    if name.starts_with("main.") {
+        return Some(with_receiver(name));
+    }
+    modules.iter().find_map(|module| {
+        let linked: String = module
+            .chars()
+            .map(|c| {
+                if c.is_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        let rest = name.strip_prefix(&linked)?;
+        let (package, function) = rest.split_once('.')?;
+        (package.is_empty() || package.starts_with('_'))
+            .then(|| with_receiver(&format!("{module}{}.{function}", package.replace('_', "/"))))
+    })
+}
+
+/// Writes `pkg.__T_.F` as `pkg.(*T).F`.
+fn with_receiver(name: &str) -> String {
+    match name.split_once(".__") {
+        Some((package, method)) => match method.split_once("_.") {
+            Some((receiver, method)) => format!("{package}.(*{receiver}).{method}"),
+            None => name.to_owned(),
+        },
+        None => name.to_owned(),
+    }
 }
 
 /// Generates the bindings of the world.
@@ -232,6 +387,30 @@ mod tests {
         std::fs::write(folder.path().join("go.mod"), "go 1.25\n").unwrap();
         let error = Go.name(folder.path()).unwrap_err().to_string();
         assert!(error.contains("names no module"), "{error}");
+    }
+
+    #[test]
+    fn names_of_the_authors_functions_are_kept_and_readable() {
+        let modules = [
+            "example.com/web-site/plugin/web".to_owned(),
+            "example.com/web-site".into(),
+        ];
+        for (name, kept) in [
+            ("main.setUp", Some("main.setUp")),
+            (
+                "example.com_web_site_internal_controller.__SiteReconciler_.Reconcile.func1",
+                Some("example.com/web-site/internal/controller.(*SiteReconciler).Reconcile.func1"),
+            ),
+            (
+                "example.com_web_site.Site.String",
+                Some("example.com/web-site.Site.String"),
+            ),
+            ("example.com_web_sites.Site.String", None),
+            ("runtime.mallocgc", None),
+            ("sigs.k8s.io_controller_runtime_pkg_log.Into", None),
+        ] {
+            assert_eq!(authors_name(name, &modules).as_deref(), kept, "{name}");
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Sdk, Support, VENDORED, sdk_folder};
+use super::{PrintTypes, Sdk, Support, VENDORED, sdk_folder};
 use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{File, JAVASCRIPT_SDK, JAVASCRIPT_TEMPLATE, TYPESCRIPT_TEMPLATE};
+use crate::resource_types;
 use crate::tools::Tool;
 
 const MANIFEST: &str = "package.json";
@@ -83,6 +84,15 @@ impl Support for JavaScript {
         let component = componentize(&dir, &std::path::absolute(wit)?, &work)?;
         componentize::check(&component, &WORLD_ALONE)?;
         Ok(component)
+    }
+
+    fn resource_types(&self) -> Option<(&'static str, PrintTypes)> {
+        let file = if self.typed {
+            "src/api.ts"
+        } else {
+            "src/api.d.ts"
+        };
+        Some((file, resource_types::typescript::print))
     }
 
     fn template(&self) -> &'static [File] {

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
+use super::{PrintTypes, Sdk, Support, VENDORED, ensure_built, sdk_folder};
 use crate::Project;
 use crate::componentize::{self, WORLD, WORLD_ALONE};
 use crate::embedded::{File, PYTHON_SDK, PYTHON_TEMPLATE};
+use crate::resource_types;
 use crate::tools::Tool;
 
 /// The version of componentize-py that is known to work.
@@ -119,6 +120,10 @@ impl Support for Python {
             std::fs::read(&output).with_context(|| format!("can't read {}", output.display()))?;
         componentize::check(&component, &WORLD_ALONE)?;
         Ok(component)
+    }
+
+    fn resource_types(&self) -> Option<(&'static str, PrintTypes)> {
+        Some(("api.py", resource_types::python::print))
     }
 
     fn template(&self) -> &'static [File] {

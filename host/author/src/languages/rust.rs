@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
-use crate::embedded::{File, RUST_SDK, RUST_TEMPLATE};
+use crate::embedded::{File, RUST_CLOUD_TEMPLATE, RUST_SDK, RUST_TEMPLATE};
 use crate::tools::Tool;
 use crate::{Project, componentize};
 
@@ -19,23 +19,27 @@ use crate::{Project, componentize};
 const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
 /// The variable that names the toolchain to build projects with, for those that name none.
 pub const RUST_TOOLCHAIN: &str = "FLYBALL_RUST_TOOLCHAIN";
+const SDK: &str = "guests/sdk/rust";
+const CLOUD_SDK: &str = "guests/sdk/rust-cloud";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
-const CRATES: [&str; 4] = [
-    "guests/sdk/rust",
+const CRATES: [&str; 5] = [
+    SDK,
     "guests/sdk/rust/macros",
+    CLOUD_SDK,
     "guests/sdk/rust-kube",
     "host/types",
 ];
 /// The example that prints the project's custom resources.
 const DEFINITIONS: &str = "examples/crd.rs";
 /// Valid names of plugins that cargo refuses as names of crates, or that dependencies of a new project have.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 9] = [
     "test",
     "core",
     "std",
     "alloc",
     "proc-macro",
     "flyball-sdk",
+    "flyball-cloud",
     "schemars",
     "serde",
 ];
@@ -74,13 +78,11 @@ impl Support for Rust {
             .with_context(|| format!("can't encode {} as a component", path.display()))
     }
 
-    fn definitions(&self, project: &Project) -> Result<Vec<u8>> {
-        ensure!(
-            project.dir.join(DEFINITIONS).is_file(),
-            "can't print the custom resources of {}: it has no `{DEFINITIONS}`, a program that prints them in JSON; a project \
-             of `flyball new` has one",
-            project.dir.display()
-        );
+    fn definitions(&self, project: &Project) -> Result<Option<Vec<u8>>> {
+        if !project.dir.join(DEFINITIONS).is_file() {
+            return Ok(None);
+        }
+        project.check_tools()?;
         let manifest = Manifest::read(&project.dir)?;
         let mut cargo = tool("cargo", project.toolchain.as_deref(), &project.dir);
         cargo.args(["run", "--quiet", "--example", manifest.definitions()]);
@@ -89,11 +91,19 @@ impl Support for Rust {
             .output()
             .context("can't run `cargo`: install Rust with rustup")?;
         ensure_built(printed.status, &project.dir, "cargo")?;
-        Ok(printed.stdout)
+        Ok(Some(printed.stdout))
     }
 
     fn template(&self) -> &'static [File] {
         &RUST_TEMPLATE
+    }
+
+    fn cloud_template(&self) -> Option<&'static [File]> {
+        Some(&RUST_CLOUD_TEMPLATE)
+    }
+
+    fn cloud_sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        dependency(sdk, "rust-cloud", CLOUD_SDK)
     }
 
     fn sdk(&self) -> &'static [File] {
@@ -108,7 +118,7 @@ impl Support for Rust {
     }
 
     fn sdk_reference(&self, sdk: Sdk) -> Result<String> {
-        dependency(sdk)
+        dependency(sdk, "rust", SDK)
     }
 
     fn refuses_name(&self, name: &str) -> Option<&'static str> {
@@ -164,8 +174,9 @@ fn sdk_workspace(manifest: &[u8]) -> Result<String> {
     Ok(toml::to_string(&root)?)
 }
 
-/// Returns the keys of the table of the SDK as a dependency in `Cargo.toml`.
-fn dependency(sdk: Sdk) -> Result<String> {
+/// Returns the keys of the table of a crate of the SDK as a dependency in `Cargo.toml`. `folder` is the crate's folder beside
+/// the SDK's, and `place` its folder in a checkout.
+fn dependency(sdk: Sdk, folder: &str, place: &str) -> Result<String> {
     let is_url = |text: &str| {
         ["https://", "http://", "ssh://", "git://", "file://"]
             .iter()
@@ -177,12 +188,13 @@ fn dependency(sdk: Sdk) -> Result<String> {
         format!("version = \"{version}\"\n{key} = {}", json!(place))
     };
     let given = match sdk {
-        Sdk::Vendored => return Ok(of("path", &format!("{VENDORED}/{}", CRATES[0]))),
+        Sdk::Vendored => return Ok(of("path", &format!("{VENDORED}/{place}"))),
         Sdk::At(url) if is_url(url) => return Ok(of("git", url)),
         Sdk::At(path) => path,
     };
-    let path = sdk_folder(given, "Cargo.toml", "name = \"flyball-sdk\"", CRATES[0])?;
-    Ok(of("path", &path))
+    let path = sdk_folder(given, "Cargo.toml", "name = \"flyball-sdk\"", SDK)?;
+    let path = Path::new(&path).with_file_name(folder);
+    Ok(of("path", &path.display().to_string()))
 }
 
 /// Whether the name is a keyword of Rust, which no crate may have as its name.
@@ -341,7 +353,7 @@ mod tests {
     #[test]
     fn the_sdk_is_vendored_or_a_folder_or_a_repository() {
         assert_eq!(
-            dependency(Sdk::Vendored).unwrap(),
+            dependency(Sdk::Vendored, "rust", SDK).unwrap(),
             concat!(
                 "version = \"",
                 env!("CARGO_PKG_VERSION"),
@@ -349,7 +361,7 @@ mod tests {
             )
         );
         assert_eq!(
-            dependency(Sdk::At("https://x/y")).unwrap(),
+            dependency(Sdk::At("https://x/y"), "rust", SDK).unwrap(),
             concat!(
                 "version = \"",
                 env!("CARGO_PKG_VERSION"),
@@ -357,9 +369,11 @@ mod tests {
             )
         );
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk/rust");
-        let found = dependency(Sdk::At(own)).unwrap();
+        let found = dependency(Sdk::At(own), "rust", SDK).unwrap();
         assert!(found.ends_with("guests/sdk/rust\""), "{found}");
-        let error = dependency(Sdk::At("/no/such")).unwrap_err().to_string();
+        let error = dependency(Sdk::At("/no/such"), "rust", SDK)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("--sdk /no/such is not Flyball's SDK"),
             "{error}"

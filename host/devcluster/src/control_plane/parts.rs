@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -101,8 +102,12 @@ impl ControlPlane {
     /// account for each controller, and no port. `args` override these flags. The caller owns the process. This does
     /// not wait until it is ready.
     pub fn start_kcm(&self, args: &[&str]) -> anyhow::Result<Process> {
+        self.start_kcm_of(self.assets.kcm()?, args)
+    }
+
+    /// Like [`start_kcm`](Self::start_kcm), with the command of another kube-controller-manager, without its flags.
+    pub fn start_kcm_of(&self, mut command: Command, args: &[&str]) -> anyhow::Result<Process> {
         let number = self.kcms.fetch_add(1, Ordering::Relaxed);
-        let mut command = self.assets.kcm()?;
         command
             .arg(flag("kubeconfig", &self.kcm_kubeconfig))
             .arg(flag("root-ca-file", &self.root_ca_file()))

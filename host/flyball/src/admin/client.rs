@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
@@ -58,6 +58,9 @@ pub(crate) enum AdminCommand {
     Approve {
         /// The plugin's name
         plugin: String,
+        /// Grant it only in this namespace; may be repeated. Cluster-scoped kinds are granted as they are asked for
+        #[arg(short, long = "namespace", value_name = "NAME", value_parser = namespace)]
+        namespaces: Vec<String>,
         #[command(flatten)]
         host: RunningHost,
     },
@@ -111,9 +114,14 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             follow,
             host,
         } => logs(plugin, follow, &host),
-        AdminCommand::Approve { plugin, host } => {
+        AdminCommand::Approve {
+            plugin,
+            namespaces,
+            host,
+        } => {
             let done = host.perform(&Request::Approve {
                 plugin: plugin.clone(),
+                namespaces: namespaces.into_iter().collect(),
             })?;
             print(&format!(
                 "{done}\nTo grant the rights of its service account, run: flyball rbac {plugin} | kubectl apply -f -\n"
@@ -135,6 +143,15 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
         AdminCommand::Resume { plugin, host } => {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))
         }
+    }
+}
+
+/// Parses the name of a namespace. An empty one would stand for all of them.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match !text.is_empty() && text.len() <= 63 && text.chars().all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err("write the name of a namespace: lower-case letters, digits and dashes".into()),
     }
 }
 
@@ -200,6 +217,14 @@ pub(crate) fn describe(host: &RunningHost, plugin: &str) -> anyhow::Result<Plugi
     }
 }
 
+/// Returns the kinds that the API server of the running host serves.
+pub(crate) fn served_kinds(host: &RunningHost) -> anyhow::Result<Vec<ServedKind>> {
+    match host.send(&Request::Kinds)? {
+        Response::Kinds(kinds) => Ok(kinds),
+        _ => Err(unexpected_response()),
+    }
+}
+
 /// Returns the status of the plugins of the running host.
 pub(crate) fn plugins(host: &RunningHost) -> anyhow::Result<Vec<PluginStatus>> {
     match host.send(&Request::Status)? {
@@ -214,6 +239,11 @@ impl RunningHost {
         Self {
             admin_socket: Some(admin_socket),
         }
+    }
+
+    /// Whether its socket was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.admin_socket.is_some()
     }
 
     fn send(&self, request: &Request) -> anyhow::Result<Response> {

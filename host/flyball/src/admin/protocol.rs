@@ -1,7 +1,9 @@
 //! The requests of the admin socket, and their responses. Each is one line of JSON. `logs` with `follow` has a further
 //! response for each new line of the log.
 
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo};
+use std::collections::BTreeSet;
+
+use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
 use flyball_runtime::history::Reconciled;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,9 @@ pub(super) enum Request {
     },
     Approve {
         plugin: String,
+        /// Empty for all that the plugin asks for.
+        #[serde(default)]
+        namespaces: BTreeSet<String>,
     },
     Rollback {
         plugin: String,
@@ -31,6 +36,8 @@ pub(super) enum Request {
     Describe {
         plugin: String,
     },
+    /// The kinds that the API server serves.
+    Kinds,
 }
 
 /// A response of the host.
@@ -42,5 +49,6 @@ pub(super) enum Response {
     Logs(Vec<String>),
     Done(String),
     Described(Box<PluginDescription>),
+    Kinds(Vec<ServedKind>),
     Error(String),
 }

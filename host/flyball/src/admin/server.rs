@@ -227,13 +227,17 @@ async fn handle(request: Request, host: &Host) -> Response {
             Ok(_) => Ok(Response::Logs(recent.lines(&plugin))),
             Err(error) => Err(error),
         },
-        Request::Approve { plugin } => admin.approve(&plugin).await.map(Response::Done),
+        Request::Approve { plugin, namespaces } => {
+            let approved = admin.approve(&plugin, namespaces).await;
+            approved.map(Response::Done)
+        }
         Request::Rollback { plugin, to } => admin.roll_back(&plugin, to).await.map(Response::Done),
         Request::Resume { plugin } => admin.resume(&plugin).await.map(Response::Done),
         Request::Describe { plugin } => admin
             .describe(&plugin)
             .await
             .map(|description| Response::Described(Box::new(description))),
+        Request::Kinds => admin.served_kinds().await.map(Response::Kinds),
     };
     done.unwrap_or_else(|error| Response::Error(error.to_string()))
 }

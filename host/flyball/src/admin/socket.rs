@@ -10,6 +10,11 @@ pub(super) fn default() -> Option<PathBuf> {
     user_folders::runtime().map(|folder| folder.join("admin.sock"))
 }
 
+/// Returns the path beside the default one for the host of a process; none if the user has no folder for it.
+pub(crate) fn of_process(process: u32) -> Option<PathBuf> {
+    default().map(|path| numbered(&path, process))
+}
+
 /// Returns the path beside the default one for a process: `admin-PID.sock`.
 pub(super) fn numbered(path: &Path, process: u32) -> PathBuf {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,5 +1,6 @@
 //! Reads the command line into a [`RunConfig`].
 
+mod cloud;
 mod controllers;
 mod flags;
 mod leader_election;
@@ -15,7 +16,8 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use flyball_controllers::{canonical, flag};
 
-use self::flags::{ConfigError, Flags};
+pub(crate) use self::flags::ConfigError;
+use self::flags::Flags;
 use super::{BuiltInsConfig, ClusterConfig, PaceConfig, PluginsConfig, RequestsConfig, RunConfig};
 use crate::builtins::NODE_IPAM;
 use crate::kcm::feature_gates::FeatureGates;
@@ -24,18 +26,39 @@ use crate::logging::{self, LogOptions};
 use crate::selection::Selection;
 
 impl RunConfig {
-    /// Reads the flags that clap parsed. Fails if a value is invalid.
+    /// Reads the flags of `flyball run` that clap parsed. Fails if a value is invalid.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        Self::read_for(matches, false)
+    }
+
+    /// Reads the flags of `flyball cloud run`.
+    pub(crate) fn read_cloud(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        Self::read_for(matches, true)
+    }
+
+    fn read_for(matches: &ArgMatches, is_ccm: bool) -> Result<Self, ConfigError> {
         let flags = Flags(matches);
         let burst = flags.int("kube-api-burst");
         let qps = flags.float("kube-api-qps") as f32;
         let controller_settings = flags.controller_settings()?;
-        flags.check_cloud_provider()?;
+        let plugins = PluginsConfig {
+            dirs: flags
+                .list("plugin-dir")
+                .into_iter()
+                .map(PathBuf::from)
+                .collect(),
+            policy: flags.path("policy"),
+            state_dir: flags.path("state-dir"),
+            trust: flags.bool("trust-plugins"),
+            values: flags.plugin_config()?,
+            concurrency: controller_settings.concurrency,
+        };
+        let cloud = flags.cloud(is_ccm, plugins.may_load())?;
         let versions = flags.versions()?;
         let feature_gates = flags.feature_gates(versions)?;
-        let controllers = Selection::new(&flags.list("controllers"));
+        let controllers = Selection::new(&flags.list("controllers")).with_clouds(cloud.controllers);
         let (node_ipam, ignored) = flags.node_ipam(controllers.enables(NODE_IPAM))?;
-        let (serving, unsupported) = flags.serving()?.unzip();
+        let (serving, unsupported) = flags.serving(is_ccm)?.unzip();
         Ok(Self {
             cluster: ClusterConfig {
                 kubeconfig: flags.path("kubeconfig"),
@@ -44,18 +67,8 @@ impl RunConfig {
             },
             admin_socket: flags.path("admin-socket"),
             controllers,
-            plugins: PluginsConfig {
-                dirs: flags
-                    .list("plugin-dir")
-                    .into_iter()
-                    .map(PathBuf::from)
-                    .collect(),
-                policy: flags.path("policy"),
-                state_dir: flags.path("state-dir"),
-                trust: flags.bool("trust-plugins"),
-                values: flags.plugin_config()?,
-                concurrency: controller_settings.concurrency,
-            },
+            plugins,
+            cloud,
             built_ins: BuiltInsConfig {
                 values: controller_settings.values,
                 resync_periods: controller_settings.resync_periods,
@@ -185,7 +198,7 @@ impl Flags<'_> {
 
 fn unknown_gates(gates: &FeatureGates) -> Option<String> {
     let names = gates.unknown.join(", ");
-    (!names.is_empty()).then(|| format!("Kubernetes 1.36 has no such feature gates: {names}"))
+    (!names.is_empty()).then(|| format!("Kubernetes 1.37 has no such feature gates: {names}"))
 }
 
 #[cfg(test)]
@@ -428,11 +441,11 @@ mod tests {
     fn gates_follow_the_emulated_version() {
         let config = read(&["--emulated-version=kube=1.34"]);
         assert_eq!(config.versions.emulated.to_string(), "1.34");
-        assert_eq!(config.versions.min_compatibility.to_string(), "1.33");
+        assert_eq!(config.versions.min_compatibility.to_string(), "1.34");
         assert!(!config.feature_gates.is_enabled("HPAConfigurableTolerance"));
         assert_eq!(
-            error(&["--emulated-version=1.32"]),
-            "--emulated-version=1.32: 1.32 is not between 1.33 and 1.36"
+            error(&["--emulated-version=1.33"]),
+            "--emulated-version=1.33: 1.33 is not between 1.34 and 1.37"
         );
         let args = [
             "--emulated-version=1.35",

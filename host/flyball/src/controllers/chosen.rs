@@ -109,7 +109,7 @@ fn check(chosen: &[&Builtin], config: &RunConfig, has_builtins: bool) -> anyhow:
 
 #[cfg(test)]
 mod tests {
-    use flyball_controllers::Start;
+    use flyball_controllers::{Guest, Scenarios, Start};
 
     use super::*;
     use crate::flags::parse;
@@ -127,7 +127,17 @@ mod tests {
         needs: &[Need::RootCa, Need::ServiceAccountKey, Need::ClusterSigning],
         resyncs: true,
         native_histograms: true,
-        guest: None,
+        guest: Guest {
+            folder: "demanding",
+            about: "",
+            state: "",
+            policy: "",
+            scenarios: Scenarios {
+                plane: "",
+                killed: &[],
+                killed_at_every_write: &[],
+            },
+        },
     };
     /// The flags with which it runs.
     const ENOUGH: [&str; 3] = [

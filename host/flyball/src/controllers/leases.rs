@@ -3,7 +3,8 @@
 use flyball_api::lease::{CandidateVersions, LeaderElection};
 use flyball_manager::Migration;
 
-use crate::config::RunConfig;
+use crate::ccm;
+use crate::config::{CloudControllers, RunConfig};
 use crate::kcm::versions::CURRENT;
 
 /// Default name of the Lease of a process that runs built-in controllers: the one of kube-controller-manager, which
@@ -24,7 +25,14 @@ pub(super) fn holder_identity() -> String {
 /// not compete with kube-controller-manager for its Lease.
 pub(super) fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElection> {
     let settings = &config.leader_election;
-    let default_name = || if has_builtins { KCM_LEASE } else { OWN_LEASE }.to_owned();
+    let default_name = || {
+        let name = match (config.cloud.controllers, has_builtins) {
+            (CloudControllers::Only, _) => ccm::NAME,
+            (_, true) => KCM_LEASE,
+            (_, false) => OWN_LEASE,
+        };
+        name.to_owned()
+    };
     settings.enabled.then(|| LeaderElection {
         namespace: settings.namespace.clone(),
         name: settings.name.clone().unwrap_or_else(default_name),
@@ -81,7 +89,7 @@ mod tests {
         ]);
         let chosen = leader_election(&on, true).and_then(|election| election.candidate);
         let chosen = chosen.expect("it is a candidate");
-        assert_eq!((&*chosen.binary, &*chosen.emulation), ("1.36.0", "1.35.0"));
+        assert_eq!((&*chosen.binary, &*chosen.emulation), ("1.37.0", "1.35.0"));
         let second = migration(&on).expect("there is a second lease");
         assert!(second.election.candidate.is_none());
         let plugins_alone = leader_election(&on, false).expect("it is elected");

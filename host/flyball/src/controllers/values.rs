@@ -13,6 +13,10 @@ use super::needs::Needs;
 use super::{time_zone, zoneinfo};
 use crate::builtins::{NODE_IPAM, that_need};
 use crate::config::{NodeIpam, RunConfig};
+use crate::kcm::versions::{CURRENT, Minor, Versions};
+
+/// The configuration key of the release that a controller has to emulate.
+const EMULATED_VERSION: &str = "emulated-version";
 
 /// Returns the configuration values by controller and key: the values of `--plugin-config`, and values that follow from
 /// other flags, from the connection to the API server and from the time zone of this process.
@@ -30,20 +34,24 @@ pub(super) fn values(
     };
     let zones = zoneinfo::lookup(config.built_ins.tzdata.as_deref());
     let time_zone = time_zone::of_process(|name| zones(&zoneinfo::key(name)).is_some());
-    let from_flags = config
-        .built_ins
-        .values
-        .iter()
-        .flat_map(|(controller, values)| {
+    let from_flags = { config.built_ins.values.iter().chain(&config.cloud.values) }.flat_map(
+        |(controller, values)| {
             let values = values.iter();
             values.map(|(key, value)| (*controller, (*key).to_owned(), value.clone()))
-        });
+        },
+    );
     let needed = |need, key: &'static str, value: String| {
         that_need(need).map(move |controller| (controller, key.to_owned(), value.clone()))
     };
     let from_gates = CONTROLLERS.iter().flat_map(|controller| {
         let gates = config.feature_gates.config();
         gates.map(|(key, value)| (controller.name, key, value))
+    });
+    let from_release = emulated(config.versions).into_iter().flat_map(|release| {
+        let key = EMULATED_VERSION.to_owned();
+        CONTROLLERS
+            .iter()
+            .map(move |controller| (controller.name, key.clone(), release.to_string()))
     });
     let all = from_flags
         .chain(
@@ -56,7 +64,8 @@ pub(super) fn values(
             ranges(config.built_ins.node_ipam.as_ref())
                 .map(|(key, value)| (NODE_IPAM, key.to_owned(), value)),
         )
-        .chain(from_gates);
+        .chain(from_gates)
+        .chain(from_release);
     let mut values = config.plugins.values.clone();
     for (controller, key, value) in all {
         values
@@ -66,6 +75,11 @@ pub(super) fn values(
             .or_insert(value);
     }
     Ok(values)
+}
+
+/// Returns the release that controllers have to emulate; `None` for the one that they stand for.
+fn emulated(versions: Versions) -> Option<Minor> {
+    (versions.emulated != CURRENT).then_some(versions.emulated)
 }
 
 /// Returns the lookups of values by controller.
@@ -229,6 +243,22 @@ mod tests {
         ] {
             assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
         }
+    }
+
+    #[test]
+    fn each_controller_gets_the_release_to_emulate_unless_it_is_its_own() {
+        let release = |args: &[&str]| read(args).unwrap()[NODES].get("emulated-version").cloned();
+        assert_eq!(release(&[]), None);
+        assert_eq!(release(&["--emulated-version=1.37"]), None);
+        assert_eq!(
+            release(&["--emulated-version=1.36"]).as_deref(),
+            Some("1.36")
+        );
+        let own = [
+            "--emulated-version=1.36",
+            "--plugin-config=node-lifecycle-controller.emulated-version=1.35",
+        ];
+        assert_eq!(release(&own).as_deref(), Some("1.35"));
     }
 
     #[test]

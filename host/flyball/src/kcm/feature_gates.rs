@@ -1,4 +1,4 @@
-//! The feature gates of Kubernetes 1.36, with the values that the operator chose and the versions that the flags
+//! The feature gates of Kubernetes 1.37, with the values that the operator chose and the versions that the flags
 //! emulate.
 //!
 //! Controllers read them as configuration keys: see [`FeatureGates::config`].
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn gates(given: &[(&str, bool)]) -> Result<FeatureGates, String> {
-        gates_of("1.36", given)
+        gates_of("1.37", given)
     }
 
     fn gates_of(version: &str, given: &[(&str, bool)]) -> Result<FeatureGates, String> {
@@ -232,24 +232,28 @@ mod tests {
     fn a_gate_has_its_default_unless_it_is_named() {
         let given = [
             ("PodDeletionCost", false),
-            ("kube:HPAScaleToZero", true),
+            ("kube:TaintTolerationComparisonOperators", true),
             ("HPAConfigurableTolerance", true),
         ];
         assert_eq!(
             config(&given),
             [
-                "feature-gates.HPAScaleToZero=true",
-                "feature-gates.PodDeletionCost=false"
+                "feature-gates.PodDeletionCost=false",
+                "feature-gates.TaintTolerationComparisonOperators=true"
             ]
         );
     }
 
     #[test]
     fn a_gate_is_on_by_default_or_because_it_is_named() {
-        let gates = gates(&[("PodDeletionCost", false), ("HPAScaleToZero", true)]).unwrap();
+        let gates = gates(&[
+            ("PodDeletionCost", false),
+            ("TaintTolerationComparisonOperators", true),
+        ])
+        .unwrap();
         let on = [
             "PodDeletionCost",
-            "HPAScaleToZero",
+            "TaintTolerationComparisonOperators",
             "APIServerIdentity",
             "StorageVersionAPI",
             "NoSuchGate",
@@ -262,9 +266,13 @@ mod tests {
 
     #[test]
     fn a_stage_sets_its_gates_except_those_that_are_named() {
-        let config = config(&[("AllAlpha", true), ("WorkloadWithJob", false)]);
+        let all = [("AllAlpha", true), ("AllBeta", true)];
+        let config = config(&[all[0], all[1], ("WorkloadWithJob", false)]);
         let is_set = |name: &str| config.contains(&format!("feature-gates.{name}=true"));
-        assert!(is_set("GenericWorkload"), "{config:?}");
+        assert!(
+            is_set("GenericWorkload") && is_set("StatefulSetRecreateStrategy"),
+            "{config:?}"
+        );
         let on = gates(&[("ComponentFlagz", false)]).unwrap();
         assert!(on.is_enabled("ComponentStatusz") && !on.is_enabled("ComponentFlagz"));
         assert!(!on.is_enabled("NoSuchGate"));
@@ -293,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_emulated_version_has_its_own_defaults_and_locks() {
-        // In beta and off until 1.34, on in 1.36.
+        // In beta and off until 1.34, on in 1.37.
         let name = "DeploymentReplicaSetTerminatingReplicas";
         let old = gates_of("1.34", &[]).unwrap();
         assert!(!old.is_enabled(name) && gates(&[]).unwrap().is_enabled(name));

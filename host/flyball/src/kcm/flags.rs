@@ -1,7 +1,7 @@
 //! The flags of kube-controller-manager, each with its type, its default and its effect in Flyball. Flags that concern
 //! only one controller are in the controller's manifest.
 //!
-//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code.
+//! `testdata/kcm-1.37-flags.txt` is generated from kube-controller-manager's own code.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use flyball_controllers::flag::Kind::*;
 use flyball_controllers::flag::{Flag, flag};
 
 /// The effect of the flags of in-tree cloud providers. kube-controller-manager still accepts them, without effect.
-const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.36 either");
+const OF_CLOUDS: Effect = Yes("Accepted; it has no effect in kube-controller-manager 1.37 either");
 
 /// Returns all flags, sorted by name.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
@@ -44,7 +44,12 @@ const FLAGS: &[Flag] = &[
         "",
         Yes("File with what --allow-metric-labels says, in YAML"),
     ),
-    flag("allow-untagged-cloud", Bool, "false", OF_CLOUDS),
+    flag(
+        "allow-untagged-cloud",
+        Bool,
+        "false",
+        Yes("Call a cloud whose resources carry no ID of the cluster"),
+    ),
     flag(
         "authentication-kubeconfig",
         Text,
@@ -115,11 +120,38 @@ const FLAGS: &[Flag] = &[
         "",
         Yes("CA bundle for client certificates"),
     ),
-    flag("cloud-config", Text, "", OF_CLOUDS),
-    flag("cloud-provider", Text, "", Already(&["", "external"])),
-    flag("cluster-name", Text, "kubernetes", OF_CLOUDS),
-    flag("concurrent-service-syncs", Int32, "1", OF_CLOUDS),
-    flag("configure-cloud-routes", Bool, "true", OF_CLOUDS),
+    flag(
+        "cloud-config",
+        Text,
+        "",
+        Yes("File that the provider of --cloud-provider gets as its configuration"),
+    ),
+    flag(
+        "cloud-provider",
+        Text,
+        "",
+        Yes(
+            "Plugin that is the cloud: the cloud controllers run, too, and call it; by default, or with `external`, they don't run",
+        ),
+    ),
+    flag(
+        "cluster-name",
+        Text,
+        "kubernetes",
+        Yes("Name of the cluster, for the cloud"),
+    ),
+    flag(
+        "concurrent-service-syncs",
+        Int32,
+        "1",
+        Yes("Number of load balancers that are created or updated at once"),
+    ),
+    flag(
+        "configure-cloud-routes",
+        Bool,
+        "true",
+        Yes("Run the node-route-controller, with the other cloud controllers"),
+    ),
     flag("contention-profiling", Bool, "false", Already(&["false"])),
     flag(
         "controller-shutdown-timeout",
@@ -158,7 +190,7 @@ const FLAGS: &[Flag] = &[
         Texts,
         "[]",
         Yes(
-            "Version of Kubernetes whose feature gates apply, from 1.33 to 1.36, as 1.35 or kube=1.35",
+            "Version of Kubernetes to behave as, with its feature gates, from 1.34 to 1.37, as 1.36 or kube=1.36",
         ),
     ),
     flag(
@@ -279,7 +311,7 @@ const FLAGS: &[Flag] = &[
         Texts,
         "[]",
         Yes(
-            "Oldest version of the other parts of the control plane, from 1.33 to the emulated one; by default the one before that",
+            "Oldest version of the other parts of the control plane, from 1.34 to the emulated one; by default the one before that",
         ),
     ),
     flag(
@@ -341,7 +373,12 @@ const FLAGS: &[Flag] = &[
             "CA bundle that is published to each namespace; by default the one that this process uses for the API server",
         ),
     ),
-    flag("route-reconciliation-period", Duration, "10s", OF_CLOUDS),
+    flag(
+        "route-reconciliation-period",
+        Duration,
+        "10s",
+        Yes("How often the routes of nodes are compared with those of the cloud"),
+    ),
     flag(
         "secure-port",
         Int,

@@ -4,12 +4,15 @@
 use flyball_types::duration;
 use serde_json::{Value, json};
 
+use crate::ccm;
 use crate::kcm::flags;
 use crate::kcm::leader_migration::LeaderMigration;
 use flyball_controllers::flag::{self, Flag, Kind};
 
 /// The configuration: a text `--NAME` stands for the value of that flag.
 const CONFIGURATION: &str = include_str!("configz.json");
+/// The parts of the configuration that cloud-controller-manager has, too.
+const OF_CLOUDS: [&str; 3] = ["Generic", "KubeCloudShared", "ServiceController"];
 /// The name of the configuration.
 const NAME: &str = "kubecontrollermanager.config.k8s.io";
 
@@ -97,6 +100,29 @@ pub(crate) fn configz<'a>(
         configuration["Generic"]["LeaderMigration"] = migration.shown();
     }
     json!({ NAME: configuration }).to_string()
+}
+
+/// Returns the body of `/configz` of a process that stands for cloud-controller-manager.
+pub(crate) fn configz_of_clouds<'a>(uses: impl Fn(&'static Flag) -> Vec<&'a str>) -> String {
+    let mut configuration: Value = serde_json::from_str(CONFIGURATION).unwrap_or_default();
+    let mut shown = json!({
+        "NodeStatusUpdateFrequency": "--node-status-update-frequency",
+        "NodeController": {
+            "ConcurrentNodeSyncs": "--concurrent-node-syncs",
+            "ConcurrentNodeStatusUpdates": "--concurrent-node-status-updates",
+        },
+        "NodeLifecycleController": {
+            "ConcurrentNodeLifecycleSyncs": "--concurrent-node-lifecycle-syncs",
+        },
+    });
+    for part in OF_CLOUDS {
+        shown[part] = configuration[part].take();
+    }
+    fill(&mut shown, &|name| {
+        let flag = crate::flags::all().find(|flag| flag.name == name)?;
+        Some(value(flag.kind, &uses(flag)))
+    });
+    json!({ ccm::CONFIGURATION: shown }).to_string()
 }
 
 fn fill(value: &mut Value, of_flag: &impl Fn(&str) -> Option<Value>) {

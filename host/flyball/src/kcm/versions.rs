@@ -11,16 +11,16 @@ pub(crate) struct Minor {
 }
 
 /// The release whose kube-controller-manager this process stands for.
-pub(crate) const RELEASE: &str = "1.36.3";
+pub(crate) const RELEASE: &str = "1.37.2";
 /// Its version without the patch.
 pub(crate) const CURRENT: Minor = Minor {
     major: 1,
-    minor: 36,
+    minor: 37,
 };
 /// The oldest version that may be emulated.
 const OLDEST: Minor = Minor {
     major: 1,
-    minor: 33,
+    minor: 34,
 };
 /// The component whose versions may be set. It is the default where no component is named.
 const COMPONENT: &str = "kube";
@@ -69,7 +69,7 @@ impl Versions {
 }
 
 impl Minor {
-    /// Parses `1.36`, with the tolerance of Kubernetes: a `v` may precede it and the patch 0 may follow.
+    /// Parses `1.37`, with the tolerance of Kubernetes: a `v` may precede it and the patch 0 may follow.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let illegal = || format!("illegal version string {text:?}");
         let numbers = text.strip_prefix('v').unwrap_or(text).split('.');
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn the_minimum_is_one_before_the_emulated_version_unless_it_is_given() {
         for (emulated, min, expected) in [
-            (&[][..], &[][..], ("1.36", "1.35")),
-            (&["1.35"], &[], ("1.35", "1.34")),
-            (&["kube=v1.34.0"], &[], ("1.34", "1.33")),
-            (&["1.33"], &[], ("1.33", "1.33")),
-            (&[], &["kube = 1.36"], ("1.36", "1.36")),
-            (&["1.35"], &["1.33"], ("1.35", "1.33")),
+            (&[][..], &[][..], ("1.37", "1.36")),
+            (&["1.36"], &[], ("1.36", "1.35")),
+            (&["kube=v1.35.0"], &[], ("1.35", "1.34")),
+            (&["1.34"], &[], ("1.34", "1.34")),
+            (&[], &["kube = 1.37"], ("1.37", "1.37")),
+            (&["1.36"], &["1.34"], ("1.36", "1.34")),
         ] {
             let expected = (expected.0.to_owned(), expected.1.to_owned());
             assert_eq!(
@@ -162,14 +162,14 @@ mod tests {
     fn what_kube_controller_manager_refuses_is_an_error() {
         for (emulated, min, reason) in [
             (
-                &["1.32"][..],
+                &["1.33"][..],
                 &[][..],
-                "emulated-version: 1.32 is not between 1.33 and 1.36",
+                "emulated-version: 1.33 is not between 1.34 and 1.37",
             ),
             (
-                &["1.37"],
+                &["1.38"],
                 &[],
-                "emulated-version: 1.37 is not between 1.33 and 1.36",
+                "emulated-version: 1.38 is not between 1.34 and 1.37",
             ),
             (
                 &["1.35.1"],
@@ -199,7 +199,7 @@ mod tests {
             (
                 &["1.35"],
                 &["1.36"],
-                "min-compatibility-version: 1.36 is not between 1.33 and 1.35",
+                "min-compatibility-version: 1.36 is not between 1.34 and 1.35",
             ),
         ] {
             assert_eq!(versions(emulated, min), Err(reason.to_owned()));

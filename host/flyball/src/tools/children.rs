@@ -58,6 +58,9 @@ pub(super) struct HostFiles<'a> {
     pub(super) policy: Option<&'a Path>,
     /// A folder for this host, which has the folder of the plugin.
     pub(super) folder: &'a Path,
+    pub(super) admin_socket: PathBuf,
+    /// The built-in controllers; none if it is empty.
+    pub(super) controllers: String,
 }
 
 /// The folder of the plugin in the folder of its host.
@@ -70,21 +73,21 @@ pub(super) fn admin_socket(folder: &Path) -> PathBuf {
 }
 
 impl HostFiles<'_> {
-    /// The command of the host: no built-in controllers, no lease, no ports, and a log in JSON.
+    /// The command of the host: no lease, no ports, and a log in JSON.
     pub(super) fn command(&self) -> anyhow::Result<Command> {
         let mut command = this_binary()?;
         let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
         command
             .args([
                 "run",
-                "--controllers=",
                 "--leader-elect=false",
                 "--secure-port=0",
                 "--logging-format=json",
             ])
             .arg(path("kubeconfig", self.kubeconfig))
             .arg(path("plugin-dir", &plugins(self.folder)))
-            .arg(path("admin-socket", &admin_socket(self.folder)))
+            .arg(format!("--controllers={}", self.controllers))
+            .arg(path("admin-socket", &self.admin_socket))
             .arg(path("state-dir", &self.folder.join("state")));
         match self.policy {
             Some(policy) => command.arg(path("policy", policy)),

@@ -7,6 +7,7 @@
 
 mod cluster;
 mod console;
+mod controllers;
 mod objects;
 
 use std::path::{Path, PathBuf};
@@ -24,10 +25,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use self::cluster::Cluster;
-use self::console::{Console, brief, say};
+use self::console::{Console, say};
 use self::objects::Objects;
-use super::children::{Build, Host, HostFiles, plugins, this_binary};
+use super::children::{Build, Host, HostFiles, admin_socket, plugins, this_binary};
 use super::host_log;
+use super::output::brief;
+use crate::admin;
 
 /// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
 const QUIET: Duration = Duration::from_millis(50);
@@ -36,7 +39,8 @@ const QUIET: Duration = Duration::from_millis(50);
 ///
 /// Shows the log, the reconciles, and the time from saving a file to the first reconcile by the new code. A build that
 /// fails leaves the version before running. Applies the project's crd.yaml and, under a policy, the service account and
-/// the roles of the plugin. Without --kubeconfig, a control plane runs on this machine meanwhile.
+/// the roles of the plugin. Without --kubeconfig, a control plane runs on this machine meanwhile, with the built-in
+/// controllers that authors rely on. `flyball status`, `why` and the other commands find its host.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The project's folder
@@ -52,6 +56,10 @@ pub(crate) struct Arguments {
     /// of PATH
     #[arg(long, value_name = "FOLDER", conflicts_with = "kubeconfig")]
     control_plane: Option<PathBuf>,
+    /// Built-in controllers to run, as for `flyball run`; by default those that authors rely on, such as the garbage
+    /// collector, and with --kubeconfig none
+    #[arg(long, value_name = "LIST")]
+    controllers: Option<String>,
     /// Policy of the plugin; by default policy.toml in the project's folder and, if there is none, all that the plugin
     /// asks for is granted, with the rights of the kubeconfig
     #[arg(long, value_name = "FILE")]
@@ -112,11 +120,16 @@ struct Session {
     host: Option<Host>,
     cluster: Option<Cluster>,
     folder: TempDir,
+    /// The admin socket of the host.
+    socket: PathBuf,
 }
 
 impl Session {
     fn new(project: Project, arguments: Arguments) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("flyball-dev-").tempdir();
+        let folder = folder.context("can't create a temporary folder")?;
+        // Beside the sockets of other hosts, where the commands for a running host look.
+        let socket = admin::socket_of(std::process::id());
         let of_project = Some(project.dir.join("policy.toml")).filter(|path| path.is_file());
         Ok(Self {
             policy: arguments.policy.clone().or(of_project),
@@ -126,7 +139,8 @@ impl Session {
             given: None,
             host: None,
             cluster: None,
-            folder: folder.context("can't create a temporary folder")?,
+            socket: socket.unwrap_or_else(|| admin_socket(folder.path())),
+            folder,
         })
     }
 
@@ -144,12 +158,16 @@ impl Session {
         let cluster = self.cluster.insert(cluster);
         let mut objects = Objects::new(
             cluster.client().await?,
+            cluster.flags(),
             &self.project,
             &self.arguments.apply,
         );
         std::fs::create_dir(plugins(self.folder.path()))
             .context("can't create a folder for the plugin")?;
         let host = self.host_command()?;
+        say(&controllers::sentence(&self.controllers()));
+        say(&format!("admin socket: {}", self.socket.display()));
+        *self.console.lock() = Console::hiding(controllers::hidden(&self.controllers()));
         let console = self.console.clone();
         self.host = Some(Host::start(host, move |line| console.lock().show(line))?);
         let mut since = ("started", Instant::now());
@@ -209,7 +227,7 @@ impl Session {
 
     fn build_command(&self, output: &Path) -> anyhow::Result<Command> {
         let mut command = this_binary()?;
-        command.arg("build").arg(&self.project.dir);
+        command.arg("build").arg("--quiet").arg(&self.project.dir);
         command.arg("--output").arg(output);
         if let Some(toolchain) = &self.arguments.toolchain {
             command.arg("--toolchain").arg(toolchain);
@@ -232,7 +250,15 @@ impl Session {
             kubeconfig: cluster.kubeconfig(),
             policy: self.policy.as_deref(),
             folder: self.folder.path(),
+            admin_socket: self.socket.clone(),
+            controllers: self.controllers(),
         }
+    }
+
+    /// The value of the host's `--controllers`.
+    fn controllers(&self) -> String {
+        let is_local = self.arguments.kubeconfig.is_none();
+        controllers::chosen(self.arguments.controllers.as_deref(), is_local)
     }
 
     /// Stops the host, and then the control plane.

@@ -109,6 +109,9 @@ fn table(rule: &Rule) -> Table {
         table["subresource"] = value(rule.subresource.as_str());
     }
     table["verbs"] = value(strings(&rule.verbs));
+    if !rule.namespaces.is_empty() {
+        table["namespaces"] = value(strings(&rule.namespaces));
+    }
     table
 }
 
@@ -121,6 +124,7 @@ mod tests {
     use std::path::Path;
 
     use flyball_policy::Policy;
+    use flyball_types::Kind;
 
     use super::*;
 
@@ -128,11 +132,14 @@ mod tests {
     fn a_printed_policy_grants_the_same_as_trust() {
         let document = r#"{
             "format": 1, "name": "full", "version": "1\n[plugins.evil]", "queues": [{"name": "q"}], "concurrency": 3,
-            "watches": [{"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}],
+            "watches": [
+                {"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}, {"kind": "v1/Pod", "namespace": "vault"},
+                {"kind": "v1/Secret", "namespace": "vault"}
+            ],
             "permissions": [
                 {"kind": "v1/Pod", "subresource": "status", "verbs": ["update", "patch"]},
                 {"kind": "v1/Pod", "subresource": "scale", "verbs": ["create"]},
-                {"kind": "*", "verbs": ["delete"]}
+                {"kind": "*", "verbs": ["delete"], "namespaces": ["a", "b"]}
             ],
             "imports": ["raw", "signer"],
             "config": {"a.b": {"default": "c\"\nd\u007f", "help": "in\nlines"}, "none": {}}
@@ -148,6 +155,10 @@ mod tests {
             (&trusted.allow, &trusted.imports)
         );
         assert_eq!(read.service_account.as_deref(), Some("flyball-system/full"));
+        let secret = Kind::new("", "v1", "Secret");
+        assert!(read.may_watch(&secret, "vault") && !read.may_watch(&secret, "a"));
+        assert!(read.check("delete", &secret, "", "a").is_ok());
+        assert!(read.check("delete", &secret, "", "vault").is_err());
         // All other settings have their defaults.
         assert_eq!(
             (read.concurrency, read.config.len(), read.signer_keys.len()),

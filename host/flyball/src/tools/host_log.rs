@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 pub(super) const FILTER: &str = "warn,flyball=info,flyball::reconcile=debug,flyball::guest=trace,kube_client::client::tls::rustls_tls=error";
 /// The target of the plugin's own lines.
 pub(super) const GUEST: &str = "flyball::guest";
+/// The target of the lines with the API server's warnings about the plugin's writes.
+pub(super) const WARNINGS: &str = "flyball::warning";
 /// The target of the line about each reconcile.
 pub(super) const RECONCILE: &str = "flyball::reconcile";
 

@@ -2,32 +2,56 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use flyball_manager::Inspection;
+use flyball_policy::kinds::of_description;
 use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
-use flyball_types::printable;
+use flyball_types::{listed, printable};
 use serde_json::json;
 
+use super::kinds::{self, KindFlags};
+use super::load;
+use super::output::{self, Done};
 use super::producers::{self, Interface};
-use super::{load, output};
+use crate::admin::RunningHost;
 use crate::output::Format;
 
 /// The name of the export of every guest, up to the version of the world that it was compiled against.
 const GUEST: &str = "flyball:controller/guest@";
 
-/// Inspects a file, with the configuration of the policy at `policy`.
+/// Inspects a file, with the configuration of the policy at `policy`. The output shows mistakes too, and they make the
+/// command fail.
 pub(super) async fn run(
     file: &Path,
     policy: Option<&Path>,
     format: Format,
-) -> anyhow::Result<String> {
+    flags: &KindFlags,
+    host: &RunningHost,
+) -> anyhow::Result<Done> {
     let inspection = load::load(file, &load::policy(policy)?).await?;
     let interface = producers::read(&inspection.wasm);
-    Ok(match format {
+    let named = of_description(&inspection.description).collect();
+    let checked = kinds::check(&named, flags, host).await?;
+    let mut mistakes = inspection.mistakes.clone();
+    mistakes.extend(checked.mistakes.into_values());
+    let out = match format {
         Format::Text => text(file, &inspection, &interface),
-        Format::Json => json(file, &inspection, &interface),
-    })
+        Format::Json => json(file, &inspection, &interface, &mistakes),
+    };
+    let mut err = String::new();
+    for mistake in &mistakes {
+        let _ = writeln!(err, "{}: {}", file.display(), printable(mistake));
+    }
+    for warning in checked.warnings.values() {
+        let _ = writeln!(err, "{}: warning: {}", file.display(), printable(warning));
+    }
+    let code = match mistakes.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
+    Ok(Done { out, err, code })
 }
 
 fn world(interface: &Interface) -> String {
@@ -39,8 +63,14 @@ fn world(interface: &Interface) -> String {
     format!("flyball:controller/controller@{version}")
 }
 
-fn json(file: &Path, inspection: &Inspection, interface: &Interface) -> String {
+fn json(
+    file: &Path,
+    inspection: &Inspection,
+    interface: &Interface,
+    mistakes: &[String],
+) -> String {
     let document = json!({
+        "problems": mistakes,
         "file": file.display().to_string(),
         "digest": format!("sha256:{}", inspection.digest),
         "bytes": inspection.wasm.len(),
@@ -298,8 +328,12 @@ fn wants(description: &Description) -> Vec<String> {
         } else {
             "/"
         };
+        let place = match permission.namespaces.is_empty() {
+            true => String::new(),
+            false => format!(" in {}", listed(&permission.namespaces)),
+        };
         format!(
-            "{} {}{slash}{}",
+            "{} {}{slash}{}{place}",
             verbs.join(", "),
             permission.kind,
             permission.subresource

@@ -1,6 +1,7 @@
 //! The output of the commands, and its formats: indented JSON, and documents of YAML.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use flyball_types::printable_json;
@@ -42,6 +43,16 @@ impl Manifests {
             }
             Self::Yaml => comment.to_owned() + &yaml(objects)?,
         })
+    }
+}
+
+/// A duration, as in `1.2 s`, `50 ms` or `0.4 ms`.
+pub(super) fn brief(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        0.1.. => format!("{seconds:.1} s"),
+        0.01.. => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{:.1} ms", seconds * 1e3),
     }
 }
 

@@ -1,118 +1,243 @@
-//! The plurals of kinds, as RBAC rules name them, and whether kinds are namespaced. Both are known for built-in kinds.
-//! For other kinds the plural is guessed, because the tools don't connect to a cluster.
+//! The plurals of kinds, as RBAC rules name them, and whether kinds are namespaced. They come, in this order, from flags,
+//! from the list of built-in kinds, and from a running host or a cluster. If neither can be asked, the plural is guessed,
+//! with a warning.
 
-use std::any::TypeId;
+mod built_in;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use anyhow::bail;
+use flyball_policy::kinds::{KnownKind, look_up};
 use flyball_types::{Kind, usual_plural};
-use k8s_openapi::{ClusterResourceScope, Resource};
+
+use super::kinds::KindFlags;
+use super::served::{self, ClusterFlags, Served};
+use crate::admin::RunningHost;
 
 /// The plural and the scope of a kind in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plural {
     /// The plural, as in `deployments`.
     pub(super) resource: String,
-    /// Whether the kind is namespaced; none if the kind is not built-in. The plural is then a guess.
+    /// Whether the kind is namespaced; none if that is not known.
     pub(super) namespaced: Option<bool>,
 }
 
-/// Returns the plural of a kind.
-pub(super) fn of(kind: &Kind) -> Plural {
-    let known = BUILT_IN
-        .iter()
-        .map(|entry| entry())
-        .find(|known| known.group == kind.group && known.kind == kind.kind);
-    match known {
-        Some(known) => Plural {
-            resource: known.plural.into(),
-            namespaced: Some(known.namespaced),
-        },
-        None => Plural {
-            resource: usual_plural(&kind.kind),
-            namespaced: None,
-        },
+/// Plurals that the list of built-in kinds lacks.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct PluralFlags {
+    /// Plural of a kind, as in Leaf=leaves or example.com/v1/Leaf=leaves; may be repeated
+    #[arg(long = "plural", value_name = "KIND=PLURAL")]
+    plurals: Vec<Given>,
+    #[command(flatten)]
+    kinds: KindFlags,
+}
+
+impl PluralFlags {
+    /// The flags for a cluster.
+    pub(super) fn of_cluster(cluster: ClusterFlags) -> Self {
+        let kinds = KindFlags {
+            cluster,
+            ..KindFlags::default()
+        };
+        Self {
+            kinds,
+            ..Self::default()
+        }
+    }
+
+    /// The flags for a file with CustomResourceDefinitions.
+    #[cfg(test)]
+    pub(super) fn of_file(file: std::path::PathBuf) -> Self {
+        let kinds = KindFlags {
+            crds: vec![file],
+            ..KindFlags::default()
+        };
+        Self {
+            kinds,
+            ..Self::default()
+        }
+    }
+}
+
+/// A plural that a flag gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    /// A kind, or only its name.
+    kind: String,
+    plural: String,
+}
+
+impl FromStr for Given {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_resource = |word: &str| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        match text.split_once('=') {
+            Some((kind, plural)) if !kind.is_empty() && is_resource(plural) => Ok(Self {
+                kind: kind.to_owned(),
+                plural: plural.to_owned(),
+            }),
+            _ => Err("write a kind and its plural, as in Leaf=leaves".to_owned()),
+        }
+    }
+}
+
+impl Given {
+    fn is_of(&self, kind: &Kind) -> bool {
+        self.kind == kind.kind || self.kind == kind.to_string()
+    }
+}
+
+/// The plurals of some kinds.
+#[derive(Debug, Default)]
+pub(super) struct Plurals {
+    /// Those of kinds that are not built in, by group and kind.
+    found: BTreeMap<(String, String), Plural>,
+    /// A sentence about each plural that is a guess.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Plurals {
+    /// Finds the plurals of these kinds. Asks a host or a cluster only if one of them is neither built in nor in the flags.
+    ///
+    /// # Errors
+    /// Kubernetes does not have a kind of its groups, a flag is about none of the kinds, a file can't be read, or the
+    /// host or cluster that a flag names can't be asked.
+    pub(super) async fn find(
+        kinds: &BTreeSet<Kind>,
+        flags: &PluralFlags,
+        host: &RunningHost,
+    ) -> anyhow::Result<Self> {
+        let mut plurals = Self::default();
+        for defined in flags.kinds.defined()? {
+            let namespaced = Some(defined.namespaced);
+            plurals.insert(&defined.kind, &defined.plural, namespaced);
+        }
+        plurals.add_given(kinds, &flags.plurals)?;
+        let unknown = |plurals: &Self| -> Vec<Kind> {
+            let unknown = kinds.iter().filter(|kind| plurals.known(kind).is_none());
+            unknown.cloned().collect()
+        };
+        if unknown(&plurals).is_empty() {
+            return Ok(plurals);
+        }
+        let served = served::ask(host, &flags.kinds.cluster).await?;
+        if let Served::Kinds(served) = &served {
+            for kind in unknown(&plurals) {
+                let mut same = served.iter().filter(|one| one.kind.group == kind.group);
+                if let Some(found) = same.find(|one| one.kind.kind == kind.kind) {
+                    plurals.insert(&kind, &found.plural, Some(found.namespaced));
+                }
+            }
+        }
+        for kind in unknown(&plurals) {
+            if let KnownKind::Wrong(problem) = look_up(&kind.to_string()) {
+                bail!("the plural of a kind is not known: {problem}");
+            }
+            let guess = usual_plural(&kind.kind);
+            let why = match &served {
+                Served::Kinds(_) => "the cluster does not serve it".to_owned(),
+                Served::Unknown(reason) => format!("no cluster could be asked ({reason})"),
+            };
+            plurals.warnings.push(format!(
+                "the plural of {kind} is not known, `{guess}` is a guess: {why}. Name it with --plural {}=PLURAL, or the file of \
+                 its CustomResourceDefinition with --crd",
+                kind.kind
+            ));
+        }
+        Ok(plurals)
+    }
+
+    /// Returns the plural of a kind: a known one, or else the usual one.
+    pub(super) fn of(&self, kind: &Kind) -> Plural {
+        self.known(kind).unwrap_or_else(|| usual(kind))
+    }
+
+    fn known(&self, kind: &Kind) -> Option<Plural> {
+        let found = self.found.get(&(kind.group.clone(), kind.kind.clone()));
+        let built_in = || {
+            let known = built_in::find(kind)?;
+            Some(Plural {
+                resource: known.plural.into(),
+                namespaced: Some(known.namespaced),
+            })
+        };
+        // Kinds of Kubernetes in alpha and beta versions.
+        let usual = || (look_up(&kind.to_string()) == KnownKind::Known).then(|| usual(kind));
+        found.cloned().or_else(built_in).or_else(usual)
+    }
+
+    fn insert(&mut self, kind: &Kind, plural: &str, namespaced: Option<bool>) {
+        let plural = Plural {
+            resource: plural.to_owned(),
+            namespaced,
+        };
+        self.found
+            .insert((kind.group.clone(), kind.kind.clone()), plural);
+    }
+
+    fn add_given(&mut self, kinds: &BTreeSet<Kind>, given: &[Given]) -> anyhow::Result<()> {
+        for one in given {
+            let mut of_flag = kinds.iter().filter(|kind| one.is_of(kind)).peekable();
+            if of_flag.peek().is_none() {
+                let names: Vec<String> = kinds.iter().map(Kind::to_string).collect();
+                bail!(
+                    "--plural names the kind {:?}, which is not used here: the kinds are {}",
+                    one.kind,
+                    names.join(", ")
+                );
+            }
+            of_flag.for_each(|kind| self.insert(kind, &one.plural, None));
+        }
+        Ok(())
+    }
+}
+
+fn usual(kind: &Kind) -> Plural {
+    Plural {
+        resource: usual_plural(&kind.kind),
+        namespaced: None,
     }
 }
 
 /// The built-in kinds, each in the newest version that this program knows, with their plurals and whether they are
 /// namespaced.
 pub(super) fn built_in() -> impl Iterator<Item = (Kind, &'static str, bool)> {
-    let known = BUILT_IN.iter().map(|entry| entry());
-    known.map(|known| {
+    built_in::all().map(|known| {
         let kind = Kind::new(known.group, known.version, known.kind);
         (kind, known.plural, known.namespaced)
     })
 }
 
-struct Known {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    namespaced: bool,
-}
-
-fn known<K: Resource<Scope: 'static>>() -> Known {
-    let namespaced = TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>();
-    Known {
-        group: K::GROUP,
-        version: K::VERSION,
-        kind: K::KIND,
-        plural: K::URL_PATH_SEGMENT,
-        namespaced,
-    }
-}
-
-/// Lists kinds by their modules in `k8s_openapi`.
-macro_rules! kinds {
-    ($($module:path => [$($kind:ident),* $(,)?],)*) => {
-        &[$($({ use $module as module; known::<module::$kind> }),*),*]
-    };
-}
-
-const BUILT_IN: &[fn() -> Known] = kinds![
-    k8s_openapi::api::core::v1 => [
-        Binding, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-        PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
-    ],
-    k8s_openapi::api::apps::v1 => [ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet],
-    k8s_openapi::api::autoscaling::v2 => [HorizontalPodAutoscaler],
-    k8s_openapi::api::batch::v1 => [CronJob, Job],
-    k8s_openapi::api::certificates::v1 => [CertificateSigningRequest],
-    k8s_openapi::api::coordination::v1 => [Lease],
-    k8s_openapi::api::discovery::v1 => [EndpointSlice],
-    k8s_openapi::api::events::v1 => [Event],
-    k8s_openapi::api::flowcontrol::v1 => [FlowSchema, PriorityLevelConfiguration],
-    k8s_openapi::api::networking::v1 => [IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR],
-    k8s_openapi::api::node::v1 => [RuntimeClass],
-    k8s_openapi::api::policy::v1 => [PodDisruptionBudget],
-    k8s_openapi::api::rbac::v1 => [ClusterRole, ClusterRoleBinding, Role, RoleBinding],
-    k8s_openapi::api::resource::v1 => [DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice],
-    k8s_openapi::api::scheduling::v1 => [PriorityClass],
-    k8s_openapi::api::storage::v1 => [
-        CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
-    ],
-    k8s_openapi::api::admissionregistration::v1 => [
-        MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-        ValidatingWebhookConfiguration,
-    ],
-    k8s_openapi::api::authentication::v1 => [SelfSubjectReview, TokenReview],
-    k8s_openapi::api::authorization::v1 => [
-        LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
-    ],
-    k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 => [CustomResourceDefinition],
-    k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 => [APIService],
-];
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn of_text(kind: &str) -> (String, Option<bool>) {
+    fn of_text(plurals: &Plurals, kind: &str) -> (String, Option<bool>) {
         let Plural {
             resource,
             namespaced,
-        } = of(&kind.parse().expect("a kind"));
+        } = plurals.of(&kind.parse().expect("a kind"));
         (resource, namespaced)
+    }
+
+    fn kinds(texts: &[&str]) -> BTreeSet<Kind> {
+        let kinds = texts.iter().map(|kind| kind.parse().expect("a kind"));
+        kinds.collect()
+    }
+
+    /// Flags for a host that does not exist.
+    fn nowhere() -> RunningHost {
+        RunningHost::at("/no/such".into())
     }
 
     #[test]
@@ -138,7 +263,8 @@ mod tests {
             ),
             ("events.k8s.io/v1/Event", "events", true),
         ] {
-            assert_eq!(of_text(kind), (plural.into(), Some(namespaced)), "{kind}");
+            let found = of_text(&Plurals::default(), kind);
+            assert_eq!(found, (plural.into(), Some(namespaced)), "{kind}");
         }
     }
 
@@ -151,21 +277,67 @@ mod tests {
             ("Mesh", "meshes"),
             ("Class", "classes"),
         ] {
-            assert_eq!(
-                of_text(&format!("example.com/v1/{kind}")),
-                (plural.into(), None)
-            );
+            let kind = format!("example.com/v1/{kind}");
+            let found = of_text(&Plurals::default(), &kind);
+            assert_eq!(found, (plural.into(), None));
         }
     }
 
     #[test]
     fn the_guess_is_right_for_all_built_in_kinds_except_one() {
-        let wrong: Vec<&str> = BUILT_IN
-            .iter()
-            .map(|entry| entry())
+        let wrong: Vec<&str> = built_in::all()
             .filter(|known| usual_plural(known.kind) != known.plural)
-            .map(|k| k.kind)
+            .map(|known| known.kind)
             .collect();
         assert_eq!(wrong, ["Endpoints"]);
+    }
+
+    #[tokio::test]
+    async fn plurals_of_flags_and_files_need_no_host() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let definition = json!({"kind": "CustomResourceDefinition", "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"kind": "Mouse", "plural": "mice"},
+            "versions": [{"name": "v1", "served": true}]
+        }});
+        std::fs::write(file.path(), definition.to_string()).expect("it is written");
+        let mut flags = PluralFlags::of_file(file.path().to_owned());
+        flags.plurals = vec!["Leaf=leaves".parse().expect("a plural")];
+        let kinds = kinds(&["v1/Pod", "example.com/v1/Leaf", "example.com/v2/Mouse"]);
+        let plurals = Plurals::find(&kinds, &flags, &nowhere()).await;
+        let plurals = plurals.expect("all are known");
+        assert_eq!(plurals.warnings, [] as [&str; 0]);
+        let leaf = of_text(&plurals, "example.com/v1/Leaf");
+        assert_eq!(leaf, ("leaves".into(), None));
+        let mouse = of_text(&plurals, "example.com/v1/Mouse");
+        assert_eq!(mouse, ("mice".into(), Some(false)));
+        let wrong = self::kinds(&["apps/v1/Deploymnt"]);
+        let refused = Plurals::find(&wrong, &PluralFlags::default(), &RunningHost::default()).await;
+        let refused = refused.expect_err("there is no such kind").to_string();
+        assert!(refused.contains("`apps/v1/Deployment`"), "{refused}");
+        // Without the flags, the host is asked.
+        let refused = Plurals::find(&kinds, &PluralFlags::default(), &nowhere()).await;
+        let refused = format!("{:#}", refused.expect_err("there is no host"));
+        assert!(
+            refused.contains("can't connect to a running host at /no/such"),
+            "{refused}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_flag_about_another_kind_is_refused() {
+        let kinds = kinds(&["example.com/v1/Leaf"]);
+        let other = PluralFlags {
+            plurals: vec!["Laef=leaves".parse().expect("a plural")],
+            ..PluralFlags::default()
+        };
+        let found = Plurals::find(&kinds, &other, &nowhere()).await;
+        let said = found.expect_err("it is wrong").to_string();
+        assert!(
+            said.contains("\"Laef\"") && said.contains("example.com/v1/Leaf"),
+            "{said}"
+        );
+        for text in ["Leaf", "Leaf=", "=leaves", "Leaf=Le aves"] {
+            assert!(text.parse::<Given>().is_err(), "{text}");
+        }
     }
 }

@@ -9,15 +9,16 @@
 mod host;
 mod needs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flyball_manager::PluginDescription;
 use flyball_policy::grant::ACCOUNTS_NAMESPACE;
 use flyball_policy::{PluginPolicy, Policy};
 use flyball_types::description::{Description, VERBS};
-use flyball_types::{KindPattern, printable};
+use flyball_types::{Kind, KindPattern, printable};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -26,21 +27,61 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::output::Manifests;
-use needs::{Needs, Rules, SIGNER_VERBS};
+use self::needs::{Needs, Rules, SIGNER_VERBS};
+use super::output::{Done, Manifests};
+use super::plural::{PluralFlags, Plurals};
+use crate::admin::RunningHost;
 
 pub(super) use host::run as of_host;
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Prints the roles of a plugin under the policy at `path`, else under the policy that the running host has for it,
+/// The roles, with what is said about them.
+pub(super) struct Printed {
+    /// Sentences that describe the roles.
+    about: Vec<String>,
+    /// Sentences about what the roles lack.
+    notes: Vec<String>,
+    /// Sentences about mistakes that the roles may have.
+    warnings: Vec<String>,
+    objects: Vec<Value>,
+}
+
+impl Printed {
+    /// Returns the objects and the warnings.
+    pub(super) fn into_parts(self) -> (Vec<Value>, Vec<String>) {
+        (self.objects, self.warnings)
+    }
+
+    /// Returns the objects with comments on standard output, and the warnings on standard error. If the output
+    /// `is_seen` by nobody, because it is piped to kubectl, the notes are on standard error, too.
+    pub(super) fn in_format(self, format: Manifests, is_seen: bool) -> anyhow::Result<Done> {
+        let comment = self.about.iter().chain(&self.notes);
+        let comment: String = comment
+            .map(|line| format!("# {}\n", printable(line)))
+            .collect();
+        let warnings = self.warnings.iter();
+        let warnings =
+            warnings.map(|warning| format!("flyball: warning: {}\n", printable(warning)));
+        let notes = self.notes.iter().filter(|_| !is_seen);
+        let notes = notes.map(|note| format!("flyball: {}\n", printable(note)));
+        Ok(Done {
+            out: format.print(&comment, &self.objects)?,
+            err: warnings.chain(notes).collect(),
+            code: ExitCode::SUCCESS,
+        })
+    }
+}
+
+/// Returns the roles of a plugin under the policy at `path`, else under the policy that the running host has for it,
 /// else under a policy that grants all that it asks for. A plugin that asks for all kinds needs a policy, because the
 /// output is mostly applied unread.
-pub(super) fn run(
+pub(super) async fn run(
     known: PluginDescription,
     path: Option<&Path>,
-    format: Manifests,
-) -> anyhow::Result<String> {
+    flags: &PluralFlags,
+    host: &RunningHost,
+) -> anyhow::Result<Printed> {
     let PluginDescription {
         description,
         policy,
@@ -53,7 +94,7 @@ pub(super) fn run(
              --policy"
         );
     }
-    let mut granted = match (path, policy) {
+    let granted = match (path, policy) {
         (Some(path), _) => {
             let mut policy = Policy::read(path)?;
             policy.plugins.remove(name).with_context(|| {
@@ -66,6 +107,24 @@ pub(super) fn run(
         (None, Some(policy)) => policy,
         (None, None) => PluginPolicy::trusting(&description),
     };
+    let plurals = Plurals::find(&kinds(&description, &granted), flags, host).await?;
+    let mut notes = Vec::new();
+    if !has_policy {
+        notes.push("No policy was given: these roles grant all that the plugin asks for.".into());
+    }
+    let mut printed = of_plugin(&description, granted, &plurals, notes)?;
+    printed.warnings = plurals.warnings;
+    Ok(printed)
+}
+
+/// Returns the roles of a plugin under its policy.
+fn of_plugin(
+    description: &Description,
+    mut granted: PluginPolicy,
+    plurals: &Plurals,
+    more_notes: Vec<String>,
+) -> anyhow::Result<Printed> {
+    let name = &description.name;
     granted
         .service_account
         .get_or_insert_with(|| format!("{ACCOUNTS_NAMESPACE}/{name}"));
@@ -76,21 +135,39 @@ pub(super) fn run(
     else {
         bail!("the policy of the plugin `{name}` names no service account: write `namespace/name`");
     };
-    let mut needs = Needs::of(&description, &granted);
-    if !has_policy {
-        needs.note("No policy was given: these roles grant all that the plugin asks for.");
-    }
+    let needs = Needs::of(description, &granted, plurals);
     let objects = needs.objects(&format!("flyball:{name}"), account);
-    let comment = needs.comment(&of_plugin(name, account));
-    format.print(&comment, &objects)
-}
-
-/// Describes the roles of a plugin.
-fn of_plugin(name: &str, (namespace, account): (&str, &str)) -> [String; 2] {
-    [
+    let mut notes = needs.notes;
+    notes.extend(more_notes);
+    let (namespace, account) = account;
+    let about = vec![
         format!("The roles of the plugin {name} as {namespace}/{account}."),
         "The host itself needs roles too: `flyball rbac --host --policy PATH` prints them.".into(),
-    ]
+    ];
+    Ok(Printed {
+        about,
+        notes,
+        warnings: Vec::new(),
+        objects,
+    })
+}
+
+/// The kinds whose plurals the roles may need: those that the plugin asks for, and those of its policy if it asks for
+/// all.
+fn kinds(description: &Description, policy: &PluginPolicy) -> BTreeSet<Kind> {
+    let watched = description.watches.iter();
+    let watched = watched.filter_map(|watch| watch.kind.clone());
+    let asked = description.permissions.iter();
+    let asked = asked.filter_map(|permission| match &permission.kind {
+        KindPattern::One(kind) => Some(kind.clone()),
+        KindPattern::All | KindPattern::Group(_) => None,
+    });
+    let mut kinds: BTreeSet<Kind> = watched.chain(asked).collect();
+    if asks_for_all_kinds(description) {
+        let rules = policy.allow.iter().flat_map(|rule| &rule.kinds);
+        kinds.extend(needs::kinds_of(rules));
+    }
+    kinds
 }
 
 fn asks_for_all_kinds(description: &Description) -> bool {
@@ -148,15 +225,6 @@ impl Needs {
         }
         objects
     }
-
-    /// The sentences and the notes, as comments in YAML.
-    fn comment(&self, first: &[String]) -> String {
-        first
-            .iter()
-            .chain(&self.notes)
-            .map(|line| format!("# {}\n", printable(line)))
-            .collect()
-    }
 }
 
 fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
@@ -203,7 +271,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::output;
 
     const DOCUMENT: &str = r#"{
         "format": 1, "name": "a", "queues": [{"name": "q"}],
@@ -227,7 +294,7 @@ mod tests {
                 .remove("a")
                 .expect("it is there"),
         };
-        let needs = Needs::of(&description, &policy);
+        let needs = Needs::of(&description, &policy, &Plurals::default());
         let within = needs
             .within
             .iter()
@@ -272,11 +339,35 @@ mod tests {
             within,
             json!({"vault": [rule("", &["secrets"], &["get", "list", "watch"])]})
         );
-        assert_eq!(notes.len(), 1);
+        assert_eq!(notes, [] as [&str; 0]);
+    }
+
+    #[tokio::test]
+    async fn roles_name_the_plural_of_a_flag_and_a_guess_is_a_warning() {
+        let description = Description::read(DOCUMENT).expect("it is valid");
+        let printed = async |flags: PluralFlags| {
+            let known = PluginDescription {
+                description: description.clone(),
+                policy: None,
+            };
+            let printed = run(known, None, &flags, &RunningHost::default()).await;
+            printed.and_then(|printed| printed.in_format(Manifests::Yaml, false))
+        };
+        let definition = "kind: CustomResourceDefinition\nspec: {group: example.com, scope: Namespaced, \
+                          names: {kind: Gateway, plural: gatewayen}, versions: [{name: v1, served: true}]}\n";
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), definition).expect("it is written");
+        let flags = PluralFlags::of_file(file.path().to_owned());
+        let done = printed(flags).await.expect("it is printed");
         assert!(
-            notes[0].contains("`gateways` is the usual plural of example.com/v1/Gateway"),
-            "{notes:?}"
+            done.out.contains("gatewayen") && !done.out.contains("gateways"),
+            "{}",
+            done.out
         );
+        // What is piped to kubectl is not read.
+        let note =
+            "flyball: No policy was given: these roles grant all that the plugin asks for.\n";
+        assert_eq!(done.err, note);
     }
 
     #[test]
@@ -321,6 +412,15 @@ mod tests {
         ] {
             assert!(notes.contains(missing), "{notes}");
         }
+    }
+
+    #[test]
+    fn the_account_of_a_provider_may_get_the_secret_with_its_credentials() {
+        let document = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}]}"#;
+        let policy = "[plugins.a.credentials]\nsecret = \"vault/cloud\"";
+        let (_, within, _) = needs(document, Some(policy));
+        let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cloud"], "verbs": ["get"]});
+        assert_eq!(within, json!({"vault": [rule]}));
     }
 
     #[test]
@@ -395,6 +495,33 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_in_namespaces_becomes_a_role_in_each_that_is_granted() {
+        let document = r#"{
+            "format": 1, "name": "a", "queues": [{"name": "q"}],
+            "permissions": [{"kind": "v1/ConfigMap", "verbs": ["create"], "namespaces": ["one", "two"]}]
+        }"#;
+        let (everywhere, within, _) = needs(document, None);
+        assert!(
+            !everywhere.to_string().contains("configmaps"),
+            "{everywhere}"
+        );
+        let [core_events, events] = self::events();
+        let creates = rule("", &["configmaps"], &["create"]);
+        let creates_and_events = json!([creates, core_events, events]);
+        assert_eq!(
+            within,
+            json!({"one": creates_and_events, "two": creates_and_events})
+        );
+        let policy = "[[plugins.a.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"create\"]\nnamespaces = [\"two\", \"three\"]";
+        let (_, within, notes) = needs(document, Some(policy));
+        let namespaces: Vec<&String> = within.as_object().expect("roles").keys().collect();
+        assert_eq!(namespaces, ["two"]);
+        let missing =
+            "The policy does not grant what the plugin asks for: create v1/ConfigMap in one.";
+        assert_eq!(notes, [missing]);
+    }
+
+    #[test]
     fn a_cluster_scoped_kind_needs_no_role_in_a_namespace() {
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\nnamespaces = [\"one\"]";
         let (_, within, notes) = needs(DOCUMENT, Some(policy));
@@ -407,23 +534,30 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_plugin_that_asks_for_all_kinds_needs_a_policy() {
+    #[tokio::test]
+    async fn a_plugin_that_asks_for_all_kinds_needs_a_policy() {
         let document = r#"{
             "format": 1, "name": "a", "queues": [{"name": "q"}],
             "permissions": [{"kind": "*", "verbs": ["*"]}]
         }"#;
-        let printed = |policy| {
+        let printed = async |policy| {
             let description = Description::read(document).expect("it is valid");
             let known = PluginDescription {
                 description,
                 policy,
             };
-            run(known, None, Manifests::Yaml).map_err(|error| error.to_string())
+            let (plurals, host) = (PluralFlags::default(), RunningHost::default());
+            let printed = run(known, None, &plurals, &host);
+            let printed = printed.await.map_err(|error| error.to_string())?;
+            let done = printed
+                .in_format(Manifests::Yaml, true)
+                .expect("it is written");
+            Ok::<_, String>(done.out)
         };
-        let refused = printed(None).expect_err("there is no policy");
+        let refused = printed(None).await.expect_err("there is no policy");
         assert!(refused.contains("--policy"), "{refused}");
-        let granted = printed(Some(PluginPolicy::default())).expect("there is a policy");
+        let granted = printed(Some(PluginPolicy::default())).await;
+        let granted = granted.expect("there is a policy");
         assert!(
             !granted.contains("'*'") && !granted.contains("\"*\""),
             "{granted}"
@@ -438,12 +572,17 @@ mod tests {
         );
         let description = Description::read(DOCUMENT).expect("it is valid");
         let policy = Policy::parse(Path::new("p"), &policy).expect("it is valid");
-        let needs = Needs::of(&description, &policy.plugins["a"]);
-        let objects = needs.objects("flyball:a", ("flyball", namespace));
-        let text = needs.comment(&of_plugin("a", ("flyball", namespace)))
-            + &output::yaml(&objects).expect("it is written");
+        let mut policy = policy.plugins["a"].clone();
+        policy.service_account = Some(format!("{namespace}/flyball"));
+        let printed = of_plugin(&description, policy, &Plurals::default(), Vec::new());
+        let printed = printed.expect("it has an account");
+        let objects = printed.objects.clone();
+        let text = printed
+            .in_format(Manifests::Yaml, true)
+            .expect("it is written")
+            .out;
         let read: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
         assert_eq!(read, objects, "{text}");
-        assert_eq!(read[0]["metadata"]["name"], namespace);
+        assert_eq!(read[0]["metadata"]["namespace"], namespace);
     }
 }

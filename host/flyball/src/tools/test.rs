@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 use flyball_manager::Inspection;
 use flyball_policy::Policy;
 use flyball_testserver::api::ApiServer;
+use flyball_testserver::manifests::is_definition;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
@@ -46,7 +47,8 @@ pub(crate) struct Arguments {
     policy: Option<PathBuf>,
     /// File with objects that exist before the plugin starts, in YAML; may be repeated
     ///
-    /// Include the CustomResourceDefinitions of cluster-scoped kinds, and of those with an unusual plural.
+    /// Include the CustomResourceDefinitions: objects are checked by their schemas, and fields that a schema lacks are
+    /// dropped, as by the API server.
     #[arg(long, value_name = "FILE")]
     objects: Vec<PathBuf>,
     /// File with objects that must exist at the end, in YAML, with at least these fields; may be repeated
@@ -75,8 +77,12 @@ impl Inputs {
     async fn read(arguments: &Arguments) -> anyhow::Result<Self> {
         let policy = load::policy(arguments.policy.as_deref())?;
         let inspection = load::load(&arguments.file, &policy).await?;
-        if let Some(mistake) = &inspection.mistake {
-            bail!("{}: {mistake}", arguments.file.display());
+        if !inspection.mistakes.is_empty() {
+            bail!(
+                "{}: {}",
+                arguments.file.display(),
+                inspection.mistakes.join("; ")
+            );
         }
         let mut objects = Vec::new();
         for file in &arguments.objects {
@@ -114,10 +120,15 @@ impl Inputs {
                 json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
             server.put(account).map_err(anyhow::Error::msg)?;
         }
-        for (file, object) in &self.objects {
+        // Definitions first: they apply to the objects that follow.
+        let is_definition = |(_, object): &&(_, Value)| is_definition(object);
+        let (definitions, others) = (self.objects.iter()).partition::<Vec<_>, _>(is_definition);
+        for (file, object) in definitions.into_iter().chain(others) {
             let put = server.put(object.clone()).map_err(anyhow::Error::msg);
             put.with_context(|| format!("can't create an object of {}", file.display()))?;
         }
+        let checked = server.check_fields(&self.inspection.description);
+        checked.map_err(anyhow::Error::msg)?;
         Ok(server)
     }
 }
@@ -149,6 +160,8 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         kubeconfig: &kubeconfig,
         policy: arguments.policy.as_deref(),
         folder: folder.path(),
+        admin_socket: children::admin_socket(folder.path()),
+        controllers: String::new(),
     };
     let mut command = files.command()?;
     let filter = format!("{},{}=debug", host_log::FILTER, observed::DENIALS);

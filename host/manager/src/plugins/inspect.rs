@@ -22,7 +22,7 @@ pub struct Inspection {
     /// The SHA-256 of the file, in hex.
     pub digest: String,
     /// Probable mistakes in the policy of the plugin: a watch lacks a grant, or a grant has a field that no watch reads.
-    pub mistake: Option<String>,
+    pub mistakes: Vec<String>,
     /// The file's bytes.
     pub wasm: Bytes,
 }
@@ -49,11 +49,13 @@ pub async fn inspect(
         plugin = describe_with(config, &plugin, engine, &component).await?;
     }
     let own = policy.plugins.get(plugin.name());
-    let mistake = own.and_then(|own| {
-        unused_field(own, &plugin.description).or_else(|| refused_watch(own, &plugin.description))
+    let mistakes = own.map(|own| {
+        let mut mistakes = unused_fields(own, &plugin.description);
+        mistakes.extend(refused_watches(own, &plugin.description));
+        mistakes
     });
     Ok(Inspection {
-        mistake,
+        mistakes: mistakes.unwrap_or_default(),
         description: plugin.description,
         digest: plugin.digest,
         wasm,
@@ -68,11 +70,11 @@ const ALWAYS: [&str; 4] = [
     "metadata.resourceVersion",
 ];
 
-/// Returns a sentence about a field of a rule on watches that no watch of the plugin reads.
-fn unused_field(policy: &PluginPolicy, description: &Description) -> Option<String> {
+/// Returns a sentence about each field of a rule on watches that no watch of the plugin reads.
+fn unused_fields(policy: &PluginPolicy, description: &Description) -> Vec<String> {
     let rules = policy.allow.iter();
-    let mut rules = rules.filter(|rule| rule.verbs.iter().eq(["watch"]));
-    rules.find_map(|rule| {
+    let rules = rules.filter(|rule| rule.verbs.iter().eq(["watch"]));
+    let unused = rules.flat_map(|rule| {
         let watches = description.watches.iter().filter_map(|watch| {
             let kind = watch.kind.as_ref()?;
             let is_of_rule = rule.kinds.contains(&kind.to_string());
@@ -81,7 +83,7 @@ fn unused_field(policy: &PluginPolicy, description: &Description) -> Option<Stri
         let mut read: Vec<FieldPath> = watches.flat_map(|mask| mask.paths()).collect();
         // Without a watch of its kinds, a rule is for another version of the plugin.
         if read.is_empty() {
-            return None;
+            return Vec::new();
         }
         read.extend(ALWAYS.iter().filter_map(|path| path.parse().ok()));
         let is_read = |field: &FieldPath| {
@@ -89,29 +91,34 @@ fn unused_field(policy: &PluginPolicy, description: &Description) -> Option<Stri
             read.any(|path| path.steps().starts_with(field) || field.starts_with(path.steps()))
         };
         let fields = rule.fields.iter();
-        let mut fields = fields.filter_map(|text| Some((text, text.parse().ok()?)));
-        let (unread, _) = fields.find(|(_, field)| !is_read(field))?;
+        let fields = fields.filter_map(|text| Some((text, text.parse().ok()?)));
+        let unread = fields.filter(|(_, field)| !is_read(field));
         let names: Vec<String> = read.iter().map(FieldPath::to_string).collect();
-        let meant = nearest(unread, names.iter().map(String::as_str));
-        let meant = meant.map_or_else(
-            || format!("it reads {}", names.join(", ")),
-            |meant| format!("did you mean `{meant}`?"),
-        );
-        Some(format!(
-            "the policy grants `{unread}` of {}, which no watch of the plugin `{}` reads: {meant}",
-            rule.kinds.join(", "),
-            description.name
-        ))
-    })
+        let sentence = |unread: &String| {
+            let meant = nearest(unread, names.iter().map(String::as_str));
+            let meant = meant.map_or_else(
+                || format!("it reads {}", names.join(", ")),
+                |meant| format!("did you mean `{meant}`?"),
+            );
+            format!(
+                "the policy grants `{unread}` of {}, which no watch of the plugin `{}` reads: {meant}",
+                rule.kinds.join(", "),
+                description.name
+            )
+        };
+        unread.map(|(unread, _)| sentence(unread)).collect()
+    });
+    unused.collect()
 }
 
-/// Returns a sentence about a watch that the policy does not grant, without which the plugin does not run.
-fn refused_watch(policy: &PluginPolicy, description: &Description) -> Option<String> {
-    let refused = Asks::of(description).refused_watch(policy)?;
+/// Returns a sentence about each watch that the policy does not grant, without which the plugin does not run.
+fn refused_watches(policy: &PluginPolicy, description: &Description) -> Vec<String> {
+    let asks = Asks::of(description);
+    let refused = asks.refused_watches(policy);
     let name = &description.name;
-    Some(format!(
-        "the policy does not let the plugin `{name}` {refused}"
-    ))
+    refused
+        .map(|refused| format!("the policy does not let the plugin `{name}` {refused}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -128,7 +135,7 @@ mod tests {
                 "[[plugins.a.allow]]\nkinds = [\"{kind}\"]\nverbs = [\"watch\"]\nfields = [{fields}]"
             );
             let policy = Policy::parse(Path::new("p"), &text).unwrap();
-            refused_watch(&policy.plugins["a"], &description)
+            refused_watches(&policy.plugins["a"], &description).pop()
         };
         let granted = "\"spec.nodeName\", \"metadata.labels\"";
         assert_eq!(refused("v1/Pod", granted), None);
@@ -151,7 +158,7 @@ mod tests {
                 "[[plugins.a.allow]]\nkinds = [\"{kind}\"]\nverbs = [{verbs}]\nfields = [\"{field}\"]"
             );
             let policy = Policy::parse(Path::new("p"), &text).unwrap();
-            unused_field(&policy.plugins["a"], &description)
+            unused_fields(&policy.plugins["a"], &description).pop()
         };
         for field in [
             "metadata.labels",

@@ -20,6 +20,9 @@ use flyball_types::{error_chain, excerpt};
 
 /// The most instances of a dropped-in plugin if its policy sets no limit.
 const DROPPED_IN_INSTANCES: usize = 100;
+/// The least number of instances and of connections of a cloud's provider if its policy sets no limit: controllers make
+/// many calls at once, each of which waits for the cloud.
+const PROVIDER_INSTANCES: usize = 32;
 /// Bytes that are shown of the reason why a plugin can't be loaded.
 const MAX_REASON: usize = 4096;
 /// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
@@ -271,8 +274,7 @@ pub(crate) async fn describe(
     let read = tokio::task::spawn_blocking(move || {
         std::str::from_utf8(&document)
             .map_err(|error| DescriptionError::Parse(error.to_string()))
-            .and_then(Description::read)
-            .and_then(|description| kinds::check_description(&description).map(|()| description))
+            .and_then(kinds::read_description)
             .map(|description| (Asks::of(&description), description))
     });
     let described = read
@@ -289,6 +291,21 @@ pub(crate) async fn describe(
         asks: Arc::new(asks),
         config,
     })
+}
+
+/// The limits of a cloud's provider, from those of a plugin that is none.
+pub(crate) fn of_provider(limits: Limits, policy: &LimitPolicy) -> Limits {
+    let at_least = |is_set: bool, limit: usize| match is_set {
+        true => limit,
+        false => limit.max(PROVIDER_INSTANCES),
+    };
+    let max_instances = at_least(policy.instances.is_some(), limits.max_instances);
+    Limits {
+        max_instances,
+        max_slots: limits.max_slots.max(max_instances),
+        connections: at_least(policy.connections.is_some(), limits.connections),
+        ..limits
+    }
 }
 
 /// The limits of a plugin: its policy's or the host's defaults, which limit built-ins less.

@@ -11,11 +11,12 @@ use flyball_cache::{ApiResource, DiscoveryError, Informer};
 use flyball_plugin::{Component, Engine, LoadError, Plugin};
 use flyball_policy::grant::Grant;
 use flyball_reads::interest::interest;
+use flyball_runtime::credentials::{CredentialError, Credentials};
 use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_types::description::{Description, Watch};
 use flyball_types::{Kind, error_chain};
 
-use crate::plugins::load::limits;
+use crate::plugins::load::{limits, of_provider};
 use crate::plugins::plan::Version;
 
 /// A version whose informers are open.
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     /// Each with the number of its watch in the description.
     pub(crate) informers: Vec<(usize, Informer)>,
     pub(crate) discovered: Option<DiscoveredInformers>,
+    /// Of a cloud's provider.
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 /// Why a version can't be opened now.
@@ -37,6 +40,9 @@ pub(crate) enum OpenError {
     MayNotRead(String),
     #[error("the API server can't be asked {0}: {1}")]
     Unreachable(&'static str, String),
+    /// The credentials of a cloud's provider can't be read.
+    #[error("pending: {0}")]
+    Credentials(#[from] CredentialError),
     /// The component does not fit the world. A retry does not help.
     #[error("can't be run: {0}")]
     Unfit(#[source] LoadError),
@@ -64,8 +70,15 @@ pub(crate) async fn open(
         grant.is_builtin,
     );
     let (engine, component) = (engine.clone(), component.clone());
+    let policy = grant.policy.clone();
     // Loading and linking the code of a large component takes a while.
-    let plugin = tokio::task::spawn_blocking(move || Plugin::new(&engine, component, limits));
+    let plugin = tokio::task::spawn_blocking(move || {
+        let limits = match component.is_provider() {
+            true => of_provider(limits, &policy.limits),
+            false => limits,
+        };
+        Plugin::new(&engine, component, limits)
+    });
     let plugin = plugin.await.unwrap_or(Err(LoadError::Shutdown));
     let plugin = plugin.map_err(OpenError::Unfit)?;
     let unreachable =
@@ -80,6 +93,7 @@ pub(crate) async fn open(
         resources.insert(kind.clone(), resource);
     }
     review(cluster, description, grant, &resources).await?;
+    let credentials = credentials(cluster, &description.name, grant).await?;
     let discovered = DiscoveredInformers::open(
         &cluster.factory,
         &cluster.discovery,
@@ -100,7 +114,21 @@ pub(crate) async fn open(
         plugin,
         informers,
         discovered,
+        credentials,
     })
+}
+
+/// Reads the credentials of a cloud's provider, the Secret as its service account.
+async fn credentials(
+    cluster: &Cluster,
+    name: &str,
+    grant: &Grant,
+) -> Result<Option<Arc<Credentials>>, CredentialError> {
+    let client = match &grant.account {
+        Some((namespace, account)) => cluster.client_as((namespace, account), name),
+        None => cluster.client_of_plugin(name),
+    };
+    Credentials::load(&grant.policy.credentials, client).await
 }
 
 fn watched_kinds(description: &Description) -> impl Iterator<Item = &Kind> {

@@ -1,6 +1,10 @@
 //! Operators' requests to the supervisor of a running manager. `admin.rs` sends them, `supervisor/operator.rs` handles
 //! them.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flyball_cache::Catalogue;
 use flyball_runtime::history::Reconciled;
 use tokio::sync::oneshot;
 
@@ -13,12 +17,20 @@ pub(crate) enum Request {
     Status {
         reply: oneshot::Sender<Vec<PluginStatus>>,
     },
+    /// The kinds that the API server serves.
+    Served {
+        reply: oneshot::Sender<Result<Arc<Catalogue>, RequestError>>,
+    },
     Why {
         object: String,
-        reply: oneshot::Sender<Vec<Reconciled>>,
+        /// The kinds that the API server serves; empty if they are not known.
+        served: Arc<Catalogue>,
+        reply: oneshot::Sender<Result<Vec<Reconciled>, RequestError>>,
     },
     Approve {
         plugin: String,
+        /// Empty for all that the plugin asks for.
+        namespaces: BTreeSet<String>,
         reply: oneshot::Sender<Result<String, RequestError>>,
     },
     RollBack {

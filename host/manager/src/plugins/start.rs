@@ -19,6 +19,7 @@ use flyball_policy::PluginPolicy;
 use flyball_reads::cached::{CachedReads, SharedReads};
 use flyball_reads::discovery::PluginDiscovery;
 use flyball_reads::live::LiveReads;
+use flyball_runtime::clouds::{Clouds, Registration};
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_runtime::graph;
@@ -48,6 +49,7 @@ pub(crate) struct Starter {
     telemetry: Telemetry,
     running: GaugeVec,
     denied: CounterVec,
+    clouds: Arc<Clouds>,
     /// Sends events about requests that plugins are denied.
     denials: ApiClient,
     /// Records the denials of built-ins.
@@ -59,7 +61,11 @@ pub(crate) struct RunningVersion {
     pub(crate) tasks: PluginTasks,
     pub(crate) version: Version,
     running: GaugeVec,
+    /// The labels of the metric: the controller and its component.
+    shown_as: (String, &'static str),
     waits_for: WaitsFor,
+    /// Of a cloud's provider.
+    _cloud: Option<Registration>,
     _checks: Checks,
     _graph: Option<PageRegistration>,
     _metrics: PluginMetrics,
@@ -81,6 +87,7 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
+        let clouds = Clouds::new(&telemetry.metrics, options.allow_untagged_cloud)?;
         let denials = cluster.client("denials", cluster.main.fence.clone());
         let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
@@ -89,6 +96,7 @@ impl Starter {
             telemetry,
             running,
             denied,
+            clouds,
             denials,
             builtins,
         })
@@ -110,6 +118,7 @@ impl Starter {
             plugin,
             informers,
             discovered,
+            credentials: _,
         } = opened;
         let name = context.name().to_owned();
         let waits_for = WaitsFor::new(&plugin, &informers, discovered.as_ref());
@@ -148,6 +157,9 @@ impl Starter {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
         };
+        let cloud = plugin
+            .is_provider()
+            .then(|| self.clouds.add(plugin.clone(), &context));
         let concurrency = version.grant.concurrency;
         let tasks =
             PluginTasks::start(plugin, context, &informers, discovered, concurrency, &begin);
@@ -156,13 +168,23 @@ impl Starter {
             tasks,
             version,
             running: self.running.clone(),
+            shown_as: self.shown_as(&name),
             waits_for,
+            _cloud: cloud,
             _checks: checks,
             _graph: page,
             _metrics: metrics,
         };
         running.show_leading(is_leading);
         Ok(running)
+    }
+
+    /// The name of a plugin and of its component in the metrics.
+    fn shown_as(&self, name: &str) -> (String, &'static str) {
+        match self.options.shown_as.get(name) {
+            Some(&(component, alias)) => (alias.to_owned(), component),
+            None => (name.to_owned(), "kube-controller-manager"),
+        }
     }
 
     fn context(
@@ -206,7 +228,8 @@ impl Starter {
             opened.plugin.budget().clone(),
             limits.stop.clone(),
         )
-        .charged_to(opened.plugin.quota());
+        .charged_to(opened.plugin.quota())
+        .hiding_warnings(grant.is_builtin);
         let memo = match before {
             Some(before) if keeps_memo(&opened.version, &before.version) => {
                 before.tasks.context().memo.clone()
@@ -257,6 +280,8 @@ impl Starter {
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
             signing_keys: SigningKeys::new(self.options.signer.clone()),
+            clouds: self.clouds.clone(),
+            credentials: opened.credentials.clone(),
             limits,
             telemetry,
             runtime: threads,
@@ -408,7 +433,8 @@ impl RunningVersion {
 
     /// Sets the metric that says whether the plugin reconciles in this process.
     pub(crate) fn show_leading(&self, leads: bool) {
-        let labels = [self.tasks.name(), "kube-controller-manager"];
+        let (name, component) = &self.shown_as;
+        let labels = [name.as_str(), *component];
         self.running
             .with_label_values(&labels)
             .set(if leads { 1.0 } else { 0.0 });

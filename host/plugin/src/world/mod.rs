@@ -3,6 +3,7 @@
 //! trap.
 
 mod arguments;
+mod cloud;
 mod events;
 mod http;
 mod lister;
@@ -23,6 +24,7 @@ use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::allowance::Allowance;
 use crate::bindings::Controller;
+use crate::bindings::cloud::Sdk;
 use crate::bindings::flyball::controller::types;
 use crate::budget::Charge;
 use crate::handles::{OpenCursor, ReadBatch, WriteBatch};
@@ -66,6 +68,7 @@ pub(crate) struct InstanceState {
 pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<InstanceState>> {
     let mut linker = Linker::new(engine);
     Controller::add_to_linker::<InstanceState, HasSelf<InstanceState>>(&mut linker, |state| state)?;
+    Sdk::add_to_linker::<InstanceState, HasSelf<InstanceState>>(&mut linker, |state| state)?;
     wasi::link(&mut linker)?;
     http::link(&mut linker)?;
     Ok(linker)

@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Allowance, Batch, CertificateTemplate, Charge, Cursor, Engine, EngineOptions, Held, HttpGrant,
-    Imports, Limits, LogLevel, MemoEntry, Metered, ObjectReference, Operation, Page, Plugin, Read,
-    Target, Write,
+    Allowance, Batch, CertificateTemplate, Charge, CloudCall, CloudError, Cursor, Engine,
+    EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel, MemoEntry, Metered, ObjectReference,
+    Operation, Page, Plugin, Read, Target, Write,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -145,6 +145,12 @@ pub struct Fake {
     pub batches: Mutex<Vec<Batch>>,
     /// The only granted server for HTTP requests, and the runtime that drives the connections.
     pub server: Option<(String, tokio::runtime::Handle)>,
+    /// How long a call of the cloud takes; none if no cloud is granted.
+    pub cloud_delay: Option<Duration>,
+    /// The only credential's name. Its value is `secret`.
+    pub credential: Option<&'static str>,
+    /// Number of calls of the cloud.
+    pub cloud_calls: AtomicUsize,
     /// Number of lines that were logged.
     pub logged: AtomicUsize,
     /// Number of calls of `raw` that have started.
@@ -480,6 +486,21 @@ impl Imports for Fake {
 
     fn memo_remove(&self, key: &str) {
         self.see([key]);
+    }
+
+    fn cloud_call(&self, _: CloudCall) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
+        async move {
+            let delay = self.cloud_delay;
+            tokio::time::sleep(delay.ok_or_else(|| CloudError::denied("no"))?).await;
+            self.cloud_calls.fetch_add(1, SeqCst);
+            Ok(b"{}".to_vec())
+        }
+        .boxed()
+    }
+
+    fn credential(&self, name: &str) -> Option<Bytes> {
+        let found = self.credential.filter(|own| *own == name);
+        found.map(|_| Bytes::from("secret"))
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {

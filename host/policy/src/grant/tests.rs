@@ -156,6 +156,7 @@ fn each_ask_is_told_in_words() {
         verb: "update".to_owned(),
         kind: "v1/Pod".to_owned(),
         subresource: subresource.to_owned(),
+        namespace: String::new(),
     };
     let signer = Ask::Use {
         import: "signer".to_owned(),
@@ -188,6 +189,7 @@ fn the_rules_that_grant_an_ask_grant_no_more() {
         verb: verb.to_owned(),
         kind: pod().to_string(),
         subresource: subresource.to_owned(),
+        namespace: String::new(),
     };
     let import = Ask::Use {
         import: "signer".to_owned(),

@@ -43,7 +43,7 @@ impl State {
         if object.get("spec").is_some() && object["metadata"].get("generation").is_none() {
             object["metadata"]["generation"] = 1.into();
         }
-        self.cluster.put(object);
+        self.cluster.try_put(object)?;
         self.publish(&kind.to_string());
         Ok(())
     }
@@ -55,7 +55,7 @@ impl State {
             "/api" => return ok(discovery::groups(&self.kinds, true)),
             "/apis" => return ok(discovery::groups(&self.kinds, false)),
             "/version" => {
-                return ok(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0"}));
+                return ok(json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0"}));
             }
             _ => {}
         }
@@ -124,6 +124,10 @@ impl State {
         let old = self.object(&target);
         let (action, mut options) = self.action(call, &target, &body, old.as_ref())?;
         let is_apply = matches!(action, Action::Patch(PatchType::Apply, _));
+        let validation = call.parameter("fieldValidation");
+        if !validation.is_empty() {
+            options.insert("fieldValidation".into(), validation.into());
+        }
         let manager = call.parameter("fieldManager");
         if !manager.is_empty() {
             options.insert("fieldManager".into(), manager.into());
@@ -158,6 +162,7 @@ impl State {
             slow_start: None,
             stop_on_error: false,
         });
+        self.warnings = self.cluster.last_warnings();
         self.publish(&target.kind);
         let written = written
             .into_iter()

@@ -22,7 +22,13 @@ fn server() -> State {
             served("v1/Namespace", "namespaces", false),
             served("v1/ConfigMap", "configmaps", true),
             served("a.b/v1/Mouse", "mice", true),
+            served(
+                "apiextensions.k8s.io/v1/CustomResourceDefinition",
+                "customresourcedefinitions",
+                false,
+            ),
         ],
+        warnings: Vec::new(),
     }
 }
 
@@ -254,4 +260,37 @@ fn a_path_names_an_object_a_list_or_a_subresource() {
     ] {
         assert_eq!(parsed(path).as_deref(), Some(expected), "{path}");
     }
+}
+
+/// A definition of mice, with a tail alone.
+fn mouse() -> Value {
+    let spec = json!({"type": "object", "properties": {"tail": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let version = json!({"name": "v1", "served": true, "schema": {"openAPIV3Schema": schema}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "mice.a.b"},
+        "spec": {"group": "a.b", "names": {"kind": "Mouse", "plural": "mice"}, "versions": [version]},
+    })
+}
+
+#[test]
+fn a_definition_prunes_writes_with_a_warning_and_refuses_objects_that_do_not_fit() {
+    const MICE: &str = "/apis/a.b/v1/namespaces/team/mice";
+    let mut server = server();
+    server.put(mouse()).expect("it is served");
+    let object = json!({"metadata": {"name": "jerry"}, "spec": {"tail": "long", "tale": "short"}});
+    let created = server.json(Method::POST, MICE, &object);
+    assert_eq!(created["spec"], json!({"tail": "long"}));
+    assert_eq!(server.warnings, ["unknown field \"spec.tale\""]);
+    let wrong = json!({"spec": {"tail": 1}});
+    let refused = server.refusal(Method::PATCH, &format!("{MICE}/jerry"), &wrong);
+    assert_eq!((&*refused, server.warnings.len()), ("Invalid", 0));
+    let strict = format!("{MICE}?fieldValidation=Strict");
+    let other = json!({"metadata": {"name": "tom"}, "spec": {"tale": "short"}});
+    assert_eq!(server.refusal(Method::POST, &strict, &other), "BadRequest");
+    let given = json!({
+        "apiVersion": "a.b/v1", "kind": "Mouse", "metadata": {"name": "itchy"}, "spec": {"tale": "no"},
+    });
+    let mistake = server.put(given).expect_err("it has an unknown field");
+    assert!(mistake.contains("unknown field \"spec.tale\""), "{mistake}");
 }

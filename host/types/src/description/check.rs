@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Change, Description, Discovered, FORMAT, Having, IMPORTS, Mapping, Metric, MetricType,
-    Permission, Queue, To, VERBS, Watch,
+    Change, Description, Discovered, FORMAT, IMPORTS, Index, Mapping, Metric, MetricType,
+    Permission, Queue, Ticker, To, VERBS, Watch,
 };
 use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 
@@ -47,45 +47,71 @@ pub enum DescriptionError {
 /// The result of one check. The error is a sentence without the plugin's name.
 type Checked = Result<(), String>;
 
+/// The mistakes that checks have found, in the order of the document.
+type Mistakes = Vec<String>;
+
+/// The most mistakes that a message names: a document may have thousands.
+const MAX_MISTAKES: usize = 10;
+/// The most bytes of all mistakes but the first.
+const MAX_MISTAKES_BYTES: usize = 4096;
+
 impl Description {
-    /// Checks that names are well formed and that what is referred to exists.
+    /// Checks that names are well formed and that what is referred to exists. The error has all mistakes.
     pub fn check(&self) -> Result<(), DescriptionError> {
-        self.check_all()
-            .map_err(|problem| DescriptionError::Invalid {
-                plugin: shown(&self.name),
-                problem,
-            })
+        self.invalid(self.mistakes())
     }
 
-    fn check_all(&self) -> Checked {
+    /// Fails with these mistakes, if there are any.
+    pub fn invalid(&self, mut mistakes: Vec<String>) -> Result<(), DescriptionError> {
+        if mistakes.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = 0;
+        let shown = mistakes.iter().take(MAX_MISTAKES).take_while(|mistake| {
+            let is_first = bytes == 0;
+            bytes += mistake.len();
+            is_first || bytes <= MAX_MISTAKES_BYTES
+        });
+        let shown = shown.count();
+        let hidden = mistakes.len() - shown;
+        mistakes.truncate(shown);
+        if hidden > 0 {
+            mistakes.push(format!("and {hidden} more"));
+        }
+        Err(DescriptionError::Invalid {
+            plugin: self::shown(&self.name),
+            problem: mistakes.join("; "),
+        })
+    }
+
+    /// Returns a sentence about each mistake: a name that is not well formed, or a reference to something that does not
+    /// exist.
+    pub fn mistakes(&self) -> Vec<String> {
+        // A list that is too long is not checked.
+        if let Err(problem) = self.check_counts() {
+            return vec![problem];
+        }
+        let mut mistakes = Mistakes::new();
         if !is_dns_label(&self.name) {
-            return Err(format!(
+            mistakes.push(format!(
                 "the name `{}` is not a DNS label: use lower-case letters, digits and dashes",
                 shown(&self.name)
             ));
         }
-        check_length("its version", &self.version, MAX_VERSION)?;
-        self.check_counts()?;
-        self.check_names()?;
-        self.check_queues()?;
-        self.check_watches()?;
-        self.check_indexes()?;
-        self.check_tickers()?;
-        self.permissions
-            .iter()
-            .try_for_each(Permission::check_names)?;
-        match self
-            .imports
-            .iter()
-            .find(|import| !IMPORTS.contains(&import.as_str()))
-        {
-            Some(import) => Err(format!(
-                "the import `{}` is unknown: {}",
-                shown(import),
-                meant(import, &IMPORTS)
-            )),
-            None => Ok(()),
-        }
+        mistakes.extend(check_length("its version", &self.version, MAX_VERSION).err());
+        mistakes.extend(self.mistakes_of_names());
+        mistakes.extend(self.mistakes_of_queues());
+        mistakes.extend(self.mistakes_of_watches());
+        mistakes.extend(self.mistakes_of_indexes());
+        mistakes.extend(self.mistakes_of_tickers());
+        mistakes.extend(self.permissions.iter().flat_map(Permission::mistakes));
+        let is_known = |import: &&String| IMPORTS.contains(&import.as_str());
+        let unknown = self.imports.iter().filter(|import| !is_known(import));
+        mistakes.extend(unknown.map(|import| {
+            let meant = meant(import, &IMPORTS);
+            format!("the import `{}` is unknown: {meant}", shown(import))
+        }));
+        mistakes
     }
 
     /// Checks the lengths of all lists. Each entry costs the host memory, and some cost time with each change of an
@@ -104,6 +130,9 @@ impl Description {
         ] {
             at_most(count, most, what)?;
         }
+        // Each is a permission of its own.
+        let namespaces = self.permissions.iter().map(|asked| asked.namespaces.len());
+        at_most(namespaces.sum(), 1000, "namespaces of permissions")?;
         self.watches.iter().try_for_each(Watch::check_counts)?;
         self.watched_kinds()
             .into_iter()
@@ -114,7 +143,7 @@ impl Description {
     }
 
     /// Checks the lengths of names that have no other check.
-    fn check_names(&self) -> Checked {
+    fn mistakes_of_names(&self) -> Mistakes {
         let indexes = self.indexes.iter().map(|index| &index.name);
         let metrics = self.metrics.iter().flat_map(|metric| {
             let Metric {
@@ -125,8 +154,10 @@ impl Description {
             } = metric;
             labels.iter().chain([name, help])
         });
-        let mut names = indexes.chain(metrics).chain(self.config.keys());
-        names.try_for_each(|name| check_length(&format!("`{}`", shown(name)), name, MAX_NAME))
+        let names = indexes.chain(metrics).chain(self.config.keys());
+        let too_long =
+            |name: &String| check_length(&format!("`{}`", shown(name)), name, MAX_NAME).err();
+        names.filter_map(too_long).collect()
     }
 
     /// Limits the cost of one kind: each watch of a different part of its objects may need a cache of its own, and each
@@ -154,15 +185,17 @@ impl Description {
         })
     }
 
-    fn check_queues(&self) -> Checked {
+    fn mistakes_of_queues(&self) -> Mistakes {
         if self.queues.is_empty() {
-            return Err("it has no queue".into());
+            return vec!["it has no queue".into()];
         }
+        let mut mistakes = Mistakes::new();
         let names: BTreeSet<&str> = self.queue_names().collect();
         if names.len() < self.queues.len() || names.contains("") {
-            return Err("two queues have the same name, or one has none".into());
+            mistakes.push("two queues have the same name, or one has none".into());
         }
-        self.queues.iter().try_for_each(Queue::check)
+        mistakes.extend(self.queues.iter().flat_map(Queue::mistakes));
+        mistakes
     }
 
     fn queue_names(&self) -> impl Iterator<Item = &str> {
@@ -176,43 +209,48 @@ impl Description {
             .collect()
     }
 
-    fn check_watches(&self) -> Checked {
+    fn mistakes_of_watches(&self) -> Mistakes {
         let (queues, watched) = (self.queue_names().collect(), self.watched_kinds());
+        let mut mistakes = Mistakes::new();
         for (number, watch) in self.watches.iter().enumerate() {
-            let (place, checked) = match (&watch.kind, &watch.discovered) {
-                (Some(kind), None) => (format!("watch of {kind}"), Ok(())),
+            let (place, of_discovered) = match (&watch.kind, &watch.discovered) {
+                (Some(kind), None) => (format!("watch of {kind}"), None),
                 (None, Some(discovered)) => (
                     "watch of discovered kinds".into(),
-                    self.check_discovered(discovered, watch),
+                    self.check_discovered(discovered, watch).err(),
                 ),
                 (Some(_), Some(_)) => {
-                    return Err(format!(
+                    mistakes.push(format!(
                         "watch {number} has both a `kind` and `discovered`: use one of them"
                     ));
+                    continue;
                 }
                 (None, None) => {
-                    return Err(format!(
+                    mistakes.push(format!(
                         "watch {number} has neither a `kind` nor `discovered`"
                     ));
+                    continue;
                 }
             };
-            watch
-                .check(&watched, &queues)
-                .and(checked)
-                .and_then(|()| self.check_mask(watch))
-                .map_err(|problem| format!("{place}: {problem}"))?;
+            let mut found = watch.mistakes(&watched, &queues);
+            found.extend(of_discovered);
+            // The mask repeats what is wrong with a path.
+            if found.is_empty() {
+                found.extend(self.check_mask(watch).err());
+            }
+            mistakes.extend(found.iter().map(|problem| format!("{place}: {problem}")));
         }
         let discovering = self
             .watches
             .iter()
             .filter(|watch| watch.discovered.is_some());
         if discovering.count() > 1 {
-            return Err(
+            mistakes.push(
                 "two watches discover kinds: a kind that one of them excludes, the other may show"
                     .into(),
             );
         }
-        Ok(())
+        mistakes
     }
 
     /// Checks that the fields of a watch together are not too complex.
@@ -257,64 +295,92 @@ impl Description {
         Ok(())
     }
 
-    fn check_indexes(&self) -> Checked {
+    fn mistakes_of_indexes(&self) -> Mistakes {
         let watched = self.watched_kinds();
-        for index in &self.indexes {
-            check_watched(&index.kind, &watched).map_err(|problem| {
-                format!("the index `{}` is over {problem}", shown(&index.name))
-            })?;
-            check_path(&index.path)
-                .map_err(|problem| format!("the index `{}`: {problem}", shown(&index.name)))?;
-        }
-        Ok(())
+        let mistakes_of = |index: &Index| {
+            let name = format!("the index `{}`", shown(&index.name));
+            let of_kind = check_watched(&index.kind, &watched).err();
+            let of_path = check_path(&index.path).err();
+            [
+                of_kind.map(|problem| format!("{name} is over {problem}")),
+                of_path.map(|problem| format!("{name}: {problem}")),
+            ]
+        };
+        self.indexes
+            .iter()
+            .flat_map(mistakes_of)
+            .flatten()
+            .collect()
     }
 
-    fn check_tickers(&self) -> Checked {
+    fn mistakes_of_tickers(&self) -> Mistakes {
         let queues: BTreeSet<&str> = self.queue_names().collect();
-        for ticker in &self.tickers {
-            let place = |problem| format!("the ticker of `{}`: {problem}", shown(&ticker.key));
-            if ticker.period_ms == 0 {
-                return Err(place("`periodMs` is 0: it must be at least 1".into()));
-            }
-            check_length("the key", &ticker.key, MAX_KEY).map_err(place)?;
-            check_queue(&ticker.queue, &queues).map_err(place)?;
-        }
-        Ok(())
+        let mistakes_of = |ticker: &Ticker| {
+            let has_no_period = ticker.period_ms == 0;
+            let mistakes = [
+                has_no_period.then(|| "`periodMs` is 0: it must be at least 1".into()),
+                check_length("the key", &ticker.key, MAX_KEY).err(),
+                check_queue(&ticker.queue, &queues).err(),
+            ];
+            let key = shown(&ticker.key);
+            mistakes.map(|found: Option<String>| {
+                found.map(|problem| format!("the ticker of `{key}`: {problem}"))
+            })
+        };
+        self.tickers
+            .iter()
+            .flat_map(mistakes_of)
+            .flatten()
+            .collect()
     }
 }
 
 impl Queue {
-    fn check(&self) -> Checked {
-        let place = |problem| Err(format!("the queue `{}`: {problem}", shown(&self.name)));
+    fn mistakes(&self) -> Mistakes {
         // It is a label of the host's metrics.
         let is_in_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.name.len() > MAX_QUEUE_NAME || !self.name.chars().all(is_in_name) {
-            return place("its name must have at most 63 letters, digits, `-`, `_` and `.`");
-        }
-        if !self.qps.is_finite() || self.qps < 0.0 {
-            return place("`qps` must be zero or more");
-        }
-        if self.base_delay_ms > self.max_delay_ms {
-            return place("`baseDelayMs` is greater than `maxDelayMs`");
-        }
-        Ok(())
+        let is_name = self.name.len() <= MAX_QUEUE_NAME && self.name.chars().all(is_in_name);
+        let is_rate = self.qps.is_finite() && self.qps >= 0.0;
+        let mistakes = [
+            (
+                is_name,
+                "its name must have at most 63 letters, digits, `-`, `_` and `.`",
+            ),
+            (is_rate, "`qps` must be zero or more"),
+            (
+                self.base_delay_ms <= self.max_delay_ms,
+                "`baseDelayMs` is greater than `maxDelayMs`",
+            ),
+        ];
+        let mistakes = mistakes.into_iter().filter(|(is_so, _)| !is_so);
+        mistakes
+            .map(|(_, problem)| format!("the queue `{}`: {problem}", shown(&self.name)))
+            .collect()
     }
 }
 
 impl Permission {
-    fn check_names(&self) -> Checked {
-        let place = |problem| format!("the permission on {}: {problem}", self.kind);
+    fn mistakes(&self) -> Mistakes {
         let is_known = self.subresource.is_empty()
             || self.subresource == "*"
             || is_dns_label(&self.subresource);
-        if !is_known {
-            return Err(place(format!(
+        let of_subresource = (!is_known).then(|| {
+            format!(
                 "the subresource `{}` is not a name: use lower-case letters, digits and dashes",
                 shown(&self.subresource)
-            )));
-        }
+            )
+        });
         let allowed: Vec<&str> = VERBS.into_iter().chain(["*"]).collect();
-        check_verbs(&self.verbs, &allowed).map_err(place)
+        let mistakes = [of_subresource, check_verbs(&self.verbs, &allowed).err()];
+        let wrong = self.namespaces.iter().filter(|name| !is_dns_label(name));
+        let of_namespaces =
+            wrong.map(|name| format!("`{}` is not the name of a namespace", shown(name)));
+        mistakes
+            .into_iter()
+            .flatten()
+            .chain(of_namespaces)
+            .map(|problem| format!("the permission on {}: {problem}", self.kind))
+            .collect()
     }
 }
 
@@ -351,50 +417,52 @@ impl Watch {
         })
     }
 
-    fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
+    fn mistakes(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Mistakes {
+        let mut mistakes = Mistakes::new();
         if !self.namespace.is_empty() && !is_dns_label(&self.namespace) {
-            return Err(format!(
+            mistakes.push(format!(
                 "`{}` is not the name of a namespace",
                 shown(&self.namespace)
             ));
         }
-        self.label_selector
-            .parse::<LabelSelector>()
-            .map_err(|error| error.to_string())?;
-        self.field_selector
-            .parse::<FieldSelector>()
-            .map_err(|error| error.to_string())?;
+        let labels = self.label_selector.parse::<LabelSelector>();
+        mistakes.extend(labels.err().map(|error| error.to_string()));
+        let fields = self.field_selector.parse::<FieldSelector>();
+        mistakes.extend(fields.err().map(|error| error.to_string()));
         let changes = self.changes.iter().filter_map(|change| match change {
             Change::Path(path) => Some(path),
             Change::Generation | Change::Labels => None,
         });
-        self.fields
-            .iter()
-            .chain(changes)
-            .try_for_each(|path| check_path(path))?;
-        self.map
-            .iter()
-            .try_for_each(|mapping| mapping.check(watched, queues))
+        let paths = self.fields.iter().chain(changes);
+        mistakes.extend(paths.filter_map(|path| check_path(path).err()));
+        let mappings = self.map.iter();
+        mistakes.extend(mappings.flat_map(|mapping| mapping.mistakes(watched, queues)));
+        mistakes
     }
 }
 
 impl Mapping {
-    fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
-        check_queue(&self.queue, queues).map_err(|problem| format!("a mapping: {problem}"))?;
-        check_values(&self.having)?;
+    fn mistakes(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Mistakes {
+        let mut mistakes = Mistakes::new();
+        let queue = check_queue(&self.queue, queues).err();
+        mistakes.extend(queue.map(|problem| format!("a mapping: {problem}")));
+        let values = self.having.iter().map(|value| &value.path);
         let unless = self.unless.iter().map(|unless| &unless.path);
-        let mut paths = self.having_any.iter().chain(unless);
-        paths.try_for_each(|path| check_path(path))?;
+        let paths = values.chain(&self.having_any).chain(unless);
+        mistakes.extend(paths.filter_map(|path| check_path(path).err()));
         match &self.to {
-            To::Named { path, .. } => check_path(path),
+            To::Named { path, .. } => mistakes.extend(check_path(path).err()),
             To::Selecting { kind, path, whose } => {
-                check_path(path)?;
-                check_values(whose)?;
-                check_target(kind, watched)
+                let paths = whose.iter().map(|value| &value.path).chain([path]);
+                mistakes.extend(paths.filter_map(|path| check_path(path).err()));
+                mistakes.extend(check_target(kind, watched).err());
             }
-            To::InNamespace { kind } | To::All { kind } => check_target(kind, watched),
-            _ => Ok(()),
+            To::InNamespace { kind } | To::All { kind } => {
+                mistakes.extend(check_target(kind, watched).err());
+            }
+            _ => {}
         }
+        mistakes
     }
 }
 
@@ -433,10 +501,6 @@ fn check_watched(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {
     let (kind, watched) = (kind.to_string(), watched.iter().map(ToString::to_string));
     let meant = meant(&kind, &watched.collect::<Vec<_>>());
     Err(format!("{}, which is not watched: {meant}", shown(&kind)))
-}
-
-fn check_values(values: &[Having]) -> Checked {
-    values.iter().try_for_each(|value| check_path(&value.path))
 }
 
 fn check_path(path: &str) -> Checked {

@@ -21,6 +21,13 @@ pub(super) const MAX_TEXT: usize = 8 * 1024;
 impl Description {
     /// Reads and checks the document that `describe` returned.
     pub fn read(document: &str) -> Result<Self, DescriptionError> {
+        let description = Self::parse(document)?;
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Reads the document that `describe` returned, without the checks of [`Description::mistakes`].
+    pub fn parse(document: &str) -> Result<Self, DescriptionError> {
         /// The part that all formats have in common.
         #[derive(Deserialize)]
         struct Versioned {
@@ -35,15 +42,13 @@ impl Description {
             return Err(DescriptionError::Format(format));
         }
         let mut input = serde_json::Deserializer::from_str(document);
-        let description: Self = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+        serde_path_to_error::deserialize(&mut input).map_err(|error| {
             let message = with_nearest(&without_position(error.inner()));
             DescriptionError::Parse(match error.path().to_string().as_str() {
                 "." => message,
                 path => format!("{path}: {message}"),
             })
-        })?;
-        description.check()?;
-        Ok(description)
+        })
     }
 }
 

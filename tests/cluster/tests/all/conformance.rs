@@ -30,6 +30,8 @@ struct Language {
     says: &'static str,
     /// The notation of the source in a stack trace.
     place: &'static str,
+    /// The function that loops without an end, as the log names it; none if the component has no names.
+    looping: Option<&'static str>,
 }
 
 const LANGUAGES: [Language; 6] = [
@@ -39,7 +41,10 @@ const LANGUAGES: [Language; 6] = [
         "called `Option::unwrap()` on a `None` value",
         "src/lib.rs",
     ),
-    language("go", "main.go", "nil pointer dereference", "main.go"),
+    Language {
+        looping: Some("main.forever"),
+        ..language("go", "main.go", "nil pointer dereference", "main.go")
+    },
     language("typescript", "src/main.ts", "TypeError", "src/main.ts"),
     language("javascript", "src/main.js", "TypeError", "src/main.js"),
     language("python", "faulty.py", "TypeError", "faulty.py"),
@@ -62,6 +67,7 @@ const fn language(
         source,
         says,
         place,
+        looping: None,
     }
 }
 
@@ -155,7 +161,11 @@ impl Suite<'_> {
         self.errors_are_retried().await.context("errors")?;
         self.requeues().await.context("requeues")?;
         self.bugs_are_named(host).await.context("bugs")?;
-        self.loops_are_stopped().await.context("loops")?;
+        self.loops_are_stopped(host).await.context("loops")?;
+        if self.language.name == "go" {
+            let faults = self.faults_of_go_are_explained(host).await;
+            faults.context("faults of Go")?;
+        }
         self.conflicts_are_known().await.context("conflicts")?;
         self.large_objects_are_written()
             .await
@@ -203,31 +213,46 @@ impl Suite<'_> {
         let line = line.context("no line has the bug")? + 1;
         let place = format!("{}:{line}", self.language.place);
         self.greetings.create("raise", "fault: raise").await?;
-        let key = self.key("raise");
-        until(
-            &format!("the log has {:?} at {place}", self.language.says),
-            async || {
-                let log = log_of(host)?;
-                let lines = log
-                    .lines()
-                    .filter_map(|line| serde_json::from_str(line).ok());
-                let texts = lines
-                    .filter(|line: &Value| line["key"] == key && line["plugin"] == self.plugin)
-                    .flat_map(|line| line.as_object().cloned().unwrap_or_default())
-                    .filter_map(|(_, value)| value.as_str().map(str::to_owned));
-                let text = texts.collect::<Vec<_>>().join("\n");
-                let is_named = text.contains(self.language.says) && text.contains(&place);
-                Ok(if is_named { Ok(()) } else { Err(text) })
-            },
-        )
-        .await?;
+        self.until_logged(host, "raise", &[self.language.says, &place])
+            .await?;
         let is_failed = |entry: &Value| !entry["failed"].is_null();
         self.until_entry("raise", "it fails", is_failed).await?;
         self.recovers("raise").await
     }
 
-    /// A call that never returns is stopped. The next one is in another instance, which has no state of the first.
-    async fn loops_are_stopped(&self) -> Result<()> {
+    /// Waits until the log has these texts, in lines about a Greeting.
+    async fn until_logged(&self, host: &Process, name: &str, wanted: &[&str]) -> Result<()> {
+        let key = self.key(name);
+        until(&format!("the log has {wanted:?} about {key}"), async || {
+            let log = log_of(host)?;
+            let lines = log
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok());
+            let texts = lines
+                .filter(|line: &Value| line["key"] == key && line["plugin"] == self.plugin)
+                .flat_map(|line| line.as_object().cloned().unwrap_or_default())
+                .filter_map(|(_, value)| value.as_str().map(str::to_owned));
+            let text = texts.collect::<Vec<_>>().join("\n");
+            let has_all = wanted.iter().all(|wanted| text.contains(wanted));
+            Ok(if has_all { Ok(()) } else { Err(text) })
+        })
+        .await
+    }
+
+    /// A deep recursion, and sleeping, are explained in the log.
+    async fn faults_of_go_are_explained(&self, host: &Process) -> Result<()> {
+        self.greetings.create("recurse", "fault: recurse").await?;
+        self.until_logged(host, "recurse", &["main.recurse"])
+            .await?;
+        self.recovers("recurse").await?;
+        self.greetings.create("sleep", "fault: sleep").await?;
+        let said = "the code slept for 1m0s, and sleeping returns at once";
+        self.until_logged(host, "sleep", &[said]).await?;
+        self.recovers("sleep").await
+    }
+
+    /// A call that never returns is stopped, and the log names its function. The next one is in another instance, which has no state of the first.
+    async fn loops_are_stopped(&self, host: &Process) -> Result<()> {
         self.greetings.create("count", "fault: count").await?;
         let is_counted = |entry: &Value| is_failure(entry, "of this instance");
         self.until_entry("count", "it is called", is_counted)
@@ -239,9 +264,18 @@ impl Suite<'_> {
             ensure!(changes < 10, "no instance serves two calls");
         }
         self.greetings.create("loop", "fault: loop").await?;
-        let is_stopped = |entry: &Value| is_failure(entry, "of CPU time, and its limit is");
+        // Functions in C have names. Those in Rust are stripped in tests, and of an interpreted language, the host sees the
+        // interpreter alone.
+        let has_names = self.language.name == "c";
+        let place = if has_names { "; it was in `" } else { "" };
+        let is_stopped = |entry: &Value| {
+            is_failure(entry, "of CPU time, and its limit is") && is_failure(entry, place)
+        };
         self.until_entry("loop", "its call is stopped", is_stopped)
             .await?;
+        if let Some(function) = self.language.looping {
+            self.until_logged(host, "loop", &[function]).await?;
+        }
         let count = self.counted_after("afterwards").await?;
         ensure!(count == 1, "state survives the instance: call {count}");
         self.recovers("loop").await

@@ -1,5 +1,7 @@
 //! Coordinated leader election: the API server chooses the leader among hosts and stock kube-controller-managers.
 
+use std::process::Command;
+
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, log_of, until};
 use flyball_controlplane::{Options, Process};
@@ -31,7 +33,7 @@ async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_s
     .await?;
     let mut last = None;
     let result = async {
-        let mut current = candidate(&cluster, "current", "1.36")?;
+        let mut current = candidate(&cluster, "current", "1.37")?;
         let first = another_holder(&cluster, "").await?;
         logs(&current, "acquired the lease").await?;
 
@@ -49,6 +51,45 @@ async fn the_candidate_that_emulates_the_oldest_version_leads_be_it_flyball_or_s
         ends(&mut stock).await?;
         logs(oldest, "acquired the lease").await?;
         let log = log_of(oldest)?;
+        ensure!(log.contains(&third), "{third} holds the lease: {log}");
+        Ok(())
+    };
+    let result = result.await;
+    finish(cluster, last, result).await
+}
+
+/// In a rolling upgrade, the processes of the release before lead until all of them have ended.
+#[tokio::test]
+#[ignore = "builds kube-controller-manager of the release before: `cargo xtask test --full` runs it"]
+async fn stock_of_the_release_before_leads_until_it_ends() -> Result<()> {
+    let cluster = Cluster::without_nodes(Options {
+        apiserver_args: vec![
+            GATE.to_owned(),
+            "--runtime-config=coordination.k8s.io/v1beta1=true".to_owned(),
+        ],
+        ..Options::default()
+    })
+    .await?;
+    let mut last = None;
+    let result = async {
+        let mut new = candidate(&cluster, "new", "1.37")?;
+        let first = another_holder(&cluster, "").await?;
+        logs(&new, "acquired the lease").await?;
+
+        let before = tokio::task::spawn_blocking(flyball_controlplane::find_or_build_kcm_before);
+        let before = Command::new(before.await.context("the build was cancelled")??);
+        let mut before = cluster.plane.start_kcm_of(before, &FLAGS)?;
+        let second = another_holder(&cluster, &first).await?;
+        ends(&mut new).await?;
+        logs(&before, "Successfully acquired lease").await?;
+
+        // It emulates the same version as the other, and is a newer binary.
+        let standby = last.insert(candidate(&cluster, "standby", "1.36")?);
+        logs(standby, "attempting to acquire the lease").await?;
+        before.stop().await?;
+        let third = another_holder(&cluster, &second).await?;
+        logs(standby, "acquired the lease").await?;
+        let log = log_of(standby)?;
         ensure!(log.contains(&third), "{third} holds the lease: {log}");
         Ok(())
     };

@@ -1,13 +1,18 @@
-//! `flyball crd`: a CustomResourceDefinition from Rust types is the one that the API server stores.
+//! CustomResourceDefinitions: what `flyball crd` prints of Rust types is what the API server stores, and what it drops from a
+//! write is in the host's log.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, finish, host, target_of_projects, until};
+use flyball_cluster_tests::{
+    Cluster, Example, Space, finish, host, last_lines, log_of, target_of_projects, until,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::Api;
 use serde_json::{Value, json};
+
+use crate::greeters::Greetings;
 
 /// The fields that the API server adds to a definition.
 const DEFAULTS: [&str; 2] = ["/spec/conversion", "/status"];
@@ -76,4 +81,42 @@ async fn is_stored(cluster: &Cluster, list: &str, printed: Value) -> Result<()> 
     }
     assert_eq!(reduced, printed);
     Ok(())
+}
+
+#[tokio::test]
+async fn the_servers_warning_about_a_field_that_it_dropped_is_in_the_hosts_log() -> Result<()> {
+    let cluster = Cluster::for_plugins().await?;
+    let result = is_warned(&cluster).await;
+    finish(cluster, [], result).await
+}
+
+/// Runs the greeter with a definition that lacks a field of its status.
+async fn is_warned(cluster: &Cluster) -> Result<()> {
+    let file = Example::folders().join("greeter.crd.yaml");
+    let definition = std::fs::read_to_string(file)?.replace("observedGeneration:", "observed:");
+    let folder = tempfile::tempdir()?;
+    let changed = folder.path().join("crd.yaml");
+    std::fs::write(&changed, definition)?;
+    cluster.define(&changed).await?;
+    let test = "the_servers_warning_about_a_field_that_it_dropped_is_in_the_hosts_log";
+    let greeter = Example::built(&["greeter-rust"], test)?;
+    if greeter.is_empty() {
+        return Ok(());
+    }
+    cluster.grant(&greeter).await?;
+    let host = cluster.spawn_examples("warned", &greeter, &[])?;
+    let space = Space::create(cluster.client.clone(), "warned").await?;
+    Greetings::of(space).create("hello", "Hello").await?;
+    let warning = "the API server warns: unknown field \"status.observedGeneration\"";
+    until("the warning is in the log", async || {
+        // The log escapes quotes.
+        let log = log_of(&host)?.replace('\\', "");
+        let is_there = log.contains(warning);
+        Ok(if is_there {
+            Ok(())
+        } else {
+            Err(last_lines(&log))
+        })
+    })
+    .await
 }

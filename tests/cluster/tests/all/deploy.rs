@@ -102,8 +102,8 @@ fn deployment(objects: &[Value]) -> Result<Deployment> {
 }
 
 fn pod_spec(deployment: &Deployment) -> Result<PodSpec> {
-    let spec = deployment.spec.as_ref().context("it has no spec")?;
-    spec.template.spec.clone().context("it has no pods")
+    let spec = deployment.spec.template.spec.clone();
+    spec.context("it has no pods")
 }
 
 /// The roles, bindings and accounts of a list, without their labels. The host's account and namespaces are left out.

@@ -264,7 +264,7 @@ async fn ready_pods_count_only_after_min_ready_seconds(space: Space) -> Result<(
         .conditions
         .iter()
         .flatten()
-        .find(|condition| condition.type_ == "Available");
+        .find(|condition| condition.type_.as_deref() == Some("Available"));
     let available = available.and_then(|condition| condition.last_transition_time.clone());
     let available = available.context("the Deployment is not Available")?;
     let waited = available.0.as_second() - ready.0.as_second();

@@ -46,6 +46,20 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
     greetings.until_text("hello", "hi").await?;
     dev.until("started -> built ").await?;
     dev.until(FIRST_RECONCILE).await?;
+    dev.until("built-in controllers: garbage-collector-controller, ")
+        .await?;
+    // The other commands find the host by the socket that is shown.
+    let log = log_of(&dev.0)?;
+    let socket = log
+        .lines()
+        .find_map(|line| line.strip_prefix("admin socket: "));
+    let socket = socket.context("no socket is shown")?;
+    let status = host_output(&["status", "--admin-socket", socket])?;
+    ensure!(
+        status.contains("hello ") && status.contains("namespace-controller "),
+        "{status}"
+    );
+    ensure!(!log.contains("namespace-controller:"), "{log}");
 
     let source = project.join("src/greeter.c");
     let code = std::fs::read_to_string(&source)?;
@@ -75,6 +89,15 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
 
     std::fs::write(&source, saying("newer"))?;
     greetings.until_text("hello", "newer").await?;
+    // The controllers that authors rely on: a deleted namespace goes with all that it has.
+    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+        kube::Api::all(client.clone());
+    namespaces.delete("greeted", &Default::default()).await?;
+    until("the namespace is gone", async || {
+        let found = namespaces.get_opt("greeted").await?;
+        Ok(found.map_or(Ok(()), |found| Err(format!("{:?}", found.status))))
+    })
+    .await?;
     let status = dev.interrupt(folder.path()).await?;
     ensure!(status.success(), "it ended with {status}");
     Ok(())

@@ -33,8 +33,6 @@ async fn follow_all(cluster: &Cluster, kubectl: &Path) -> Result<()> {
     fs::create_dir(&programs)?;
     symlink(kubectl, programs.join("kubectl"))?;
     symlink(host()?.canonicalize()?, programs.join("flyball"))?;
-    let others = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths([programs].into_iter().chain(std::env::split_paths(&others)))?;
     for (page, greeter) in TUTORIALS {
         if guest(greeter).is_err() {
             skip(
@@ -44,21 +42,7 @@ async fn follow_all(cluster: &Cluster, kubectl: &Path) -> Result<()> {
             continue;
         }
         let folder = tempfile::tempdir()?;
-        let mut reader = Reader {
-            folder: folder.path().to_owned(),
-            environment: vec![
-                ("PATH", path.clone().into()),
-                ("KUBECONFIG", cluster.plane.kubeconfig_path().to_owned()),
-                ("KUBECACHEDIR", cluster.plane.dir().join("kubectl")),
-                // The folders of the host's admin socket and of its state.
-                ("XDG_RUNTIME_DIR", cluster.plane.dir().to_owned()),
-                ("XDG_STATE_HOME", cluster.plane.dir().to_owned()),
-                ("CARGO_TARGET_DIR", target_of_projects()),
-            ],
-            log: cluster.plane.dir().join(format!("{greeter}.log")),
-            beside: None,
-            printed: String::new(),
-        };
+        let mut reader = Reader::new(cluster, &programs, folder.path(), greeter)?;
         let result = reader.follow(&Book::of_checkout().steps(page)?).await;
         result.with_context(|| format!("docs/{page} can't be followed"))?;
     }
@@ -66,7 +50,7 @@ async fn follow_all(cluster: &Cluster, kubectl: &Path) -> Result<()> {
 }
 
 /// Follows the steps of a page.
-struct Reader {
+pub(crate) struct Reader {
     /// The current folder.
     folder: PathBuf,
     environment: Vec<(&'static str, PathBuf)>,
@@ -79,7 +63,34 @@ struct Reader {
 }
 
 impl Reader {
-    async fn follow(&mut self, steps: &[Step]) -> Result<()> {
+    /// A reader in this folder, who finds these programs first. `name` is that of the log of the second terminal.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        programs: &Path,
+        folder: &Path,
+        name: &str,
+    ) -> Result<Self> {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let folders = [programs.to_owned()].into_iter();
+        let path = std::env::join_paths(folders.chain(std::env::split_paths(&others)))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            environment: vec![
+                ("PATH", path.into()),
+                ("KUBECONFIG", cluster.plane.kubeconfig_path().to_owned()),
+                ("KUBECACHEDIR", cluster.plane.dir().join("kubectl")),
+                // The folders of the host's admin socket and of its state.
+                ("XDG_RUNTIME_DIR", cluster.plane.dir().to_owned()),
+                ("XDG_STATE_HOME", cluster.plane.dir().to_owned()),
+                ("CARGO_TARGET_DIR", target_of_projects()),
+            ],
+            log: cluster.plane.dir().join(format!("{name}.log")),
+            beside: None,
+            printed: String::new(),
+        })
+    }
+
+    pub(crate) async fn follow(&mut self, steps: &[Step]) -> Result<()> {
         let commands = steps.iter().filter(|step| matches!(step, Step::Run(_)));
         ensure!(commands.count() > 5, "the page has no commands: {steps:?}");
         for step in steps {

@@ -43,6 +43,20 @@ async fn a_takeover_from_stock_to_stock_changes_nothing_else_either() -> Result<
     hand_over([Subject::Stock; 3]).await
 }
 
+/// A rolling upgrade from the release before, and back. The hashes in new names differ between the releases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds kube-controller-manager of the release before: `cargo xtask test --full` runs it"]
+async fn an_upgrade_from_stock_of_the_release_before_and_back_restarts_nothing() -> Result<()> {
+    hand_over([Subject::StockBefore, Subject::Flyball, Subject::StockBefore]).await
+}
+
+/// Shows that the expectations of an upgrade are those of stock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "tests stock alone: `cargo xtask test --full` runs it"]
+async fn an_upgrade_of_stock_and_back_restarts_nothing_either() -> Result<()> {
+    hand_over([Subject::StockBefore, Subject::Stock, Subject::StockBefore]).await
+}
+
 /// Lets three subjects lead one after the other.
 async fn hand_over(subjects: [Subject; 3]) -> Result<()> {
     let cluster = Cluster::start(Options {

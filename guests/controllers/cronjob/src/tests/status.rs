@@ -196,30 +196,45 @@ fn jobs_of_other_owners_namespaces_and_kinds_are_ignored() {
     let owned_by = |name: &str, field: &str, value: Value| {
         job(name, "11:00:00").with(&format!("/metadata/ownerReferences/0/{field}"), value)
     };
-    let jobs = [
-        foreign_job("a"),
-        owned_by("b", "name", "other".into()),
-        owned_by("c", "kind", "Workflow".into())
-            .with("/metadata/ownerReferences/0/apiVersion", "example.com/v1"),
-        owned_by("d", "controller", false.into()),
-        job("e", "11:00:00").with("/metadata/namespace", "other"),
-    ];
-    let world = world(
-        at("11:59:00"),
-        [vec![cron_job("0 * * * *")], jobs.to_vec()].concat(),
-    );
-    world.sync();
-    assert!(world.cluster.events().is_empty());
+    // Kubernetes 1.37 goes by the UID alone.
+    for release in ["1.36", "1.37"] {
+        let uid = match release {
+            "1.36" => "uid-backup",
+            _ => "another",
+        };
+        let jobs = [
+            foreign_job("a"),
+            owned_by("b", "name", "other".into()).with("/metadata/ownerReferences/0/uid", uid),
+            owned_by("c", "kind", "Workflow".into())
+                .with("/metadata/ownerReferences/0/apiVersion", "example.com/v1")
+                .with("/metadata/ownerReferences/0/uid", uid),
+            owned_by("d", "controller", false.into()),
+            job("e", "11:00:00").with("/metadata/namespace", "other"),
+        ];
+        let world = world(
+            at("11:59:00"),
+            [vec![cron_job("0 * * * *")], jobs.to_vec()].concat(),
+        );
+        world.cluster.set_config("emulated-version", release);
+        world.sync();
+        assert!(world.cluster.events().is_empty(), "{release}");
+    }
 }
 
 #[test]
-fn jobs_of_a_deleted_cron_job_of_the_same_name_count() {
-    let predecessors = job("a", "11:00:00")
-        .with("/metadata/ownerReferences/0/uid", "another")
-        .succeeded("11:10:00");
-    let world = world(at("11:59:00"), [cron_job("0 * * * *"), predecessors]);
-    world.sync();
-    assert_eq!(world.status()["lastSuccessfulTime"], "2026-01-01T11:10:00Z");
+fn jobs_of_a_deleted_cron_job_of_the_same_name_counted_until_kubernetes_1_36() {
+    for (release, expected) in [
+        ("1.36", json!("2026-01-01T11:10:00Z")),
+        ("1.37", Value::Null),
+    ] {
+        let predecessors = job("a", "11:00:00")
+            .with("/metadata/ownerReferences/0/uid", "another")
+            .succeeded("11:10:00");
+        let world = world(at("11:59:00"), [cron_job("0 * * * *"), predecessors]);
+        world.cluster.set_config("emulated-version", release);
+        world.sync();
+        assert_eq!(world.status()["lastSuccessfulTime"], expected, "{release}");
+    }
 }
 
 #[test]

@@ -36,17 +36,25 @@ fn the_description_has_the_names_of_kube_controller_manager() {
 
 #[test]
 fn rules_are_watched_only_with_their_feature_gate() {
-    let without = DeviceTaintEviction::describe();
+    let cluster = cluster([]);
+    let described = || DeviceTaintEviction::describe_configured(&cluster.host());
+    cluster.set_config("feature-gates.DRADeviceTaintRules", "false");
+    let without = described();
     assert_eq!(
         permissions(&without),
         ["v1/Pod  delete,get", "v1/Pod status patch"]
     );
-    let cluster = cluster([]);
-    let with = DeviceTaintEviction::describe_configured(&cluster.host());
+    cluster.set_config("feature-gates.DRADeviceTaintRules", "true");
+    let with = described();
     with.check().unwrap();
     assert_eq!(with.watches.len(), without.watches.len() + 1);
     assert_eq!(
         permissions(&with)[2],
+        "resource.k8s.io/v1/DeviceTaintRule status patch"
+    );
+    cluster.set_config("emulated-version", "1.36");
+    assert_eq!(
+        permissions(&described())[2],
         "resource.k8s.io/v1beta2/DeviceTaintRule status patch"
     );
 }
@@ -60,7 +68,8 @@ fn a_pod_without_claims_enqueues_nothing() {
         paths,
         [
             "spec.resourceClaims[*].resourceClaimName",
-            "status.resourceClaimStatuses[*].resourceClaimName"
+            "status.resourceClaimStatuses[*].resourceClaimName",
+            "status.extendedResourceClaimStatus.resourceClaimName"
         ]
     );
 }

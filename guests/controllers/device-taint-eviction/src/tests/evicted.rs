@@ -219,6 +219,35 @@ fn a_group_holds_claims_for_its_pods_behind_the_feature_gate() {
 }
 
 #[test]
+fn the_claim_of_a_pods_extended_resources_evicts_since_kubernetes_1_37() {
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "uid-x", "controller": true}]);
+    let own = with(
+        claim("c", "a", &["x"], json!([])),
+        "/metadata/ownerReferences",
+        owner,
+    );
+    let extended = json!({"resourceClaimName": "c", "requestMappings": []});
+    let pod = with(
+        pod("x", &[]),
+        "/status/extendedResourceClaimStatus",
+        extended,
+    );
+    for (release, claim, evicts) in [
+        ("1.37", own.clone(), true),
+        ("1.36", own, false),
+        // It belongs to another pod.
+        ("1.37", claim("c", "a", &["x"], json!([])), false),
+    ] {
+        let cluster = cluster([slice("s", 1, &["t"]), claim, pod.clone()]);
+        cluster.set_config("emulated-version", release);
+        reconcile_in(&cluster, crate::CLAIMS, "team/c");
+        assert_eq!(enqueued(&cluster, ""), ["team/x"]);
+        assert_eq!(reconcile(&cluster, "x").unwrap(), Outcome::Done);
+        assert_eq!(!cluster.written().is_empty(), evicts, "{release}");
+    }
+}
+
+#[test]
 fn the_first_of_several_claims_evicts() {
     let cluster = cluster([
         slice("s", 1, &["t"]),

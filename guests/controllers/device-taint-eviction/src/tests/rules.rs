@@ -64,7 +64,7 @@ fn the_status_is_applied_by_force_to_the_rule_with_this_uid() {
         json!({"fieldManager": "device-taint-eviction-controller", "force": true})
     );
     assert_eq!(write.body["metadata"], json!({"name": "r", "uid": "uid-r"}));
-    assert_eq!(write.body["apiVersion"], "resource.k8s.io/v1beta2");
+    assert_eq!(write.body["apiVersion"], "resource.k8s.io/v1");
     assert_eq!(
         write.body["status"]["conditions"][0]["observedGeneration"],
         1

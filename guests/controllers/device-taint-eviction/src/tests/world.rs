@@ -11,7 +11,7 @@ pub(super) const POD: &str = "v1/Pod";
 pub(super) const STATUS: &str = "v1/Pod/status";
 pub(super) const CLAIM: &str = "resource.k8s.io/v1/ResourceClaim";
 pub(super) const SLICE: &str = "resource.k8s.io/v1/ResourceSlice";
-pub(super) const RULE: &str = "resource.k8s.io/v1beta2/DeviceTaintRule";
+pub(super) const RULE: &str = "resource.k8s.io/v1/DeviceTaintRule";
 
 /// The time at which tests begin.
 pub(super) const START: &str = "2026-01-01T00:00:00Z";
@@ -58,7 +58,7 @@ pub(super) fn taint(key: &str, effect: &str) -> Value {
 
 /// A rule for the device `a`.
 pub(super) fn rule(effect: &str) -> Value {
-    json!({"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule",
+    json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule",
            "metadata": {"name": "r", "uid": "uid-r", "generation": 1},
            "spec": {"deviceSelector": {"device": "a"}, "taint": taint("rule", effect)}})
 }

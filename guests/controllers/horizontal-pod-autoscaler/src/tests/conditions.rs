@@ -27,6 +27,19 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
 }
 
 #[test]
+fn the_status_has_the_generation_that_it_is_about() {
+    let world = World::by_cpu();
+    world.uses("500m");
+    world.edit(|web| web["metadata"]["generation"] = 4.into());
+    world.sync();
+    assert_eq!(world.status()["observedGeneration"], 4);
+    let gate = "feature-gates.HPAGeneration";
+    world.cluster.set_config(gate, "false");
+    world.sync();
+    assert_eq!(world.status()["observedGeneration"], Value::Null);
+}
+
+#[test]
 fn conditions_are_in_the_order_in_which_they_were_first_set() {
     let world = World::by_cpu();
     world.uses("500m");

@@ -33,10 +33,24 @@ fn the_sync_period_delays_changes_and_retries() {
     let cluster = Cluster::new();
     cluster.set_config("sync-period", "3s");
     let description = HorizontalPodAutoscaler::describe_configured(&cluster.host());
-    assert_eq!(description.watches[0].map[0].delay_ms, 3000);
-    assert!(description.watches[1].map.is_empty());
+    assert_eq!(delays(&description, 0), [0, 3000]);
+    assert_eq!(delays(&description, 1), [0]);
+    assert_eq!(description.watches[1].changes, [Change::Generation]);
+    assert_eq!(delays(&description, 2), [0; 0]);
     let queue = &description.queues[0];
     assert_eq!((queue.base_delay_ms, queue.max_delay_ms), (3000, 3000));
+
+    cluster.set_config("emulated-version", "1.36");
+    cluster.set_config("feature-gates.HPAGeneration", "false");
+    let description = HorizontalPodAutoscaler::describe_configured(&cluster.host());
+    assert_eq!(delays(&description, 0), [3000, 3000]);
+    assert_eq!(delays(&description, 1), [0; 0]);
+}
+
+/// The delays of a watch's mappings.
+fn delays(description: &Description, watch: usize) -> Vec<u64> {
+    let mappings = description.watches[watch].map.iter();
+    mappings.map(|mapping| mapping.delay_ms.into()).collect()
 }
 
 #[test]

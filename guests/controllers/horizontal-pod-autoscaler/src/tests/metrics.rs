@@ -177,6 +177,14 @@ fn an_object_metric_is_one_value() {
     world.sync();
     assert_eq!(
         world.cluster.events()[0],
+        "Warning FailedGetObjectMetric unable to get metric hits on Service team/front: unable to fetch metrics from custom \
+         metrics API: the custom metrics API server returned 0 results when we asked for exactly one"
+    );
+    world.cluster.set_config("emulated-version", "1.36");
+    world.cluster.events();
+    world.sync();
+    assert_eq!(
+        world.cluster.events()[0],
         "Warning FailedGetObjectMetric unable to get metric hits: Service on team front/unable to fetch metrics from custom \
          metrics API: the custom metrics API server returned 0 results when we asked for exactly one"
     );
@@ -346,7 +354,7 @@ fn each_source_has_a_reason_of_its_own() {
         (
             of_object("Service", "v1", target.clone()),
             "FailedGetObjectMetric",
-            "first error is: failed to get object metric value: failed to get hits object metric: unable to get metric hits: Service on team front/unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered",
+            "first error is: failed to get object metric value: failed to get hits object metric: unable to get metric hits on Service team/front: unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered",
         ),
         (
             external(target),

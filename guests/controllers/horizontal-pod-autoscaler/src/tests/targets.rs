@@ -218,13 +218,35 @@ fn two_autoscalers_may_not_scale_the_same_pods() {
     sync("web");
     assert_eq!(world.reason("ScalingActive"), "True ValidMetricFound");
     sync("rival");
-    let expected = "AmbiguousSelector pods by selector app=web are controlled by multiple HPAs: [team/rival team/web]";
+    let expected = "AmbiguousSelector pods by selector app=web are controlled by more than one HPA (e.g. [team/rival \
+                    team/web])";
     assert_eq!(world.cluster.events()[0], format!("Warning {expected}"));
     sync("web");
     assert_eq!(
         world.condition("ScalingActive"),
         format!("False {}", expected.replacen(' ', ": ", 1))
     );
+    // Not all are named.
+    let spec = json!({"maxReplicas": 10, "metrics": [cpu()]});
+    world.cluster.put(autoscaler("another", spec));
+    sync("another");
+    sync("web");
+    let message = world.condition("ScalingActive");
+    assert!(
+        message.ends_with("(e.g. [team/another team/rival])"),
+        "{message}"
+    );
+    let gate = "feature-gates.HPAOptimizedSelectorStore";
+    world.cluster.set_config(gate, "false");
+    world.cluster.set_config("emulated-version", "1.36");
+    sync("web");
+    let message = world.condition("ScalingActive");
+    let all = "controlled by multiple HPAs: [team/another team/rival team/web]";
+    assert!(message.ends_with(all), "{message}");
+    world
+        .cluster
+        .remove(crate::views::Autoscaler::KIND, "team", "another");
+    sync("another");
     // A deleted autoscaler has no pods.
     world
         .cluster

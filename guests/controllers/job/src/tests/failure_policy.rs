@@ -204,7 +204,7 @@ fn counted_failures_count() {
 #[test]
 fn under_a_policy_a_pod_fails_only_by_its_phase() {
     let rules = [on_codes("FailJob", "In", &[7])];
-    let policed = with_policy(job(1, 1), &rules).with("/spec/podReplacementPolicy", Value::Null);
+    let policed = with_policy(job(1, 1), &rules).with("/spec/podReplacementPolicy", "Failed");
     let world = World::of([policed, pod("a").deleting(5)]);
     world.settle();
     assert_eq!(

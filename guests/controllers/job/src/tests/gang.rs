@@ -1,4 +1,4 @@
-//! Workloads and PodGroups of gangs.
+//! Workloads and PodGroups of gangs in Kubernetes 1.36, and what later releases have in common with it.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::permissions;
@@ -53,9 +53,13 @@ fn another(object: Object) -> Object {
 
 fn gated(objects: impl IntoIterator<Item = Object>) -> World {
     let world = World::of(objects);
-    world
-        .cluster
-        .set_config("feature-gates.WorkloadWithJob", "true");
+    let config = [
+        ("feature-gates.WorkloadWithJob", "true"),
+        ("emulated-version", "1.36"),
+    ];
+    for (key, value) in config {
+        world.cluster.set_config(key, value);
+    }
     world
 }
 
@@ -303,6 +307,7 @@ fn permissions_and_watches_depend_on_the_feature_gate() {
         world
             .cluster
             .set_config("feature-gates.WorkloadWithJob", gate);
+        world.cluster.set_config("emulated-version", "1.36");
         JobController::describe_configured(&world.cluster.host())
     };
     let off = described("false");

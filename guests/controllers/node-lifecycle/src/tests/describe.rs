@@ -33,7 +33,8 @@ fn the_description_has_the_names_of_kube_controller_manager() {
         [
             "v1/Node  get,patch",
             "v1/Node status patch",
-            "v1/Pod status patch"
+            "v1/Pod status patch",
+            "coordination.k8s.io/v1/Lease  get"
         ]
     );
     let names: Vec<&str> = description

@@ -185,3 +185,53 @@ fn the_times_of_passes_and_of_updates_are_measured() {
     };
     assert_eq!((count(DURATION), count(NODE_DURATION)), (12, 1));
 }
+
+#[test]
+fn a_lease_that_the_cache_lacks_stops_the_pass() {
+    let cluster = cluster();
+    // The API server has a renewed lease of `a`, which the cache lacks. `b` is silent.
+    cluster.put_live(lease("a", "2026-01-01T00:00:50Z"));
+    pass_for(&cluster, 60);
+    assert_eq!(cluster.written(), Vec::<String>::new());
+    assert_eq!(condition(&cluster, "b", "Ready"), "True Fine");
+    assert!(
+        cluster
+            .live_reads()
+            .contains(&"get coordination.k8s.io/v1/Lease kube-node-lease/b".to_owned())
+    );
+    // The cache catches up: `a` is heard of, and `b` is not.
+    cluster.put(lease("a", "2026-01-01T00:00:50Z"));
+    pass_for(&cluster, 5);
+    assert_eq!(cluster.written(), ["patch v1/Node/status b"]);
+}
+
+#[test]
+fn a_lease_that_can_not_be_read_spares_its_node() {
+    let cluster = cluster();
+    for _ in 0..2 {
+        cluster.fail("get", LEASE, refusal(403, "Forbidden"));
+    }
+    pass_for(&cluster, 55);
+    assert_eq!(cluster.written(), Vec::<String>::new());
+    pass_for(&cluster, 5);
+    assert_eq!(cluster.written().len(), 2);
+}
+
+#[test]
+fn a_lease_that_does_not_exist_proves_nothing() {
+    let cluster = cluster();
+    cluster.remove_live(LEASE, "kube-node-lease", "a");
+    renew_for(&cluster, &["b"], 60);
+    assert_eq!(cluster.written(), ["patch v1/Node/status a"]);
+}
+
+#[test]
+fn without_the_gate_the_cache_is_believed() {
+    let cluster = cluster();
+    let gate = "feature-gates.NodeControllerLeaseCircuitBreaker";
+    cluster.set_config(gate, "false");
+    cluster.put_live(lease("a", "2026-01-01T00:00:50Z"));
+    pass_for(&cluster, 60);
+    assert_eq!(cluster.written().len(), 2);
+    assert!(cluster.live_reads().is_empty());
+}

@@ -7,7 +7,7 @@ use flyball_sdk::testing::Cluster;
 
 use super::world::*;
 
-const MULTI_ATTACH: &str = "Warning FailedAttachVolume Multi-Attach error for volume \"disk\" ";
+const MULTI_ATTACH: &str = "Warning FailedAttachVolume Waiting for detach for volume \"disk\" ";
 
 /// A cluster whose node `a` has the volume, for which a pod at `b` waits too.
 fn contended() -> Cluster {
@@ -46,9 +46,22 @@ fn a_volume_that_a_node_still_uses_without_pods_belongs_to_nobody_that_is_named(
     mount(&cluster, "a", &["disk"]);
     cluster.remove(POD, "team", "web");
     pass(&cluster, "b");
-    let text =
-        "Volume is already exclusively attached to one node and can't be attached to another";
+    let text = "Volume is already exclusively attached to one node, waiting on detach before it can be attached to another \
+                node";
     assert_eq!(cluster.events(), [format!("{MULTI_ATTACH}{text}")]);
+}
+
+#[test]
+fn in_kubernetes_1_36_it_is_called_an_error() {
+    let cluster = contended();
+    cluster.set_config("emulated-version", "1.36");
+    pass(&cluster, "b");
+    assert_eq!(
+        cluster.events(),
+        [
+            "Warning FailedAttachVolume Multi-Attach error for volume \"disk\" Volume is already used by pod(s) web"
+        ]
+    );
 }
 
 #[test]
@@ -186,6 +199,6 @@ fn two_volumes_with_one_handle_are_one_volume() {
     assert_eq!(attachments(&cluster), ["a disk"]);
     let text = "Volume is already used by 1 pod(s) in different namespaces";
     let expected =
-        format!("Warning FailedAttachVolume Multi-Attach error for volume \"twin\" {text}");
+        format!("Warning FailedAttachVolume Waiting for detach for volume \"twin\" {text}");
     assert_eq!(cluster.events(), [expected]);
 }

@@ -1,6 +1,6 @@
 //! Native tests of the protection.
 
-use crate::{ClaimProtection, FINALIZER};
+use crate::{ClaimProtection, FINALIZER, UNUSED_SINCE};
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, permissions, refusal};
 
@@ -25,9 +25,16 @@ fn is_kept_for(pod: &Value) -> bool {
     results[0]
 }
 
+/// A cluster in which it is not reported whether claims are used.
+fn silent(objects: impl IntoIterator<Item = Value>) -> Cluster {
+    let cluster = Cluster::with(objects);
+    cluster.set_config(&format!("feature-gates.{UNUSED_SINCE}"), "false");
+    cluster
+}
+
 #[test]
 fn a_claim_without_the_finalizer_gets_it_and_keeps_others() {
-    let cluster = Cluster::with([with(claim(), "/metadata/finalizers", json!(["x.io/other"]))]);
+    let cluster = silent([with(claim(), "/metadata/finalizers", json!(["x.io/other"]))]);
     reconcile(&cluster, "data").unwrap();
     reconcile(&cluster, "data").unwrap();
     assert_eq!(cluster.written(), [UPDATE]);
@@ -43,7 +50,7 @@ fn a_claim_without_the_finalizer_gets_it_and_keeps_others() {
 
 #[test]
 fn a_claim_with_the_finalizer_and_a_missing_one_are_left_alone() {
-    let cluster = Cluster::with([claim()]);
+    let cluster = silent([claim()]);
     assert_eq!(reconcile(&cluster, "data").unwrap(), Outcome::Done);
     assert_eq!(reconcile(&cluster, "none").unwrap(), Outcome::Done);
     assert!(cluster.written().is_empty() && cluster.live_reads().is_empty());
@@ -171,10 +178,17 @@ fn an_ephemeral_claim_of_a_cached_pod_needs_no_live_list() {
     assert!(is_held(&cluster, "web-cache") && cluster.live_reads().is_empty());
 }
 
+/// A cluster where claims have no condition `Unused`.
+fn without_gate(objects: impl IntoIterator<Item = Value>) -> Cluster {
+    let cluster = Cluster::with(objects);
+    cluster.set_config(&format!("feature-gates.{UNUSED_SINCE}"), "false");
+    cluster
+}
+
 #[test]
 fn one_live_list_serves_all_deleted_claims_of_a_namespace() {
     let names = ["data", "more", "used", "not-deleted"];
-    let cluster = Cluster::with(names.map(|name| match name {
+    let cluster = without_gate(names.map(|name| match name {
         "not-deleted" => claim_named(name),
         _ => deleted(claim_named(name)),
     }));
@@ -218,7 +232,7 @@ fn a_failed_update_is_retried() {
         deleted(claim()),
         with(claim(), "/metadata/finalizers", json!([])),
     ] {
-        let cluster = Cluster::with([object]);
+        let cluster = silent([object]);
         cluster.fail("update", CLAIM, refusal(409, "Conflict"));
         assert!(!reconcile(&cluster, "data").unwrap_err().is_terminal());
         reconcile(&cluster, "data").unwrap();
@@ -253,7 +267,8 @@ fn a_key_can_be_a_reference() {
 
 #[test]
 fn claims_are_enqueued_when_a_pod_stops_using_them() {
-    let description = ClaimProtection::describe();
+    let cluster = without_gate([]);
+    let description = ClaimProtection::describe_configured(&cluster.host());
     description.check().unwrap();
     let ends = [DeltaType::Modified, DeltaType::Deleted];
     let expected = watch_kind(POD)

@@ -56,8 +56,21 @@ fn an_unused_claim_is_reported_after_a_live_list_and_keeps_its_status() {
 #[test]
 fn without_the_feature_gate_nothing_is_reported() {
     let cluster = Cluster::with([claim()]);
+    cluster.set_config(&format!("feature-gates.{UNUSED_SINCE}"), "false");
     reconcile(&cluster, "data").unwrap();
     assert!(cluster.written().is_empty() && cluster.live_reads().is_empty());
+}
+
+#[test]
+fn a_claim_that_is_not_bound_is_not_reported() {
+    let pending = || with(claim(), "/status/phase", "Pending");
+    let pending_cluster = cluster([pending()]);
+    reconcile(&pending_cluster, "data").unwrap();
+    assert!(pending_cluster.written().is_empty());
+
+    let before = cluster([pending()]);
+    before.set_config("emulated-version", "1.36");
+    assert_eq!(conditions(&before, "data"), json!([unused()]));
 }
 
 #[test]

@@ -30,11 +30,11 @@ fn the_description_has_the_names_of_kube_controller_manager() {
         metrics,
         [
             (
-                "resourceclaim_controller_creates_total",
-                "status admin_access".to_owned()
+                "dynamic_resource_allocation_resourceclaim_creates_total",
+                "status admin_access owner_api_group owner_api_kind".to_owned()
             ),
             (
-                "resourceclaim_controller_resource_claims",
+                "dynamic_resource_allocation_resource_claims",
                 "allocated admin_access source".to_owned()
             ),
         ]
@@ -47,11 +47,22 @@ fn the_description_has_the_names_of_kube_controller_manager() {
     assert_eq!(
         gates,
         [
+            ("emulated-version", None),
             ("feature-gates.DRAAdminAccess", Some("true")),
             ("feature-gates.DRAPrioritizedList", Some("true")),
             ("feature-gates.DRAWorkloadResourceClaims", Some("false")),
+            ("feature-gates.GenericWorkload", Some("false")),
         ]
     );
+}
+
+#[test]
+fn in_kubernetes_1_36_the_metrics_have_the_prefix_of_the_controller() {
+    let cluster = Cluster::new();
+    cluster.set_config("emulated-version", "1.36");
+    let description = ResourceClaims::describe_configured(&cluster.host());
+    let mut metrics = description.metrics.iter();
+    assert!(metrics.all(|metric| metric.name.starts_with("resourceclaim_controller_")));
 }
 
 #[test]
@@ -71,14 +82,20 @@ fn pod_groups_are_read_only_behind_their_gate() {
         kinds.map(ToString::to_string).collect()
     };
     assert_eq!(kinds(&ResourceClaims::describe()), [CLAIM, POD, TEMPLATE]);
+    let cluster = Cluster::new();
+    cluster.set_config("feature-gates.GenericWorkload", "true");
+    let read = ResourceClaims::describe_configured(&cluster.host());
+    assert_eq!(kinds(&read), [CLAIM, POD, TEMPLATE, GROUP]);
+    assert!(read.watches[3].map.is_empty());
+    assert_eq!(permissions(&read), own);
     let gated = with_groups();
     gated.check().unwrap();
     assert_eq!(kinds(&gated), [CLAIM, POD, TEMPLATE, GROUP]);
     assert_eq!(
         permissions(&gated)[own.len()..],
         [
-            "scheduling.k8s.io/v1alpha2/PodGroup  get",
-            "scheduling.k8s.io/v1alpha2/PodGroup status patch"
+            "scheduling.k8s.io/v1beta1/PodGroup  get",
+            "scheduling.k8s.io/v1beta1/PodGroup status patch"
         ]
     );
 }

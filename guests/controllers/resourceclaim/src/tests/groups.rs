@@ -13,7 +13,7 @@ fn gated(objects: impl IntoIterator<Item = Value>) -> Cluster {
 }
 
 fn group(claims: &[Value]) -> Value {
-    json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+    json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
            "metadata": {"name": "train", "namespace": "team", "uid": "uid-train"},
            "spec": {"resourceClaims": claims}})
 }
@@ -54,12 +54,12 @@ fn a_group_gets_a_claim_and_its_pods_record_the_same_one() {
     let written = sync_group(&cluster);
     assert_eq!(
         written[1..],
-        ["patch scheduling.k8s.io/v1alpha2/PodGroup/status team/train"]
+        ["patch scheduling.k8s.io/v1beta1/PodGroup/status team/train"]
     );
     let claim = cluster.objects(CLAIM).remove(0);
     assert_eq!(
         claim["metadata"]["ownerReferences"],
-        json!([{"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "train",
+        json!([{"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "train",
                 "uid": "uid-train", "controller": true}])
     );
     assert_eq!(sync_group(&cluster), Vec::<String>::new());
@@ -93,9 +93,58 @@ fn a_pod_waits_for_its_group() {
 }
 
 #[test]
-fn without_the_gate_the_group_of_a_pod_does_not_matter() {
+fn in_kubernetes_1_36_the_group_of_a_pod_does_not_matter_without_the_gate() {
     let cluster = Cluster::with([plain("gpu"), member(&[from_template("gpu")])]);
+    cluster.set_config("emulated-version", "1.36");
     assert_eq!(sync_web(&cluster).len(), 2);
+}
+
+#[test]
+fn a_pod_of_a_group_gets_nothing_where_there_are_no_groups() {
+    let cluster = Cluster::with([plain("gpu"), member(&[from_template("gpu")])]);
+    let error = reconcile(&cluster, "pod:team/web").unwrap_err();
+    assert!(error.is_terminal());
+    assert_eq!(
+        error.to_string(),
+        "get PodGroup for Pod team/web: Pod is a member of PodGroup train but GenericWorkload feature is disabled"
+    );
+    assert_eq!(cluster.written(), Vec::<String>::new());
+}
+
+#[test]
+fn a_claim_of_the_group_is_refused_where_groups_have_no_claims() {
+    let claims = [from_template("gpu")];
+    let names = [("gpu", "gpu")];
+    let world = |objects: Vec<Value>| {
+        let cluster = Cluster::with(objects);
+        cluster.set_config("feature-gates.GenericWorkload", "true");
+        cluster
+    };
+    let cluster = world(vec![plain("gpu"), group(&claims), member(&claims)]);
+    reconcile(&cluster, "pod:team/web").unwrap_err();
+    assert_eq!(
+        cluster.events(),
+        [
+            "Warning FailedResourceClaimCreation PodResourceClaim gpu: claim gpu is a PodGroup claim but the \
+             DRAWorkloadResourceClaims feature is disabled"
+        ]
+    );
+    // The claim is not reserved either.
+    let cluster = world(vec![
+        plain("gpu"),
+        group(&claims),
+        recorded(on_node(member(&claims)), &names),
+        allocated(claim_of("gpu", "web", "gpu")),
+    ]);
+    assert_eq!(sync_web(&cluster), Vec::<String>::new());
+    // The pod's own claims are.
+    let cluster = world(vec![
+        plain("gpu"),
+        group(&[]),
+        recorded(on_node(member(&claims)), &names),
+        allocated(claim_of("gpu", "web", "gpu")),
+    ]);
+    assert_eq!(sync_web(&cluster).len(), 1);
 }
 
 #[test]
@@ -122,7 +171,7 @@ fn a_claim_is_released_when_the_group_no_longer_exists() {
     assert_eq!(sync_gpu(&cluster), Vec::<String>::new());
     assert_eq!(
         cluster.live_reads(),
-        ["get scheduling.k8s.io/v1alpha2/PodGroup team/train"]
+        ["get scheduling.k8s.io/v1beta1/PodGroup team/train"]
     );
     cluster.put(with(group(&[]), "/metadata/uid", "another"));
     assert_eq!(sync_gpu(&cluster).len(), 2);

@@ -7,7 +7,7 @@ use crate::ResourceClaims;
 
 pub(super) const CLAIM: &str = "resource.k8s.io/v1/ResourceClaim";
 pub(super) const POD: &str = "v1/Pod";
-pub(super) const GROUP: &str = "scheduling.k8s.io/v1alpha2/PodGroup";
+pub(super) const GROUP: &str = "scheduling.k8s.io/v1beta1/PodGroup";
 pub(super) const TEMPLATE: &str = "resource.k8s.io/v1/ResourceClaimTemplate";
 pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 

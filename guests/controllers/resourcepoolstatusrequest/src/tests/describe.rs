@@ -54,6 +54,8 @@ fn periods_are_configured() {
         [
             ("cleanup-period", Some("10m")),
             ("completed-request-ttl", Some("1h")),
+            ("emulated-version", None),
+            ("feature-gates.DRADeviceTaintRules", Some("true")),
             ("pending-request-ttl", Some("24h")),
         ]
     );

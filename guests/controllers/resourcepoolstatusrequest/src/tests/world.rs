@@ -30,10 +30,10 @@ pub(super) fn slice(name: &str, pool: &str, devices: usize) -> Value {
                     "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1}}})
 }
 
-/// A claim with devices of these pools of the driver.
+/// A claim with different devices of these pools of the driver.
 pub(super) fn claim(name: &str, pools: &[&str]) -> Value {
-    let device = |pool: &&str| json!({"driver": "gpu.example.com", "pool": pool});
-    let devices: Vec<Value> = pools.iter().map(device).collect();
+    let device = |(at, pool): (usize, &&str)| json!({"driver": "gpu.example.com", "pool": pool, "device": format!("gpu-{at}")});
+    let devices: Vec<Value> = pools.iter().enumerate().map(device).collect();
     json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
            "metadata": {"name": name, "namespace": "team"},
            "status": {"allocation": {"devices": {"results": devices}}}})

@@ -51,23 +51,66 @@ fn an_infeasible_resize_is_not_wanted() {
 }
 
 #[test]
-fn a_status_without_resources_or_of_another_container_does_not_count() {
-    for status in [
-        json!({"name": "app", "allocatedResources": {"cpu": "9"}}),
-        json!({"name": "other", "resources": {"requests": {"cpu": "9"}}}),
+fn without_running_figures_the_reserved_ones_or_the_desired_ones_count() {
+    for (status, used) in [
+        (
+            json!({"name": "app", "allocatedResources": {"cpu": "9"}}),
+            "9",
+        ),
+        (
+            json!({"name": "other", "resources": {"requests": {"cpu": "9"}}}),
+            "2",
+        ),
     ] {
-        assert_eq!(used_of([resizing(status)], NAMES), ["2", "4"]);
+        assert_eq!(used_of([resizing(status)], NAMES), [used, "4"]);
     }
+    let infeasible =
+        json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+    let pod = with(
+        resizing(json!({"name": "app", "allocatedResources": {"cpu": "1"}})),
+        "/status/conditions",
+        infeasible,
+    );
+    assert_eq!(used_of([pod], NAMES), ["1", "0"]);
 }
 
+/// The desired, running and reserved figures are summed each for itself.
 #[test]
-fn sidecars_are_resized_and_init_containers_are_not() {
+fn the_greatest_sum_counts() {
+    let container =
+        |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+    let status = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu}});
+    let pod = with(
+        pod("a"),
+        "/spec/containers",
+        json!([container("grows", "3"), container("shrinks", "1")]),
+    );
+    let statuses = json!([status("grows", "1"), status("shrinks", "2")]);
+    let pod = with(pod, "/status/containerStatuses", statuses);
+    assert_eq!(used_of([pod.clone()], ["cpu"]), ["4"]);
+    assert_eq!(used_of_1_36(pod), "5");
+}
+
+/// Only sidecars are resized in Kubernetes 1.36.
+#[test]
+fn init_containers_are_resized() {
     let pod = |restart: Value| {
         let init = json!([{"name": "init", "restartPolicy": restart, "resources": {"requests": {"cpu": "1"}}}]);
         let statuses = json!([{"name": "init", "resources": {"requests": {"cpu": "5"}}}]);
         let pod = with(pod("a"), "/spec/initContainers", init);
         with(pod, "/status/initContainerStatuses", statuses)
     };
-    assert_eq!(used_of([pod("Always".into())], ["cpu"]), ["5"]);
-    assert_eq!(used_of([pod(Value::Null)], ["cpu"]), ["1"]);
+    for restart in [Value::Null, "Always".into()] {
+        assert_eq!(used_of([pod(restart)], ["cpu"]), ["5"]);
+    }
+    assert_eq!(used_of_1_36(pod("Always".into())), "5");
+    assert_eq!(used_of_1_36(pod(Value::Null)), "1");
+}
+
+/// The CPU requests of a pod, as Kubernetes 1.36 counts them.
+fn used_of_1_36(pod: Value) -> String {
+    let cluster = cluster([pod, quota(json!({"cpu": "1"}))]);
+    cluster.set_config("emulated-version", "1.36");
+    reconcile(&cluster).unwrap();
+    listed(&cluster, "used")["cpu"].clone()
 }

@@ -52,11 +52,13 @@ fn pods_are_counted_by_state_and_revision() {
 
 #[test]
 fn an_update_is_complete_when_all_pods_are_updated_and_ready() {
-    let completed = |set: &StatefulSet, pods: &[Pod]| {
+    let completed_of = |set: &StatefulSet, pods: &[Pod], is_of_any_strategy| {
         let mut status = counted(set, pods, revisions(), Time::default());
-        complete(set, &mut status);
+        let is_complete = complete(set, &mut status, is_of_any_strategy);
+        assert_eq!(is_complete, status.current_revision == "new");
         (status.current_revision.clone(), status.current_replicas)
     };
+    let completed = |set: &StatefulSet, pods: &[Pod]| completed_of(set, pods, true);
     let ready = || pod("new", "Running", Some(0));
     let done = ("new".to_owned(), 2);
     assert_eq!(completed(&set(2, 0), &[ready(), ready()]), done);
@@ -73,7 +75,9 @@ fn an_update_is_complete_when_all_pods_are_updated_and_ready() {
     );
     let mut on_delete = set(2, 0);
     on_delete.update_strategy.strategy_type = "OnDelete".into();
-    assert_eq!(completed(&on_delete, &[ready(), ready()]), left(0));
+    assert_eq!(completed(&on_delete, &[ready(), ready()]), done);
+    let before = completed_of(&on_delete, &[ready(), ready()], false);
+    assert_eq!(before, left(0));
 }
 
 #[test]
@@ -111,5 +115,8 @@ fn a_status_is_replaced_if_it_is_newer_or_other() {
     assert!(!changed(|status| status.observed_generation = 2));
     assert!(changed(|status| status.available_replicas = 1));
     assert!(changed(|status| status.update_revision = "x".into()));
+    assert!(changed(|status| status
+        .conditions
+        .push(Condition::default())));
     assert!(!changed(|status| status.collision_count = Some(0)));
 }

@@ -58,6 +58,10 @@ fn the_gates_have_the_defaults_of_the_release() {
     };
     assert_eq!(
         default("MaxUnavailableStatefulSet").as_deref(),
+        Some("true")
+    );
+    assert_eq!(
+        default("StatefulSetRecreateStrategy").as_deref(),
         Some("false")
     );
     assert_eq!(

@@ -116,6 +116,35 @@ fn a_broken_update_can_be_undone() {
 }
 
 #[test]
+fn pods_that_are_broken_already_are_all_replaced_at_once() {
+    let broken = || {
+        let world = World::with(parallel(set(4)));
+        world.settle();
+        world.unready("web-0");
+        world.unready("web-2");
+        world.edit("/spec/template", template("web:2"));
+        world
+    };
+    let world = broken();
+    assert_eq!(world.step(), ["delete web-2", "delete web-0"]);
+    assert_eq!(world.counts()[3], 2);
+    assert_eq!(world.step(), ["create web-0", "create web-2"]);
+    assert_eq!(world.step(), [""; 0]);
+    world.ready("web-0");
+    world.ready("web-2");
+    assert_eq!(world.step(), ["delete web-3"]);
+
+    // In Kubernetes 1.36, they used up what may be unavailable.
+    let world = broken();
+    world.0.set_config("emulated-version", "1.36");
+    assert_eq!(world.step(), [""; 0]);
+    world
+        .0
+        .set_config("feature-gates.MaxUnavailableStatefulSet", "false");
+    assert_eq!(world.step(), ["delete web-3"]);
+}
+
+#[test]
 fn a_set_of_no_pods_is_done() {
     let world = World::with(parallel(set(0)));
     assert_eq!(world.reconcile().unwrap(), Outcome::Done);

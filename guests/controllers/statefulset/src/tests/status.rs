@@ -93,11 +93,21 @@ fn condemned_pods_count() {
 }
 
 #[test]
-fn the_status_has_no_other_fields_than_the_controllers() {
+fn conditions_of_others_are_kept() {
+    let mine = json!([{"type": "Mine", "status": "True"}]);
+    let world = World::with(set(1).with("/status/conditions", mine.clone()));
+    world.settle();
+    assert_eq!(world.status()["conditions"], mine);
+    assert_eq!(world.counts(), [1; 5]);
+}
+
+#[test]
+fn in_kubernetes_1_36_the_status_has_no_other_fields_than_the_controllers() {
     let world = World::with(set(1).with(
         "/status/conditions",
         json!([{"type": "Mine", "status": "True"}]),
     ));
+    world.0.set_config("emulated-version", "1.36");
     world.settle();
     let mut fields: Vec<String> = world
         .status()

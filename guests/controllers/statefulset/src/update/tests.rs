@@ -14,6 +14,11 @@ fn rolling(max_unavailable: Value) -> StatefulSet {
 /// Pods by a letter each: `o` and `n` of the old and the new revision; in upper case if unavailable;
 /// `t` is terminating and old, `.` is missing.
 fn next_of(set: &StatefulSet, pods: &str, max: Option<usize>) -> Vec<String> {
+    let is_two_phase = false;
+    next_within(set, pods, max.map(|max| Budget { max, is_two_phase }))
+}
+
+fn next_within(set: &StatefulSet, pods: &str, budget: Option<Budget>) -> Vec<String> {
     let pod = |(at, letter): (usize, char)| -> Option<Pod> {
         let revision = if letter.eq_ignore_ascii_case(&'n') {
             "new"
@@ -43,7 +48,7 @@ fn next_of(set: &StatefulSet, pods: &str, max: Option<usize>) -> Vec<String> {
             pod: pod.as_ref(),
         })
         .collect();
-    let update = next(set, &replicas, "new", max, Time::default());
+    let update = next(set, &replicas, "new", budget, Time::default());
     update
         .to_delete
         .iter()
@@ -88,10 +93,43 @@ fn with_a_maximum_as_many_are_next_as_may_become_unavailable() {
 }
 
 #[test]
-fn on_delete_replaces_nothing() {
-    let set = set(json!({"type": "OnDelete"}));
-    assert_eq!(next_of(&set, "oooo", None), [""; 0]);
-    assert_eq!(next_of(&set, "oooo", Some(2)), [""; 0]);
+fn in_two_phases_unavailable_pods_are_next_whatever_the_maximum() {
+    let set = rolling(Value::Null);
+    for (pods, max, expected) in [
+        ("oooo", 2, vec!["web-3", "web-2"]),
+        ("oOoO", 1, vec!["web-3", "web-1"]),
+        ("oOoO", 2, vec!["web-3", "web-1"]),
+        ("oOoO", 3, vec!["web-3", "web-1", "web-2"]),
+        ("OOOO", 1, vec!["web-3", "web-2", "web-1", "web-0"]),
+        ("ooON", 1, vec!["web-2"]),
+        ("ooON", 3, vec!["web-2", "web-1"]),
+        ("oot.", 2, vec![]),
+        ("oOt.", 3, vec!["web-1"]),
+        ("nNnN", 3, vec![]),
+    ] {
+        let is_two_phase = true;
+        let budget = Some(Budget { max, is_two_phase });
+        assert_eq!(next_within(&set, pods, budget), expected, "{pods} {max}");
+    }
+}
+
+#[test]
+fn in_two_phases_too_pods_below_the_partition_are_not_replaced() {
+    let set = set(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}));
+    let budget = Some(Budget {
+        max: 2,
+        is_two_phase: true,
+    });
+    assert_eq!(next_within(&set, "OOOo", budget), ["web-2"]);
+}
+
+#[test]
+fn on_delete_and_recreate_replace_nothing() {
+    for strategy in ["OnDelete", "Recreate"] {
+        let set = set(json!({ "type": strategy }));
+        assert_eq!(next_of(&set, "oooo", None), [""; 0]);
+        assert_eq!(next_of(&set, "oooo", Some(2)), [""; 0]);
+    }
 }
 
 #[test]

@@ -26,10 +26,10 @@ fn the_description_has_the_names_of_kube_controller_manager() {
     assert_eq!(
         permissions(&description),
         [
-            "*  create,list,patch",
+            "*  list,patch",
             "apiextensions.k8s.io/v1/CustomResourceDefinition  get",
             "apiextensions.k8s.io/v1/CustomResourceDefinition status patch",
-            "storagemigration.k8s.io/v1beta1/StorageVersionMigration status update"
+            "storagemigration.k8s.io/v1/StorageVersionMigration status update"
         ]
     );
     assert!(description.imports.contains("discovery"));

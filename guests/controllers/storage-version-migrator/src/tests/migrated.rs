@@ -8,7 +8,7 @@ use flyball_sdk::testing::{Cluster, refusal};
 
 use super::world::*;
 
-const SUCCEEDED: &str = "Succeeded True StorageVersionMigrationSucceeded ";
+const SUCCEEDED: &str = "Succeeded True StorageVersionMigrationSucceeded Migration completed";
 
 /// The widgets that were written since the last call.
 fn rewritten(cluster: &Cluster) -> Vec<String> {
@@ -17,8 +17,19 @@ fn rewritten(cluster: &Cluster) -> Vec<String> {
     of_widgets.map(|write| write.name).collect()
 }
 
+/// The message of the condition `Running`.
+fn running_message(cluster: &Cluster) -> String {
+    let status = status(cluster);
+    let conditions = status["conditions"].as_array().unwrap();
+    let running = conditions.iter().find(|own| own["type"] == "Running");
+    running.unwrap()["message"]
+        .as_str()
+        .unwrap_or_default()
+        .into()
+}
+
 #[test]
-fn each_object_is_applied_without_fields() {
+fn each_object_is_patched_without_fields() {
     let cluster = cluster([from_version("10"), widget("a", "7"), widget("b", "10")]);
     migrate(&cluster).unwrap();
     let writes = cluster.writes();
@@ -31,19 +42,48 @@ fn each_object_is_applied_without_fields() {
             STATUS_UPDATE
         ]
     );
-    assert_eq!(writes[0].patch_type, Some(PatchType::Apply));
+    assert_eq!(writes[0].patch_type, Some(PatchType::Merge));
     assert_eq!(
         writes[0].options,
         json!({"fieldManager": "storage-version-migrator-controller"})
     );
     assert_eq!(
         writes[0].body,
+        json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"resourceVersion": "7"}})
+    );
+    assert_eq!(last_condition(&cluster), SUCCEEDED);
+    assert_eq!(
+        running_message(&cluster),
+        "The migration is running, 2 objects verified migrated"
+    );
+    migrate(&cluster).unwrap();
+    assert!(cluster.written().is_empty());
+}
+
+#[test]
+fn in_kubernetes_1_36_each_object_is_applied_without_fields() {
+    let cluster = super::world::cluster_of_1_36([from_version("10"), widget("a", "7")]);
+    migrate(&cluster).unwrap();
+    let writes = cluster.writes();
+    assert_eq!(writes[0].patch_type, Some(PatchType::Apply));
+    assert_eq!(
+        writes[0].body,
         json!({"apiVersion": "example.com/v2", "kind": "Widget",
                "metadata": {"uid": "uid-a", "resourceVersion": "7"}})
     );
-    assert_eq!(last_condition(&cluster), SUCCEEDED);
+    assert_eq!(
+        last_condition(&cluster),
+        "Succeeded True StorageVersionMigrationSucceeded "
+    );
+    assert_eq!(running_message(&cluster), "");
+}
+
+#[test]
+fn a_migration_without_objects_has_no_counts() {
+    let cluster = cluster([from_version("10")]);
     migrate(&cluster).unwrap();
-    assert!(cluster.written().is_empty());
+    assert_eq!(running_message(&cluster), "The migration is running");
+    assert_eq!(last_condition(&cluster), SUCCEEDED);
 }
 
 #[test]
@@ -70,11 +110,13 @@ fn a_migration_without_a_version_or_with_an_end_is_left_alone() {
 
 #[test]
 fn an_object_that_changed_in_the_meantime_needs_no_migration() {
-    let cluster = cluster([from_version("10"), widget("a", "7"), widget("b", "8")]);
-    cluster.fail("patch", WIDGET, refusal(409, "Conflict"));
-    migrate(&cluster).unwrap();
-    assert_eq!(rewritten(&cluster), ["a", "b"]);
-    assert_eq!(last_condition(&cluster), SUCCEEDED);
+    for (status, reason) in [(409, "Conflict"), (404, "NotFound")] {
+        let cluster = cluster([from_version("10"), widget("a", "7"), widget("b", "8")]);
+        cluster.fail("patch", WIDGET, refusal(status, reason));
+        migrate(&cluster).unwrap();
+        assert_eq!(rewritten(&cluster), ["a", "b"]);
+        assert_eq!(last_condition(&cluster), SUCCEEDED, "{reason}");
+    }
 }
 
 #[test]
@@ -89,6 +131,12 @@ fn a_busy_server_is_asked_again() {
         cluster.fail("patch", WIDGET, refusal(status, reason));
         assert!(!migrate(&cluster).unwrap_err().is_terminal());
         assert_eq!(rewritten(&cluster), ["a"]);
+        assert_eq!(
+            running_message(&cluster),
+            format!(
+                "The migration is running, 1/1 objects not yet migrated; transient error: the test refuses this: {reason}"
+            )
+        );
         migrate(&cluster).unwrap();
         assert_eq!(rewritten(&cluster), ["a"]);
         assert_eq!(last_condition(&cluster), SUCCEEDED);
@@ -97,13 +145,31 @@ fn a_busy_server_is_asked_again() {
 
 #[test]
 fn any_other_error_fails_the_migration() {
-    let cluster = cluster([from_version("10"), widget("a", "7")]);
+    let objects = || {
+        let widgets = [widget("a", "7"), widget("b", "8"), widget("c", "99")];
+        widgets.into_iter().chain([from_version("10")])
+    };
+    let cluster = cluster(objects());
+    cluster.fail("patch", WIDGET, refusal(422, "Invalid"));
+    migrate(&cluster).unwrap();
+    assert_eq!(
+        last_condition(&cluster),
+        "Failed True StorageVersionMigrationFailed 2/3 not yet migrated. migration encountered unhandled error: the test \
+         refuses this: Invalid"
+    );
+    assert_eq!(
+        running_message(&cluster),
+        "The migration is running, 2/3 objects not yet migrated"
+    );
+
+    let cluster = super::world::cluster_of_1_36(objects());
     cluster.fail("patch", WIDGET, refusal(422, "Invalid"));
     migrate(&cluster).unwrap();
     assert_eq!(
         last_condition(&cluster),
         "Failed True StorageVersionMigrationFailed migration encountered unhandled error: the test refuses this: Invalid"
     );
+    assert_eq!(running_message(&cluster), "");
 }
 
 #[test]
@@ -118,6 +184,13 @@ fn many_objects_are_rewritten_page_by_page() {
         assert_eq!(cluster.live_reads(), ["list example.com/v2/Widget "]);
     }
     assert_eq!(last_condition(&cluster), SUCCEEDED);
+    assert_eq!(
+        running_message(&cluster),
+        format!(
+            "The migration is running, {} objects verified migrated",
+            2 * PAGE + 1
+        )
+    );
 }
 
 #[test]

@@ -5,11 +5,13 @@ use flyball_sdk::testing::{Cluster, set_at};
 
 use crate::{MIGRATIONS, StorageVersionMigrator, VERSIONS};
 
-pub(super) const MIGRATION: &str = "storagemigration.k8s.io/v1beta1/StorageVersionMigration";
+pub(super) const MIGRATION: &str = "storagemigration.k8s.io/v1/StorageVersionMigration";
+/// The same kind in Kubernetes 1.36.
+const MIGRATION_1_36: &str = "storagemigration.k8s.io/v1beta1/StorageVersionMigration";
 pub(super) const DEFINITION: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
 pub(super) const WIDGET: &str = "example.com/v2/Widget";
 pub(super) const STATUS_UPDATE: &str =
-    "update storagemigration.k8s.io/v1beta1/StorageVersionMigration/status move";
+    "update storagemigration.k8s.io/v1/StorageVersionMigration/status move";
 /// The verbs of a resource that can be migrated.
 pub(super) const VERBS: [&str; 6] = ["delete", "get", "list", "patch", "update", "watch"];
 
@@ -29,7 +31,7 @@ pub(super) fn migration(name: &str, conditions: &[&str]) -> Value {
         .iter()
         .map(|own| condition(own, "True"))
         .collect();
-    json!({"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
+    json!({"apiVersion": "storagemigration.k8s.io/v1", "kind": "StorageVersionMigration",
            "metadata": {"name": name, "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"},
            "spec": {"resource": {"group": "example.com", "resource": "widgets"}},
            "status": {"conditions": conditions}})
@@ -59,6 +61,19 @@ pub(super) fn cluster(objects: impl IntoIterator<Item = Value>) -> Cluster {
     cluster
 }
 
+/// The same, for a controller that behaves as in Kubernetes 1.36.
+pub(super) fn cluster_of_1_36(objects: impl IntoIterator<Item = Value>) -> Cluster {
+    let objects = objects.into_iter().map(|object| match &object["kind"] {
+        kind if kind == "StorageVersionMigration" => {
+            with(object, "/apiVersion", "storagemigration.k8s.io/v1beta1")
+        }
+        _ => object,
+    });
+    let cluster = cluster(objects);
+    cluster.set_config("emulated-version", "1.36");
+    cluster
+}
+
 fn reconcile(cluster: &Cluster, queue: &str, key: &str) -> Result<Outcome, Error> {
     cluster.reconcile_request::<StorageVersionMigrator>(&Request::new(queue, key))
 }
@@ -77,7 +92,9 @@ pub(super) fn migrate(cluster: &Cluster) -> Result<Outcome, Error> {
 
 /// The status of the migration `move`.
 pub(super) fn status(cluster: &Cluster) -> Value {
-    cluster.object(MIGRATION, "", "move").unwrap()["status"].clone()
+    let found = cluster.object(MIGRATION, "", "move");
+    let found = found.or_else(|| cluster.object(MIGRATION_1_36, "", "move"));
+    found.unwrap()["status"].clone()
 }
 
 /// The last condition of the migration `move`: its type, status, reason and message.

@@ -8,12 +8,14 @@ The controller runs in the test's process. The cluster is in memory, in a proces
 which the variable FLYBALL names or which is on the PATH.
 
 The plugin's own description is enforced: it reads only what it declares, and writes only with the permissions that it
-requests. The cache shows every write at once, as the host's cache does for a plugin's own writes. The server has no schemas:
-it neither validates nor defaults objects."""
+requests. The cache shows every write at once, as the host's cache does for a plugin's own writes. Objects of kinds that
+`Cluster.define` defines are pruned, defaulted and validated by their schemas, except for rules in CEL; objects of other
+kinds are neither checked nor defaulted."""
 
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Iterator
@@ -31,8 +33,10 @@ from .world import World, instant
 class Cluster:
     """An API server in memory with the host's other imports. Its clock starts at 2026-01-01T00:00:00Z."""
 
-    def __init__(self, *objects: dict[str, Any]):
+    def __init__(self, *objects: dict[str, Any], define: str | os.PathLike[str] | None = None):
         self._world = World()
+        if define is not None:
+            self.define(define)
         for one in objects:
             self.put(one)
 
@@ -81,6 +85,13 @@ class Cluster:
             root.setLevel(level)
 
     # Setting up
+
+    def define(self, file: str | os.PathLike[str]) -> None:
+        """Reads CustomResourceDefinitions from a file in YAML, such as the project's `crd.yaml`. From then on, objects of
+        their kinds are pruned, defaulted and validated as by the API server. A field that a write has and the schema lacks
+        is a warning in the log and in the line of the write. An object that the test puts must fit, and the fields that the
+        controller declares must be in the schema."""
+        self._world.call("define", file=os.path.abspath(file))
 
     def put(self, found: dict[str, Any]) -> None:
         """Stores an object with `apiVersion` and `kind` verbatim, in place of an older one. A UID, resource version and

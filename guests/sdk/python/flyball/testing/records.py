@@ -11,7 +11,8 @@ from .server import error_of
 
 @dataclass(frozen=True)
 class Written:
-    """A write. As text: `create v1/Pod default/web-1`, or `update v1/Pod/status default/web-1: … (409 Conflict)`."""
+    """A write. As text: `create v1/Pod default/web-1`, `update v1/Pod/status default/web-1: … (409 Conflict)`, or
+    `create a.b/v1/C d/e: warning: unknown field "spec.txt"`."""
 
     #: The API's verb: `create`, `update`, `patch`, `delete`, `deletecollection`.
     verb: str
@@ -25,6 +26,8 @@ class Written:
     #: The object, the change or the patch; for a status, an object with `status`.
     body: Any
     options: dict[str, Any]
+    #: The server's warnings, such as `unknown field "spec.txt"` for a field that it dropped.
+    warnings: list[str]
     error: ApiError | None
     line: str
 

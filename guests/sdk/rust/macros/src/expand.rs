@@ -10,8 +10,14 @@ use crate::view::{Field, View};
 
 pub(crate) fn expand(view: &View) -> TokenStream {
     let View {
-        name, kind, fields, ..
+        name,
+        kind,
+        former,
+        fields,
+        ..
     } = view;
+    let former = former.iter().map(|(minor, kind)| quote!((#minor, #kind)));
+    let former: Vec<TokenStream> = former.collect();
     let paths: Vec<&String> = fields.iter().map(|field| &field.path).collect();
     let is_narrowed = fields.iter().any(|field| field.narrowed.is_some());
     // Rows contain whole values, so a view that narrows a path can't be read from them.
@@ -32,6 +38,7 @@ pub(crate) fn expand(view: &View) -> TokenStream {
 
             impl ::flyball_sdk::view::View for #name {
                 const KIND: &'static str = #kind;
+                const FORMER: &'static [(u32, &'static str)] = &[#(#former),*];
                 const FIELDS: &'static [&'static str] = &[#(#read),*];
                 const COLUMNS: &'static [&'static str] = &[#(#columns),*];
             }

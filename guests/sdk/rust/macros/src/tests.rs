@@ -33,6 +33,14 @@ fn a_misspelt_attribute_is_rejected() {
             "given twice",
         ),
         (
+            r#"#[view(kind = "x.io/v1/Pod", until(36, "Pod"))] struct Pod {}"#.into(),
+            "`Pod` is not a kind",
+        ),
+        (
+            r#"#[view(kind = "x.io/v1/Pod", until("1.36", "x.io/v1/Pod"))] struct Pod {}"#.into(),
+            "expected integer literal",
+        ),
+        (
             r#"#[view(kind = "v1/Pod")] struct Pod<T> { a: T }"#.into(),
             "a view can't be generic",
         ),

@@ -2,7 +2,7 @@
 
 use flyball_types::{FieldPath, Kind, Step};
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Type};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitInt, LitStr, Result, Type};
 
 use crate::tree::Tree;
 
@@ -10,6 +10,8 @@ use crate::tree::Tree;
 pub(crate) struct View<'a> {
     pub(crate) name: &'a Ident,
     pub(crate) kind: String,
+    /// The kind in earlier releases, after the minor number of the last one that has it.
+    pub(crate) former: Vec<(u32, String)>,
     pub(crate) fields: Vec<Field<'a>>,
     /// The merged paths of all fields.
     pub(crate) tree: Tree,
@@ -38,7 +40,7 @@ impl<'a> View<'a> {
             },
             _ => return Err(no_named_fields(input)),
         };
-        let kind = parse_kind(input)?;
+        let (kind, former) = parse_kinds(input)?;
         let mut fields = Vec::new();
         let mut tree = Tree::default();
         for (slot, field) in named.iter().enumerate() {
@@ -57,6 +59,7 @@ impl<'a> View<'a> {
         Ok(Self {
             name: &input.ident,
             kind,
+            former,
             fields,
             tree,
         })
@@ -70,24 +73,41 @@ fn no_named_fields(input: &DeriveInput) -> Error {
     )
 }
 
-/// Parses the kind in the struct's `#[view(kind = "...")]`.
-fn parse_kind(input: &DeriveInput) -> Result<String> {
+/// Parses the kind and the former ones in the struct's `#[view(kind = "...", until(36, "..."))]`.
+fn parse_kinds(input: &DeriveInput) -> Result<(String, Vec<(u32, String)>)> {
     let mut kind = None;
+    let mut former = Vec::new();
     for attribute in view_attributes(&input.attrs) {
         attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("kind") {
-                return Err(meta.error("unknown attribute of a view; the only one is `kind`"));
+            if meta.path.is_ident("kind") {
+                set_once(
+                    &mut kind,
+                    checked_kind(&meta.value()?.parse()?)?,
+                    &meta.path,
+                )
+            } else if meta.path.is_ident("until") {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                let minor: LitInt = content.parse()?;
+                content.parse::<syn::Token![,]>()?;
+                former.push((minor.base10_parse()?, checked_kind(&content.parse()?)?));
+                Ok(())
+            } else {
+                Err(meta.error("unknown attribute of a view; there are `kind` and `until`"))
             }
-            let literal: LitStr = meta.value()?.parse()?;
-            let parsed: std::result::Result<Kind, _> = literal.value().parse();
-            parsed.map_err(|error| Error::new(literal.span(), error))?;
-            set_once(&mut kind, literal.value(), &meta.path)
         })?;
     }
-    kind.ok_or_else(|| {
+    let kind = kind.ok_or_else(|| {
         let message = "the view has no kind: add `#[view(kind = \"apps/v1/Deployment\")]`";
         Error::new(input.ident.span(), message)
-    })
+    })?;
+    Ok((kind, former))
+}
+
+fn checked_kind(literal: &LitStr) -> Result<String> {
+    let parsed: std::result::Result<Kind, _> = literal.value().parse();
+    parsed.map_err(|error| Error::new(literal.span(), error))?;
+    Ok(literal.value())
 }
 
 /// Parses the path and the `fields(...)` of a field.

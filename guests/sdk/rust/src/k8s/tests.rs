@@ -72,7 +72,7 @@ fn a_watch_has_all_fields_or_some() {
         }
         fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
             let web = host.get_by_key::<Deployment>(&request.key)?.unwrap();
-            Err(Error::terminal(format!("{:?}", web.spec.unwrap().replicas)))
+            Err(Error::terminal(format!("{:?}", web.spec.replicas)))
         }
     }
     struct Narrow;
@@ -88,7 +88,7 @@ fn a_watch_has_all_fields_or_some() {
             let listed = host.list::<Deployment>().all()?;
             assert_eq!(listed, std::slice::from_ref(&web));
             assert_eq!(web.metadata.name.as_deref(), Some("web"));
-            let spec = web.spec.unwrap();
+            let spec = web.spec;
             assert!(spec.selector.match_labels.is_some());
             Err(Error::terminal(format!("{:?}", spec.replicas)))
         }
@@ -151,9 +151,9 @@ fn an_update_sends_what_has_changed_and_keeps_unknown_fields() {
     let before = read(&cluster);
     let mut after = before.clone();
     after.metadata.labels = None;
-    after.spec.as_mut().unwrap().replicas = Some(5);
+    after.spec.replicas = Some(5);
     let updated = cluster.host().update_object(&before, &after).unwrap();
-    assert_eq!(updated.spec.unwrap().replicas, Some(5));
+    assert_eq!(updated.spec.replicas, Some(5));
     let stored = cluster.object("apps/v1/Deployment", "team", "web").unwrap();
     assert_eq!(stored["spec"]["unknown"], 1);
     assert!(stored["metadata"].get("labels").is_none(), "{stored}");
@@ -175,10 +175,10 @@ fn a_status_is_replaced() {
         ..DeploymentStatus::default()
     });
     // Not a part of the status.
-    web.spec = Some(DeploymentSpec::default());
+    web.spec = DeploymentSpec::default();
     let updated = cluster.host().update_status_of(&web).unwrap();
     assert_eq!(updated.status.unwrap().ready_replicas, Some(2));
-    assert_eq!(updated.spec.unwrap().replicas, Some(3));
+    assert_eq!(updated.spec.replicas, Some(3));
     assert_eq!(
         cluster.written(),
         ["update apps/v1/Deployment/status team/web"]

@@ -1,5 +1,6 @@
 //! The fake cluster's implementation of the imports.
 
+use std::any::{Any, TypeId};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ impl Imports for Cluster {
         Rc::new(Self {
             state: Rc::clone(&self.state),
         })
+    }
+
+    fn extension(&self, kind: TypeId) -> Option<Rc<dyn Any>> {
+        self.state.borrow().extensions.get(&kind).cloned()
     }
 
     fn lister_get(
@@ -78,7 +83,9 @@ impl Imports for Cluster {
             .as_ref()
             .is_some_and(|description| !description.imports.contains("discovery"))
         {
-            return Err(ApiError::denied("the plugin does not ask for `discovery`"));
+            return Err(ApiError::denied(
+                "the plugin does not ask to use `discovery`: add `import(\"discovery\")` to its description",
+            ));
         }
         state.fail_if_due("discover", "")?;
         Ok(state.catalogue.clone())
@@ -320,7 +327,7 @@ impl ClusterState {
             .is_some_and(|description| !description.imports.contains("signer"))
         {
             return Err(ApiError::denied(
-                "the plugin does not ask for the import `signer`",
+                "the plugin does not ask to use `signer`: add `import(\"signer\")` to its description",
             ));
         }
         Ok(())

@@ -32,6 +32,10 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
             fields.remove(key);
         } else {
             match (merge_key(key), value) {
+                (_, Value::Array(patch)) if patch.iter().any(is_replacing) => {
+                    let items = patch.iter().filter(|item| !is_replacing(item));
+                    fields.insert(key.clone(), items.cloned().collect());
+                }
                 (Some(by), Value::Array(patch)) => {
                     let list = fields
                         .entry(key)
@@ -42,6 +46,13 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
             }
         }
     }
+}
+
+/// Whether this element of a list says that the others replace the whole list.
+fn is_replacing(item: &Value) -> bool {
+    let directive = item.get("$patch");
+    directive.is_some_and(|directive| directive == "replace")
+        && item.as_object().map_or(0, |item| item.len()) == 1
 }
 
 /// The key by which a list's elements are merged; empty for lists of plain values; `None` if the
@@ -135,6 +146,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_directive_in_a_list_replaces_the_whole_list() {
+        let mut node =
+            json!({"status": {"conditions": [{"type": "a"}], "addresses": [{"type": "b"}]}});
+        let list = json!([{"type": "c"}, {"$patch": "replace"}]);
+        strategic(
+            &mut node,
+            &json!({"status": {"conditions": list, "addresses": list}}),
+        );
+        let replaced = json!([{"type": "c"}]);
+        assert_eq!(
+            node,
+            json!({"status": {"conditions": replaced, "addresses": replaced}})
+        );
+    }
 
     #[test]
     fn owner_references_merge_by_uid() {

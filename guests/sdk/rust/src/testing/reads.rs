@@ -39,7 +39,9 @@ impl ClusterState {
             .as_ref()
             .is_some_and(|description| !description.imports.contains("raw"))
         {
-            return Err(ApiError::denied("the plugin does not ask for `raw`"));
+            return Err(ApiError::denied(
+                "the plugin does not ask to use `raw`: add `import(\"raw\")` to its description",
+            ));
         }
         self.admit_rate()?;
         self.fail_if_due("raw", path)?;
@@ -61,7 +63,7 @@ impl ClusterState {
         let id = Id::new(kind, namespace, name);
         self.live_reads
             .push(format!("get {kind} {}", Key::new(namespace, name)));
-        self.admit("get", kind, "")?;
+        self.admit("get", kind, "", namespace)?;
         let found = self
             .live
             .get(&id)
@@ -78,7 +80,7 @@ impl ClusterState {
         fields: &[String],
     ) -> Result<Vec<u8>, ApiError> {
         self.live_reads.push(format!("list {kind} {namespace}"));
-        self.admit("list", kind, "")?;
+        self.admit("list", kind, "", namespace)?;
         let parameter = |name: &str| {
             parameters
                 .iter()
@@ -115,7 +117,12 @@ impl ClusterState {
             String::new()
         };
         let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
-        let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        let mut list =
+            json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        let selects = ["labelSelector", "fieldSelector"].map(|name| !parameter(name).is_empty());
+        if after > 0 && selects == [false; 2] {
+            list["metadata"]["remainingItemCount"] = after.into();
+        }
         Ok(list.to_string().into_bytes())
     }
 

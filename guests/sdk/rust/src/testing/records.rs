@@ -28,22 +28,33 @@ pub struct Written {
     pub body: Value,
     /// The API's options object.
     pub options: Value,
+    /// The server's warnings: `unknown field "spec.txt"` for a field that it dropped.
+    pub warnings: Vec<String>,
     /// The error, if the write failed.
     pub error: Option<ApiError>,
 }
 
-/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`;
-/// `deletecollection v1/Pod default`
-impl fmt::Display for Written {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.kind)?;
+impl Written {
+    /// The verb and the target: `create v1/Pod default/web-1`.
+    pub(super) fn target(&self) -> String {
+        let mut line = format!("{} {}", self.verb, self.kind);
         if !self.subresource.is_empty() {
-            write!(f, "/{}", self.subresource)?;
+            line = format!("{line}/{}", self.subresource);
         }
         match self.name.as_str() {
-            "" => write!(f, " {}", self.namespace)?,
-            name => write!(f, " {}", crate::Key::new(&self.namespace, name))?,
+            "" => format!("{line} {}", self.namespace),
+            name => format!("{line} {}", crate::Key::new(&self.namespace, name)),
         }
+    }
+}
+
+/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`;
+/// `deletecollection v1/Pod default`; `create a.b/v1/C d/e: warning: unknown field "spec.txt"`
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.target())?;
+        let mut warnings = self.warnings.iter();
+        warnings.try_for_each(|warning| write!(f, ": warning: {warning}"))?;
         self.error
             .iter()
             .try_for_each(|error| write!(f, ": {error}"))

@@ -1,5 +1,7 @@
 //! Sets up a fake cluster: its objects, clock, failures and configuration.
 
+use std::any::TypeId;
+use std::rc::Rc;
 use std::time::Duration;
 
 use flyball_types::{
@@ -28,9 +30,33 @@ impl Cluster {
     }
 
     /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
-    /// (UID, resource version, creation time) are filled in.
+    /// (UID, resource version, creation time) are filled in. A CustomResourceDefinition applies to all later writes of
+    /// its kind.
+    ///
+    /// # Panics
+    /// If the object has no name, or does not fit the CustomResourceDefinition of its kind.
     pub fn put(&self, object: Value) {
-        self.state.borrow_mut().store.put(object);
+        self.try_put(object)
+            .unwrap_or_else(|mistake| panic!("{mistake}"));
+    }
+
+    /// Does the same as [`put`](Self::put).
+    ///
+    /// # Errors
+    /// The object has no name, does not fit the CustomResourceDefinition of its kind, or is a definition that lacks a
+    /// field which the current description declares.
+    pub fn try_put(&self, object: Value) -> Result<(), String> {
+        let state = &mut *self.state.borrow_mut();
+        state.store.put(object)?;
+        match &state.description {
+            Some(description) => state.store.definitions().check(description),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the server's warnings from being written to standard error.
+    pub fn hide_warnings(&self) {
+        self.state.borrow_mut().shows_warnings = false;
     }
 
     /// Returns a resource version that is later than those of all objects, and that no object will have.
@@ -198,6 +224,13 @@ impl Cluster {
     /// Runs cached queries with this function instead of on the cluster's objects.
     pub fn set_lister(&self, lister: impl Fn(&Query, &Projection) -> Page + 'static) {
         self.state.borrow_mut().lister = Some(Box::new(lister));
+    }
+
+    /// Sets the stand-in for imports of another package, which the crate of that package finds by its type. Replaces one
+    /// of the same type.
+    pub fn extend<T: 'static>(&self, extension: Rc<T>) {
+        let extensions = &mut self.state.borrow_mut().extensions;
+        extensions.insert(TypeId::of::<T>(), extension);
     }
 
     /// Adds an authority for this signer. The authority and its certificates are placeholders, such as `certificate 0`.

@@ -13,6 +13,7 @@ use crate::time::Time;
 
 use super::apply::Owners;
 use super::metadata;
+use super::schema::{self, Definitions, FieldValidation};
 pub(super) use delete::DeleteOptions;
 
 /// Identifies an object.
@@ -51,6 +52,11 @@ pub(super) struct Store {
     owners: BTreeMap<Id, Owners>,
     /// The UIDs of deleted objects, until `take_deleted`.
     deleted: Vec<String>,
+    definitions: Definitions,
+    /// What happens to unknown fields of the current write.
+    pub(super) field_validation: FieldValidation,
+    /// The server's warnings, until `take_warnings`.
+    warnings: Vec<String>,
     version: u64,
     uid: u64,
     pub(super) now: Time,
@@ -62,6 +68,9 @@ impl Store {
             objects: BTreeMap::new(),
             owners: BTreeMap::new(),
             deleted: Vec::new(),
+            definitions: Definitions::default(),
+            field_validation: FieldValidation::default(),
+            warnings: Vec::new(),
             version: 0,
             uid: 0,
             now,
@@ -89,6 +98,9 @@ impl Store {
     pub(super) fn remove(&mut self, id: &Id) {
         self.owners.remove(id);
         if let Some(object) = self.objects.remove(id) {
+            if id.kind == schema::DEFINITION {
+                self.definitions.remove(&object);
+            }
             self.deleted.push(text(&object, "/metadata/uid").into());
         }
     }
@@ -98,13 +110,77 @@ impl Store {
         std::mem::take(&mut self.deleted)
     }
 
-    /// Stores an object verbatim and fills in absent fields that a server would set.
-    pub(super) fn put(&mut self, mut object: Value) {
+    /// Returns the server's warnings since the last call.
+    pub(super) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    pub(super) fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Stores an object verbatim and fills in absent fields that a server would set. A custom resource must conform to
+    /// its definition, and gets its defaults.
+    pub(super) fn put(&mut self, mut object: Value) -> Result<(), String> {
         let id = Id::of_object(&object);
-        assert!(!id.name.is_empty(), "an object has a name: {object}");
+        if id.name.is_empty() {
+            return Err(format!("an object has a name: {object}"));
+        }
+        self.conform_given(&id, &mut object, None)?;
         self.fill(&mut object);
         self.owners.remove(&id);
+        self.store(id, object);
+        Ok(())
+    }
+
+    /// Stores an object. A CustomResourceDefinition applies to the writes that follow.
+    fn store(&mut self, id: Id, object: Value) {
+        if id.kind == schema::DEFINITION {
+            self.definitions.define(&object);
+        }
         self.objects.insert(id, object);
+    }
+
+    /// Prunes, defaults and validates an object whose kind is defined. `old` is the version before.
+    fn conform(
+        &mut self,
+        id: &Id,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let Some(definition) = self.definitions.of(&id.kind) else {
+            return Ok(());
+        };
+        let dropped = definition.conform(&id.name, object, old, self.field_validation)?;
+        if self.field_validation == FieldValidation::Warn {
+            self.warnings.extend(schema::warnings(&dropped));
+        }
+        Ok(())
+    }
+
+    /// Does the same with an object of the test, in which an unknown field is a mistake, too.
+    fn conform_given(
+        &self,
+        id: &Id,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), String> {
+        let Some(definition) = self.definitions.of(&id.kind) else {
+            return Ok(());
+        };
+        let conforming = definition.conform(&id.name, object, old, FieldValidation::Strict);
+        conforming.map(drop).map_err(|error| {
+            format!(
+                "the test's {} {:?} does not fit the CustomResourceDefinition: {}",
+                id.kind, id.name, error.message
+            )
+        })
+    }
+
+    /// Whether the status of a kind is a subresource. Kinds without a definition have one.
+    fn has_status(&self, kind: &str) -> bool {
+        let definition = self.definitions.of(kind);
+        definition.is_none_or(|definition| definition.has_status)
     }
 
     /// Changes an object like another client.
@@ -113,11 +189,13 @@ impl Store {
         let old = old.clone();
         let mut new = old.clone();
         change(&mut new);
+        self.conform_given(id, &mut new, Some(&old))
+            .unwrap_or_else(|mistake| panic!("{mistake}"));
         metadata::raise_generation(&old, &mut new);
         self.touch(&mut new);
         let owners = self.owners.entry(id.clone()).or_default();
         owners.update(ANOTHER_CLIENT, "", &old, &new);
-        self.objects.insert(id.clone(), new);
+        self.store(id.clone(), new);
     }
 
     /// Sets the next resource version.

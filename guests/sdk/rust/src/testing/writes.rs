@@ -5,10 +5,13 @@ use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
 use serde_json::{Value, json};
 
+use crate::log::Level;
 use crate::write::{Action, PatchType, Propagation, Write};
 
 use super::apply::Writer;
 use super::reads::{invalid, mask, meta, prune};
+use super::records::Logged;
+use super::schema::FieldValidation;
 use super::store::{DeleteOptions, Id, text};
 use super::{ClusterState, Written, kind_of};
 
@@ -40,16 +43,20 @@ impl ClusterState {
         let mut id = Id::new(&target.kind, &target.namespace, &target.name);
         let subresource = subresource(&action, target.subresource)?;
         let result = self
-            .admit(verb, &target.kind, &subresource)
-            .and_then(|()| self.admit_base(&action, &target.kind, &subresource))
+            .admit(verb, &target.kind, &subresource, &target.namespace)
+            .and_then(|()| {
+                let namespace = &target.namespace;
+                self.admit_base(&action, &target.kind, &subresource, namespace)
+            })
             .and_then(|()| self.apply(&id, &subresource, &action, &body, &options));
+        let warnings = self.store.take_warnings();
         if let (Ok(object), true) = (&result, id.name.is_empty()) {
             id.name = text(object, "/metadata/name").into();
         }
         if id.name.is_empty() {
             id.name = text(&body, "/metadata/name").into();
         }
-        self.writes.push(Written {
+        let written = Written {
             verb: verb.into(),
             kind: id.kind,
             namespace: id.namespace,
@@ -61,8 +68,11 @@ impl ClusterState {
             },
             body,
             options,
+            warnings,
             error: result.as_ref().err().cloned(),
-        });
+        };
+        self.log_warnings(&written);
+        self.writes.push(written);
         let object = result?;
         if returns.is_empty() {
             Ok(Vec::new())
@@ -79,6 +89,7 @@ impl ClusterState {
         body: &Value,
         options: &Value,
     ) -> Result<Value, ApiError> {
+        self.store.field_validation = FieldValidation::of(options);
         let own = self.description.as_ref().map(|own| own.name.clone());
         let manager = options["fieldManager"].as_str().map(str::to_owned);
         let force = options["force"] == true;
@@ -134,6 +145,21 @@ impl ClusterState {
         }
     }
 
+    /// Logs the server's warnings about a write, as the host does.
+    fn log_warnings(&mut self, written: &Written) {
+        for warning in &written.warnings {
+            let target = written.target();
+            if self.shows_warnings {
+                eprintln!("the API server warns about `{target}`: {warning}");
+            }
+            self.logs.push(Logged {
+                level: Level::Warn,
+                message: format!("the API server warns: {warning}"),
+                fields: vec![("write".into(), target)],
+            });
+        }
+    }
+
     /// Removes the next answer that the test has set for a kind.
     fn take_answer(&mut self, kind: &str) -> Option<Value> {
         let at = self.answers.iter().position(|(own, _)| own == kind)?;
@@ -142,7 +168,13 @@ impl ClusterState {
 
     /// Whether the whole object of an update is available: from the cache, if the plugin declares
     /// enough of it, or by a `get`, for which it needs permission. A Scale is never cached.
-    fn admit_base(&self, action: &Action, kind: &str, subresource: &str) -> Result<(), ApiError> {
+    fn admit_base(
+        &self,
+        action: &Action,
+        kind: &str,
+        subresource: &str,
+        namespace: &str,
+    ) -> Result<(), ApiError> {
         let is_status = matches!(action, Action::UpdateStatus { .. });
         let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
             (action, &self.description)
@@ -160,25 +192,25 @@ impl ClusterState {
                 && (mask.is_whole() || is_status && mask.covers(Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
-            permission.kind.matches(&kind_of(kind))
-                && permission.subresource == of_other_kind
-                && permission.verbs.contains("get")
+            asks(permission, "get", kind, of_other_kind) && is_for(permission, namespace)
         };
         if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get)
         {
             return Ok(());
         }
+        let missing = ApiError::not_asked("get", kind, of_other_kind, "").message;
         Err(ApiError::denied(format!(
-            "the plugin neither keeps all of {kind} that an update needs nor asks to get it"
+            "an update needs more of {kind} than the plugin keeps, and {missing}"
         )))
     }
 
-    /// Fails if the plugin does not request this verb, or if a failure is injected.
+    /// Fails if the plugin does not request this verb in this namespace, or if a failure is injected.
     pub(super) fn admit(
         &mut self,
         verb: &str,
         kind: &str,
         subresource: &str,
+        namespace: &str,
     ) -> Result<(), ApiError> {
         let whole = if subresource.is_empty() {
             kind.to_owned()
@@ -186,15 +218,13 @@ impl ClusterState {
             format!("{kind}/{subresource}")
         };
         if let Some(description) = &self.description {
-            let allowed = description.permissions.iter().any(|permission| {
-                permission.kind.matches(&kind_of(kind))
-                    && permission.subresource == subresource
-                    && permission.verbs.contains(verb)
-            });
-            if !allowed {
-                return Err(ApiError::denied(format!(
-                    "the plugin does not ask to {verb} {whole}"
-                )));
+            let asked = || {
+                let permissions = description.permissions.iter();
+                permissions.filter(|asked| asks(asked, verb, kind, subresource))
+            };
+            if !asked().any(|permission| is_for(permission, namespace)) {
+                let place = asked().next().map_or("", |_| namespace);
+                return Err(ApiError::not_asked(verb, kind, subresource, place));
             }
         }
         self.admit_rate()?;
@@ -225,6 +255,18 @@ impl ClusterState {
         }
         due.map_or(Ok(()), |at| Err(self.faults.remove(at).error))
     }
+}
+
+/// Whether a permission is about a verb on a kind and subresource, in some namespace.
+fn asks(permission: &Permission, verb: &str, kind: &str, subresource: &str) -> bool {
+    permission.kind.matches(&kind_of(kind))
+        && (permission.subresource == subresource || permission.subresource == "*")
+        && (permission.verbs.contains(verb) || permission.verbs.contains("*"))
+}
+
+/// Whether a permission covers a namespace. An empty one stands for all, and for cluster-scoped objects.
+fn is_for(permission: &Permission, namespace: &str) -> bool {
+    permission.namespaces.is_empty() || permission.namespaces.contains(namespace)
 }
 
 /// Fails if an apply has no field manager, or if another patch is forced.
@@ -267,5 +309,55 @@ fn delete_options(options: &Value) -> DeleteOptions {
             Some("Orphan") => Some(Propagation::Orphan),
             _ => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::prelude::*;
+    use crate::testing::Cluster;
+
+    struct Writer;
+
+    impl Controller for Writer {
+        fn describe() -> Description {
+            describe("writer", "1.0.0")
+                .queue("writer")
+                .permission("v1/ConfigMap", ["create"])
+                .in_namespaces(["a", "b"])
+        }
+
+        fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+            let namespace = &request.key.namespace;
+            host.create(
+                "v1/ConfigMap",
+                namespace,
+                &json!({"metadata": {"name": "x"}}),
+            )?;
+            host.create("v1/Secret", namespace, &json!({"metadata": {"name": "x"}}))?;
+            Ok(Outcome::Done)
+        }
+    }
+
+    #[test]
+    fn a_write_beyond_the_description_is_denied_with_the_line_to_add() {
+        let cluster = Cluster::new();
+        let failed = |key: &str| cluster.reconcile::<Writer>(key).unwrap_err().to_string();
+        let elsewhere = failed("c/x");
+        assert!(
+            elsewhere.contains(
+                "the plugin does not ask to create v1/ConfigMap in the namespace c: add \
+                 `permission(\"v1/ConfigMap\", \"create\")` to its description"
+            ),
+            "{elsewhere}"
+        );
+        let other = failed("b/x");
+        assert!(
+            other.contains("does not ask to create v1/Secret: add"),
+            "{other}"
+        );
+        assert_eq!(cluster.written()[1], "create v1/ConfigMap b/x");
     }
 }

@@ -3124,8 +3124,9 @@ pub mod flyball {
             pub type ObjectReference = super::super::super::flyball::controller::types::ObjectReference;
             #[allow(unused_unsafe, clippy::all)]
             /// Emits an event. `event-type` is `Normal` or `Warning`. `options` is a document, `event-options.schema.json`:
-            /// `action`, `related`, `annotations`, the `resourceVersion` of the object that it is about, and `once` for an
-            /// event that is dropped if the plugin has emitted the same one within the last hour.
+            /// `action`, `related`, `annotations`, the `resourceVersion` of the object that it is about, `reportingController`
+            /// for an event of `events.k8s.io/v1`, and `once` for an event that is dropped if the plugin has emitted the same
+            /// one within the last hour.
             #[allow(async_fn_in_trait)]
             pub fn emit(
                 about: &ObjectReference,

@@ -76,18 +76,6 @@ impl Flags<'_> {
         number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
     }
 
-    /// Fails if the flag names a cloud provider that kube-controller-manager once had built in.
-    pub(super) fn check_cloud_provider(&self) -> Result<(), ConfigError> {
-        const FLAG: &str = "cloud-provider";
-        match self.raw(FLAG) {
-            None | Some("" | "external") => Ok(()),
-            Some(_) => Err(self.error(
-                FLAG,
-                "built-in cloud providers are disabled: set --cloud-provider=external and migrate to an external one",
-            )),
-        }
-    }
-
     pub(super) fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {
         ConfigError {
             flag,

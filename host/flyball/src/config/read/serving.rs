@@ -15,7 +15,10 @@ use crate::{flags, kcm};
 
 impl Flags<'_> {
     /// Returns the settings of the HTTPS server, and warnings for the operator; none if the port is 0.
-    pub(super) fn serving(&self) -> Result<Option<(ServingConfig, Vec<String>)>, ConfigError> {
+    pub(super) fn serving(
+        &self,
+        is_ccm: bool,
+    ) -> Result<Option<(ServingConfig, Vec<String>)>, ConfigError> {
         let port = u16::try_from(self.int("secure-port"));
         let port = port.map_err(|_| self.error("secure-port", "it must be between 0 and 65535"))?;
         if port == 0 {
@@ -66,7 +69,12 @@ impl Flags<'_> {
             tolerate_lookup_failure: self.bool("authentication-tolerate-lookup-failure"),
             profiling: self.bool("profiling"),
             flagz,
-            configz: kcm::shown::configz(|flag| self.uses(flag), self.leader_migration()?.as_ref()),
+            configz: match is_ccm {
+                true => kcm::shown::configz_of_clouds(|flag| self.uses(flag)),
+                false => {
+                    kcm::shown::configz(|flag| self.uses(flag), self.leader_migration()?.as_ref())
+                }
+            },
         };
         Ok(Some((config, warnings)))
     }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_table_equals_kube_controller_managers() {
-    let golden = include_str!("../../../testdata/kcm-1.36-flags.txt")
+    let golden = include_str!("../../../testdata/kcm-1.37-flags.txt")
         .lines()
         .filter(|line| !line.starts_with('#'));
     let ours: Vec<String> = all()

@@ -7,8 +7,7 @@ use flyball_devcluster::{Assets, ControlPlane, Options};
 use kube::Client;
 
 use super::console::say;
-use crate::cluster;
-use crate::config::ClusterConfig;
+use crate::tools::served::ClusterFlags;
 
 pub(super) enum Cluster {
     Given {
@@ -40,7 +39,7 @@ impl Cluster {
         };
         let plane = ControlPlane::start(assets, options).await?;
         say(&format!(
-            "a control plane runs, without controllers and nodes: export KUBECONFIG={}",
+            "a control plane runs, without nodes: export KUBECONFIG={}",
             plane.kubeconfig_path().display()
         ));
         Ok(Self::Local(Box::new(plane)))
@@ -53,17 +52,19 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn client(&self) -> anyhow::Result<Client> {
-        let context = match self {
-            Self::Given { context, .. } => context.clone(),
-            Self::Local(_) => None,
-        };
-        let source = ClusterConfig {
+    /// Flags that name this cluster.
+    pub(super) fn flags(&self) -> ClusterFlags {
+        ClusterFlags {
             kubeconfig: Some(self.kubeconfig().to_owned()),
-            context,
-            master: None,
-        };
-        let config = cluster::config(&source).await?;
+            context: match self {
+                Self::Given { context, .. } => context.clone(),
+                Self::Local(_) => None,
+            },
+        }
+    }
+
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        let config = self.flags().config().await?;
         let url = config.cluster_url.clone();
         Client::try_from(config).with_context(|| format!("can't create a client for {url}"))
     }

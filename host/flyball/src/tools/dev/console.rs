@@ -1,13 +1,15 @@
 //! The output of `flyball dev`: the plugin's log, its reconciles, and how long a new version took from saving to its
 //! first reconcile.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flyball_types::printable;
 
 use crate::tools::host_log::{GUEST, Line, RECONCILE};
+use crate::tools::output::brief;
 
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = [GUEST, RECONCILE];
@@ -17,6 +19,8 @@ const SHOWN: [&str; 2] = [GUEST, RECONCILE];
 pub(super) struct Console {
     /// The version that the host was given, until its first reconcile.
     awaited: Option<Version>,
+    /// The plugins whose reconciles and own lines are not shown: built-in controllers.
+    hidden: BTreeSet<&'static str>,
 }
 
 /// A version on its way to its first reconcile.
@@ -31,6 +35,14 @@ struct Version {
 }
 
 impl Console {
+    /// A console that shows only the problems of these plugins.
+    pub(super) fn hiding(hidden: BTreeSet<&'static str>) -> Self {
+        Self {
+            hidden,
+            ..Self::default()
+        }
+    }
+
     /// The host gets a component with this digest, which was built at `built`.
     pub(super) fn await_version(
         &mut self,
@@ -60,6 +72,9 @@ impl Console {
         let Some(line) = Line::parse(line) else {
             return vec![line.to_owned()];
         };
+        if self.hidden.contains(line.text("plugin")) && !line.is_problem() {
+            return Vec::new();
+        }
         let mut lines = Vec::new();
         let is_start = ["starting", "takes over"].contains(&line.text("msg"));
         if let Some(version) = &mut self.awaited
@@ -98,16 +113,6 @@ impl Console {
     }
 }
 
-/// A duration, as in `1.2 s`, `50 ms` or `0.4 ms`.
-pub(super) fn brief(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    match seconds {
-        0.1.. => format!("{seconds:.1} s"),
-        0.01.. => format!("{:.0} ms", seconds * 1e3),
-        _ => format!("{:.1} ms", seconds * 1e3),
-    }
-}
-
 /// Prints a text. Its lines may quote the plugin. A closed pipe is not an error.
 pub(super) fn say(text: &str) {
     let mut safe = String::new();
@@ -121,6 +126,8 @@ pub(super) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","plugin":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
@@ -150,6 +157,20 @@ mod tests {
         assert_eq!(lines[1..], [times]);
         // Once.
         assert_eq!(console.lines(&reconciled(1.0), after(1400)), [shown]);
+    }
+
+    #[test]
+    fn of_built_in_controllers_only_problems_are_shown() {
+        let mut console = Console::hiding(["a"].into());
+        let now = Instant::now();
+        let before = now - Duration::from_secs(1);
+        console.await_version("saved", before, before, "d2");
+        console.lines(&START.replace("\"a\"", "\"mine\""), before);
+        assert_eq!(console.lines(&reconciled(1.0), now), [] as [&str; 0]);
+        let mine = reconciled(1.0).replace("\"plugin\":\"a\"", "\"plugin\":\"mine\"");
+        assert_eq!(console.lines(&mine, now).len(), 2);
+        let warning = reconciled(1.0).replace("DEBUG", "WARN");
+        assert_eq!(console.lines(&warning, now).len(), 1);
     }
 
     #[test]

@@ -16,8 +16,10 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::console::say;
+use crate::admin::RunningHost;
 use crate::tools::load::load;
-use crate::tools::output::Manifests;
+use crate::tools::plural::PluralFlags;
+use crate::tools::served::ClusterFlags;
 use crate::tools::{manifests, rbac};
 
 /// The field manager of applied objects.
@@ -31,6 +33,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// The objects to apply, in this order: files, and then the roles.
 pub(super) struct Objects {
     client: Client,
+    /// Names the cluster for the plurals of kinds.
+    plurals: PluralFlags,
     files: Vec<PathBuf>,
     /// The objects as they were applied last, by kind and name.
     applied: BTreeMap<String, Value>,
@@ -38,10 +42,16 @@ pub(super) struct Objects {
 
 impl Objects {
     /// The custom resources of a project, and the objects of further files.
-    pub(super) fn new(client: Client, project: &Project, further: &[PathBuf]) -> Self {
+    pub(super) fn new(
+        client: Client,
+        cluster: ClusterFlags,
+        project: &Project,
+        further: &[PathBuf],
+    ) -> Self {
         let of_project = Some(project.dir.join(CRDS)).filter(|path| path.is_file());
         Self {
             client,
+            plurals: PluralFlags::of_cluster(cluster),
             files: of_project.into_iter().chain(further.to_owned()).collect(),
             applied: BTreeMap::new(),
         }
@@ -57,20 +67,29 @@ impl Objects {
         for file in &self.files {
             objects.extend(manifests::read(file)?);
         }
-        if let Some(policy) = policy {
-            let description = load(component, &Policy::default()).await?.description;
-            let described = PluginDescription {
-                description: (*description).clone(),
-                policy: None,
-            };
-            let roles = rbac::run(described, Some(policy), Manifests::Json)?;
-            let roles: Value = serde_json::from_str(&roles)?;
-            objects.extend(roles["items"].as_array().into_iter().flatten().cloned());
-        }
         for object in objects {
             self.apply_one(object).await?;
         }
+        // The cluster serves the project's kinds now.
+        if let Some(policy) = policy {
+            for object in self.roles(component, policy).await? {
+                self.apply_one(object).await?;
+            }
+        }
         Ok(())
+    }
+
+    async fn roles(&self, component: &Path, policy: &Path) -> anyhow::Result<Vec<Value>> {
+        let description = load(component, &Policy::default()).await?.description;
+        let described = PluginDescription {
+            description: (*description).clone(),
+            policy: None,
+        };
+        let (flags, host) = (&self.plurals, RunningHost::default());
+        let roles = rbac::run(described, Some(policy), flags, &host).await?;
+        let (objects, warnings) = roles.into_parts();
+        warnings.iter().for_each(|warning| say(warning));
+        Ok(objects)
     }
 
     async fn apply_one(&mut self, object: Value) -> anyhow::Result<()> {

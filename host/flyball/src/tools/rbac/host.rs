@@ -12,10 +12,12 @@ use flyball_policy::{Policy, Rule};
 use flyball_serving::review;
 use flyball_types::KindPattern;
 
-use super::needs::{Needs, Resources};
+use super::Printed;
+use super::needs::{self, Needs, Resources};
+use crate::admin::RunningHost;
 use crate::controllers::OWN_LEASE;
-use crate::tools::output::Manifests;
-use crate::tools::{load, plural};
+use crate::tools::load;
+use crate::tools::plural::{PluralFlags, Plurals};
 
 /// The name of the roles. No plugin's roles have it: theirs begin with `flyball:`.
 const ROLE: &str = "flyball-host";
@@ -24,28 +26,48 @@ const ACCOUNT: (&str, &str) = (ACCOUNTS_NAMESPACE, "flyball");
 /// The namespace of the lease, unless a flag names another one.
 const LEASE_NAMESPACE: &str = "kube-system";
 
-/// Prints the roles of a host that runs the plugins of the policy at `path`.
-pub(in crate::tools) fn run(path: Option<&Path>, format: Manifests) -> anyhow::Result<String> {
-    let mut needs = Needs::of_host(&load::policy(path)?);
+/// Returns the roles of a host that runs the plugins of the policy at `path`.
+pub(in crate::tools) async fn run(
+    path: Option<&Path>,
+    flags: &PluralFlags,
+    host: &RunningHost,
+) -> anyhow::Result<Printed> {
+    let policy = load::policy(path)?;
+    let watched = watched(&policy);
+    let plurals = Plurals::find(&needs::kinds_of(watched), flags, host).await?;
+    let mut needs = Needs::of_host(&policy, &plurals);
     if path.is_none() {
         needs.note(
             "No policy was given: what plugins watch is missing, as are the names of their accounts. Name it with --policy.",
         );
     }
     let (namespace, account) = ACCOUNT;
-    let first = [
+    let about = vec![
         format!("The roles of a host as {namespace}/{account}: change the bindings if its kubeconfig is another user's."),
         format!(
             "They are for a host beside kube-controller-manager (--controllers=), with the lease {LEASE_NAMESPACE}/{OWN_LEASE}."
         ),
         "In place of kube-controller-manager, bind the ClusterRole system:kube-controller-manager instead.".into(),
     ];
-    format.print(&needs.comment(&first), &needs.objects(ROLE, ACCOUNT))
+    let objects = needs.objects(ROLE, ACCOUNT);
+    Ok(Printed {
+        about,
+        notes: needs.notes,
+        warnings: plurals.warnings,
+        objects,
+    })
+}
+
+/// The kinds and patterns that the policy lets plugins watch.
+fn watched(policy: &Policy) -> impl Iterator<Item = &String> {
+    let rules = policy.plugins.values().flat_map(|plugin| &plugin.allow);
+    let watches = rules.filter(|rule| is_watch(rule));
+    watches.flat_map(|rule| &rule.kinds)
 }
 
 impl Needs {
     /// Returns the needs of the host's own requests.
-    fn of_host(policy: &Policy) -> Self {
+    fn of_host(policy: &Policy, plurals: &Plurals) -> Self {
         let mut needs = Self::default();
         let accounts = accounts(policy);
         let everything = |_: &str| Vec::new();
@@ -80,12 +102,8 @@ impl Needs {
             let of = (right.group, right.resource);
             needs.add_own(namespace, of, name.into_iter().collect(), right.verb);
         }
-        let rules = policy.plugins.values().flat_map(|plugin| &plugin.allow);
-        for kind in rules
-            .filter(|rule| is_watch(rule))
-            .flat_map(|rule| &rule.kinds)
-        {
-            needs.add_watched(kind);
+        for kind in watched(policy) {
+            needs.add_watched(kind, plurals);
         }
         needs
     }
@@ -112,11 +130,10 @@ impl Needs {
 
     /// Adds the verbs that the caches of a kind need. A policy may grant a kind in some namespaces only, but the kind's
     /// cache covers all of them.
-    fn add_watched(&mut self, kind: &str) {
+    fn add_watched(&mut self, kind: &str, plurals: &Plurals) {
         let (group, resource) = match kind.parse::<KindPattern>() {
             Ok(KindPattern::One(kind)) => {
-                let known = plural::of(&kind);
-                self.note_plural(&kind, &known);
+                let known = plurals.of(&kind);
                 (kind.group, known.resource)
             }
             Ok(KindPattern::Group(group)) => (group, "*".to_owned()),
@@ -154,11 +171,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::tools::output::Manifests;
     use crate::tools::rbac::{policy_rules, to_value};
 
     fn rules(policy: &str) -> (Value, BTreeMap<String, Value>) {
         let policy = Policy::parse(Path::new("p"), policy).expect("it is valid");
-        let needs = Needs::of_host(&policy);
+        let needs = Needs::of_host(&policy, &Plurals::default());
         let within = needs.within.iter();
         (
             to_value(&policy_rules(&needs.everywhere)),
@@ -234,9 +252,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn without_a_policy_what_is_missing_is_said() {
-        let printed = run(None, Manifests::Yaml).expect("it is printed");
+    #[tokio::test]
+    async fn without_a_policy_what_is_missing_is_said() {
+        let printed = run(None, &PluralFlags::default(), &RunningHost::default()).await;
+        let printed = printed.and_then(|printed| printed.in_format(Manifests::Yaml, true));
+        let printed = printed.expect("it is printed").out;
         assert!(printed.contains("# No policy was given"), "{printed}");
         assert!(printed.contains("\n  name: flyball-host\n"), "{printed}");
         let (everywhere, _) = rules("");

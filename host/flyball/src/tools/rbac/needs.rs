@@ -6,7 +6,7 @@ use flyball_policy::{PluginPolicy, Rule};
 use flyball_types::description::{Description, VERBS};
 use flyball_types::{Kind, KindPattern};
 
-use crate::tools::plural::{self, Plural};
+use crate::tools::plural::Plurals;
 
 /// The group of certificates and their signers.
 const CERTIFICATES: &str = "certificates.k8s.io";
@@ -39,6 +39,11 @@ pub(super) struct Needs {
     pub(super) notes: Vec<String>,
 }
 
+/// The kinds among texts of policies, which may be patterns.
+pub(super) fn kinds_of<'a>(texts: impl Iterator<Item = &'a String>) -> BTreeSet<Kind> {
+    texts.filter_map(|text| text.parse().ok()).collect()
+}
+
 /// One verb that a plugin asks for.
 struct Ask<'a> {
     kind: KindPattern,
@@ -49,7 +54,7 @@ struct Ask<'a> {
 }
 
 impl Needs {
-    pub(super) fn of(description: &Description, policy: &PluginPolicy) -> Self {
+    pub(super) fn of(description: &Description, policy: &PluginPolicy, plurals: &Plurals) -> Self {
         let mut needs = Self::default();
         let watches = description.watches.iter().map(|watch| Ask {
             kind: watch
@@ -61,21 +66,26 @@ impl Needs {
             namespace: &watch.namespace,
         });
         let permissions = description.permissions.iter().flat_map(|permission| {
-            permission.verbs.iter().map(|verb| Ask {
-                kind: permission.kind.clone(),
-                subresource: &permission.subresource,
-                verb,
-                namespace: "",
+            let everywhere = permission.namespaces.is_empty().then_some("");
+            let namespaces = permission.namespaces.iter().map(String::as_str);
+            namespaces.chain(everywhere).flat_map(move |namespace| {
+                permission.verbs.iter().map(move |verb| Ask {
+                    kind: permission.kind.clone(),
+                    subresource: &permission.subresource,
+                    verb,
+                    namespace,
+                })
             })
         });
         for ask in watches.chain(permissions) {
-            needs.add(&ask, policy);
+            needs.add(&ask, policy, plurals);
         }
         if policy.imports.contains("raw") && description.imports.contains("raw") {
             needs.note("It sends GET requests to paths of its own (`raw`): add the paths that it documents as `nonResourceURLs`.");
         }
         needs.add_signers(description, policy);
         needs.add_events(policy);
+        needs.add_credentials(policy);
         needs
     }
 
@@ -151,6 +161,20 @@ impl Needs {
         }
     }
 
+    /// Adds the Secret with the credentials of a cloud's provider, which the host reads as the provider's account.
+    fn add_credentials(&mut self, policy: &PluginPolicy) {
+        let Some((namespace, name)) = policy.credentials.secret() else {
+            return;
+        };
+        let secret = Resources {
+            group: String::new(),
+            resource: "secrets".into(),
+            names: vec![name.into()],
+        };
+        let rules = self.within.entry(namespace.into()).or_default();
+        rules.entry(secret).or_default().insert("get");
+    }
+
     pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
@@ -158,20 +182,14 @@ impl Needs {
         }
     }
 
-    /// Notes a plural that is a guess.
-    pub(super) fn note_plural(&mut self, kind: &Kind, plural: &Plural) {
-        if plural.namespaced.is_none() {
-            self.note(format!(
-                "`{}` is the usual plural of {kind}; `kubectl api-resources` prints the actual one.",
-                plural.resource
-            ));
-        }
-    }
-
-    fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy) {
+    fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy, plurals: &Plurals) {
         let name = ask.kind.to_string();
         let slash = if ask.subresource.is_empty() { "" } else { "/" };
-        let what = format!("{} {name}{slash}{}", ask.verb, ask.subresource);
+        let place = match ask.namespace {
+            "" => String::new(),
+            namespace => format!(" in {namespace}"),
+        };
+        let what = format!("{} {name}{slash}{}{place}", ask.verb, ask.subresource);
         let mut granted = false;
         for rule in policy.allow.iter().filter(|rule| allows(rule, ask)) {
             // A plugin that asks for all kinds gets the kinds of the rule.
@@ -180,7 +198,7 @@ impl Needs {
                 _ => std::slice::from_ref(&name),
             };
             for kind in kinds {
-                granted |= self.add_kind(kind, ask, &rule.namespaces, &what);
+                granted |= self.add_kind(kind, ask, &rule.namespaces, &what, plurals);
             }
         }
         if !granted {
@@ -192,11 +210,17 @@ impl Needs {
 
     /// Adds the verb on one kind, or on all (`*`), in these namespaces. Returns whether the policy
     /// grants it.
-    fn add_kind(&mut self, kind: &str, ask: &Ask<'_>, namespaces: &[String], what: &str) -> bool {
+    fn add_kind(
+        &mut self,
+        kind: &str,
+        ask: &Ask<'_>,
+        namespaces: &[String],
+        what: &str,
+        plurals: &Plurals,
+    ) -> bool {
         let (group, mut resource, namespaced) = match kind.parse::<KindPattern>() {
             Ok(KindPattern::One(kind)) => {
-                let known = plural::of(&kind);
-                self.note_plural(&kind, &known);
+                let known = plurals.of(&kind);
                 (kind.group, known.resource, known.namespaced)
             }
             Ok(KindPattern::Group(group)) => (group, "*".into(), None),

@@ -8,7 +8,8 @@ use flyball_types::description::Description;
 use flyball_types::{Kind, KindPattern};
 use serde_json::Value;
 
-use crate::tools::plural;
+use crate::tools::kinds::of_definition;
+use crate::tools::plural::{self, Plurals};
 
 /// Returns the kinds. One that no definition describes is namespaced, and its plural is the usual one.
 pub(super) fn served<'a>(
@@ -17,8 +18,8 @@ pub(super) fn served<'a>(
 ) -> Vec<Served> {
     let mut kinds = Kinds::default();
     for object in objects.clone() {
-        if object["kind"] == "CustomResourceDefinition" {
-            kinds.define(object);
+        for defined in of_definition(object) {
+            kinds.add(defined.kind, defined.plural, defined.namespaced);
         }
     }
     for (kind, plural, namespaced) in plural::built_in() {
@@ -33,7 +34,7 @@ pub(super) fn served<'a>(
         _ => None,
     });
     for kind in named.chain(watched).chain(permitted) {
-        let known = plural::of(&kind);
+        let known = Plurals::default().of(&kind);
         kinds.add(kind, known.resource, known.namespaced.unwrap_or(true));
     }
     kinds.0
@@ -81,20 +82,6 @@ impl Kinds {
                 plural,
                 namespaced,
             });
-        }
-    }
-
-    /// Adds the kinds of a CustomResourceDefinition.
-    fn define(&mut self, definition: &Value) {
-        let spec = &definition["spec"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let versions = spec["versions"].as_array().into_iter().flatten();
-        for version in versions.filter(|version| version["served"] == true) {
-            let names = &spec["names"];
-            let (group, version) = (text(&spec["group"]), text(&version["name"]));
-            let kind = Kind::new(&group, &version, &text(&names["kind"]));
-            let namespaced = spec["scope"] != "Cluster";
-            self.add(kind, text(&names["plural"]), namespaced);
         }
     }
 }

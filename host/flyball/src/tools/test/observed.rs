@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tools::host_log::{GUEST, Line, RECONCILE};
+use crate::tools::host_log::{GUEST, Line, RECONCILE, WARNINGS};
 
 /// The target of the lines about denied requests.
 pub(super) const DENIALS: &str = "flyball_api::incidents";
@@ -13,7 +13,7 @@ const HOST_LINES: usize = 3;
 /// The plugin's log so far, and the failures that it shows.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// The plugin's lines.
+    /// The plugin's lines, and the API server's warnings about its writes.
     pub(super) log: Vec<String>,
     /// The keys whose last reconcile failed.
     pub(super) failing: BTreeMap<String, Failure>,
@@ -40,7 +40,7 @@ impl Observed {
         };
         let (key, message) = (line.text("key"), line.text("msg"));
         match line.text("target") {
-            GUEST => self.log.push(line.shown()),
+            GUEST | WARNINGS => self.log.push(line.shown()),
             RECONCILE if line.is_problem() || message.starts_with("failed") => {
                 let failure = self.failing.entry(key.to_owned()).or_default();
                 failure.times += 1;

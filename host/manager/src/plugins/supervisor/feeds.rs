@@ -1,13 +1,15 @@
 //! The wanted state: the files of the plugin folders and the operator's policy. Each has a task that reads it on a
 //! blocking thread and sends it to the supervisor when it has changed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_policy::grant::Grants;
-use flyball_policy::{Policy, approve};
+use flyball_cache::{Discovery, DiscoveryError};
+use flyball_policy::grant::{Grants, Narrowing};
+use flyball_policy::{Policy, approve, kinds};
 use flyball_types::description::Description;
-use flyball_types::error_chain;
+use flyball_types::{Kind, error_chain};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -34,6 +36,8 @@ pub(super) struct Feeds {
 /// A request to approve a plugin.
 struct Approval {
     description: Arc<Description>,
+    /// The namespaces of the grant; none for all that the plugin asks for.
+    narrowing: Option<Narrowing>,
     reply: Reply,
 }
 
@@ -104,15 +108,35 @@ impl Feeds {
         }
     }
 
-    /// Adds everything that a plugin asks for to the policy, and replies. The task that follows the policy does it, so
-    /// that no older policy comes after the approval.
-    pub(super) fn approve(&self, description: Arc<Description>, reply: Reply) {
-        let approval = Approval { description, reply };
-        if let Err(refused) = self.approvals.send(approval) {
-            let reason = "there is nowhere to write a policy: start the host with --policy";
-            let reply = refused.0.reply;
-            drop(reply.send(Err(RequestError::Refused(reason.to_owned()))));
-        }
+    /// Adds what a plugin asks for to the policy, in these namespaces or, if there are none, everywhere, and replies. The
+    /// task that follows the policy does it, so that no older policy comes after the approval.
+    pub(super) fn approve(
+        &self,
+        description: Arc<Description>,
+        namespaces: BTreeSet<String>,
+        discovery: &Arc<Discovery>,
+        reply: Reply,
+    ) {
+        let (approvals, discovery) = (self.approvals.clone(), discovery.clone());
+        tokio::spawn(async move {
+            let narrowing = match namespaces.is_empty() {
+                true => None,
+                false => match narrowing(namespaces, &description, &discovery).await {
+                    Ok(narrowing) => Some(narrowing),
+                    Err(refused) => return drop(reply.send(Err(RequestError::Refused(refused)))),
+                },
+            };
+            let approval = Approval {
+                description,
+                narrowing,
+                reply,
+            };
+            if let Err(refused) = approvals.send(approval) {
+                let reason = "there is nowhere to write a policy: start the host with --policy";
+                let reply = refused.0.reply;
+                drop(reply.send(Err(RequestError::Refused(reason.to_owned()))));
+            }
+        });
     }
 }
 
@@ -156,8 +180,8 @@ fn follow_policy(
             }
             tokio::select! {
                 () = folders.changed() => {}
-                Some(Approval { description, reply }) = approvals.recv() => {
-                    let answer = approve(&path, description).await;
+                Some(Approval { description, narrowing, reply }) = approvals.recv() => {
+                    let answer = approve(&path, description, narrowing).await;
                     if answer.is_ok() {
                         send_new(&path, &mut known, &events).await;
                     }
@@ -183,10 +207,43 @@ async fn send_new(path: &Path, known: &mut Result<Policy, String>, events: &Even
     }
 }
 
-/// Adds everything that a plugin asks for to the policy at `path`.
-async fn approve(path: &Path, description: Arc<Description>) -> Answer {
+/// Finds out which kinds of a description are cluster-scoped. The error is a sentence.
+async fn narrowing(
+    namespaces: BTreeSet<String>,
+    description: &Description,
+    discovery: &Discovery,
+) -> Result<Narrowing, String> {
+    let mut cluster_scoped = BTreeSet::new();
+    for kind in kinds::of_description(description) {
+        let Ok(kind) = kind.parse::<Kind>() else {
+            continue;
+        };
+        match discovery.resolve(&kind).await {
+            Ok(resource) if !resource.namespaced => drop(cluster_scoped.insert(kind)),
+            // Objects of a kind that is not served yet are taken to have a namespace.
+            Ok(_) | Err(DiscoveryError::UnknownKind(_)) => {}
+            Err(error) => {
+                return Err(format!(
+                    "can't find out which kinds have namespaces: {}",
+                    error_chain(&error)
+                ));
+            }
+        }
+    }
+    Ok(Narrowing {
+        namespaces,
+        cluster_scoped,
+    })
+}
+
+/// Adds what a plugin asks for to the policy at `path`.
+async fn approve(
+    path: &Path,
+    description: Arc<Description>,
+    narrowing: Option<Narrowing>,
+) -> Answer {
     let path = path.to_owned();
-    let approve = move || approve::approve(&path, &description);
+    let approve = move || approve::approve(&path, &description, narrowing.as_ref());
     match tokio::task::spawn_blocking(approve).await {
         Ok(Ok(sentence)) => Ok(sentence),
         Ok(Err(error)) => Err(RequestError::Refused(error_chain(&error))),

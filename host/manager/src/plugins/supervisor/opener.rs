@@ -218,7 +218,7 @@ async fn wait_for_caches(
 impl From<&OpenError> for Trouble {
     fn from(error: &OpenError) -> Self {
         let state = match error {
-            OpenError::MayNotRead(_) => PluginState::Pending,
+            OpenError::MayNotRead(_) | OpenError::Credentials(_) => PluginState::Pending,
             OpenError::Unfit(_) => PluginState::Failed,
             OpenError::NotServed(_) => PluginState::WaitingForKind,
             OpenError::Unreachable(..) => PluginState::Starting,

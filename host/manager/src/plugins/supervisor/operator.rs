@@ -1,6 +1,9 @@
 //! Handles the requests of operators.
 
+use std::collections::BTreeSet;
+
 use flyball_runtime::history::Reconciled;
+use flyball_runtime::object_name::ObjectName;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
@@ -9,6 +12,7 @@ use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::{Content, Holders, Source, SourceKey};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
+use crate::plugins::served;
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
 
@@ -26,15 +30,24 @@ impl Supervisor {
         // The operator's connection may be closed.
         match request {
             Request::Status { reply } => drop(reply.send(self.status())),
-            Request::Why { object, reply } => drop(reply.send(self.why(&object))),
-            Request::Approve { plugin, reply } => self.approve(&plugin, reply),
+            Request::Served { reply } => served::reply(self.cluster.discovery.clone(), reply),
+            Request::Why {
+                object,
+                served,
+                reply,
+            } => drop(reply.send(self.why(&ObjectName::parse(&object, &served)))),
+            Request::Approve {
+                plugin,
+                namespaces,
+                reply,
+            } => self.approve(&plugin, namespaces, reply),
             Request::RollBack { plugin, to, reply } => self.roll_back(&plugin, &to, reply),
             Request::Resume { plugin, reply } => drop(reply.send(self.resume(&plugin))),
             Request::Describe { plugin, reply } => drop(reply.send(self.description(&plugin))),
         }
     }
 
-    fn why(&self, object: &str) -> Vec<Reconciled> {
+    fn why(&self, object: &ObjectName<'_>) -> Result<Vec<Reconciled>, RequestError> {
         let about = |(name, running): (&str, &RunningVersion)| {
             let context = running.tasks.context();
             let is_key_of =
@@ -43,7 +56,10 @@ impl Supervisor {
         };
         let mut all: Vec<_> = self.running.iter().flat_map(about).collect();
         all.sort_by(|a, b| a.at.cmp(&b.at));
-        all
+        match object.unknown_kind() {
+            Some(unknown) if all.is_empty() => Err(RequestError::Refused(unknown)),
+            _ => Ok(all),
+        }
     }
 
     fn status(&self) -> Vec<PluginStatus> {
@@ -154,8 +170,8 @@ impl Supervisor {
         }
     }
 
-    /// Approves a plugin. The task that follows the policy replies.
-    fn approve(&self, name: &str, reply: Reply) {
+    /// Approves a plugin, in these namespaces only unless there are none. The task that follows the policy replies.
+    fn approve(&self, name: &str, namespaces: BTreeSet<String>, reply: Reply) {
         // An operator must not approve what another file asks for than the one that they mean.
         let dispute = self.holders(name).and_then(|holders| holders.dispute());
         let plugin = match dispute {
@@ -166,7 +182,9 @@ impl Supervisor {
             Ok(plugin) => plugin.description.clone(),
             Err(error) => return drop(reply.send(Err(error))),
         };
-        self.feeds.approve(description, reply);
+        let discovery = &self.cluster.discovery;
+        self.feeds
+            .approve(description, namespaces, discovery, reply);
     }
 
     /// Begins a rollback: checks whether the version can be read. [`finish_rollback`](Self::finish_rollback) continues.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::KindPattern;
-use crate::description::{Owners, Unless};
+use crate::description::{Having, Owners, Unless};
 
 const GOOD: &str = r#"{
     "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
@@ -75,6 +75,36 @@ fn texts_that_log_lines_and_metrics_repeat_are_short() {
             .to_string();
         assert!(error.contains(expected) && error.len() < 500, "{error}");
     }
+}
+
+#[test]
+fn all_mistakes_are_named_at_once_up_to_a_number() {
+    let document = GOOD
+        .replace("spec.selector", "spec..selector")
+        .replace("status.phase", "status..phase")
+        .replace(r#""orphans""#, r#""queue": "replicast", "orphans""#);
+    let document = document.replacen(
+        r#""format": 1"#,
+        r#""format": 1, "imports": ["signr"], "permissions": [{"kind": "v1/Pod", "verbs": ["delet"]}]"#,
+        1,
+    );
+    let error = Description::read(&document).unwrap_err().to_string();
+    for expected in [
+        "`status..phase`",
+        "`spec..selector`",
+        "did you mean `replicaset`?",
+        "did you mean `delete`?",
+        "did you mean `signer`?",
+    ] {
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    let many: Vec<String> = (0..100).map(|number| format!("\"a..{number}\"")).collect();
+    let document = GOOD.replace("\"status.phase\"", &many.join(","));
+    let error = Description::read(&document).unwrap_err().to_string();
+    assert!(
+        error.ends_with("; and 90 more") && error.len() < 2000,
+        "{error}"
+    );
 }
 
 #[test]

@@ -10,10 +10,11 @@ use flyball_cache::{Informer, InformerFactory};
 use flyball_limits::counters::PluginCounters;
 use flyball_limits::host_limits::HostLimits;
 use flyball_plugin::Imports;
+use flyball_runtime::clouds::Clouds;
 use flyball_runtime::context::{Pace, PluginContext, Reads, Settings};
 use flyball_runtime::guest_call::GuestCall;
 use flyball_runtime::memo::Memo;
-use flyball_runtime::queue::Queue;
+use flyball_runtime::queue::{Queue, Reason};
 use flyball_runtime::route_turns::RouteTurns;
 use flyball_runtime::telemetry::{CustomMetrics, PluginTelemetry};
 use flyball_serving::Metrics;
@@ -61,6 +62,7 @@ impl GuestCalls {
         let counters = counters.map_err(|error| error.to_string())?;
         let recorder = || Recorder::start(client.clone(), name.clone(), name.to_string());
         let limits = HostLimits::new(name.clone(), &policy.limits, false, Arc::default());
+        let clouds = Clouds::new(&metrics, false).map_err(|error| error.to_string())?;
         let telemetry = PluginTelemetry {
             recorder: recorder(),
             incidents: Incidents {
@@ -82,6 +84,8 @@ impl GuestCalls {
             route_turns: RouteTurns::start(),
             memo: Arc::new(Memo::new(policy.limits.memo)),
             signing_keys: SigningKeys::new(Arc::default()),
+            clouds,
+            credentials: None,
             limits,
             telemetry,
             runtime: tokio::runtime::Handle::current(),
@@ -104,7 +108,11 @@ impl GuestCalls {
 
     /// Begins a call.
     pub(super) fn begin(&self) -> HostCalls {
-        HostCalls(GuestCall::new(self.context.clone(), "fuzz".into()))
+        HostCalls(GuestCall::new(
+            self.context.clone(),
+            "fuzz".into(),
+            Reason::Tick,
+        ))
     }
 
     /// How many keys the queues hold, delayed ones included.

@@ -30,8 +30,8 @@ type source struct {
 // are written in this module instead, as are parts that would import a client for HTTP.
 var sources = []source{
 	{
-		module: "sigs.k8s.io/controller-runtime@v0.22.1",
-		sum:    "h1:Ah1T7I+0A7ize291nJZdS1CabF/lB4E++WizgV24Eqg=",
+		module: "sigs.k8s.io/controller-runtime@v0.25.2",
+		sum:    "h1:bEkK3PVOIVK9X8QWLGVhJgmFc++47vfT6wakSzAOLsQ=",
 		files: []string{
 			"pkg/builder/controller.go", "pkg/builder/options.go",
 			"pkg/client/applyconfigurations.go", "pkg/client/doc.go", "pkg/client/dryrun.go", "pkg/client/fieldowner.go",
@@ -39,7 +39,9 @@ var sources = []source{
 			"pkg/client/object.go", "pkg/client/options.go", "pkg/client/patch.go",
 			"pkg/config/controller.go",
 			"pkg/controller/controller.go", "pkg/controller/name.go", "pkg/controller/controllerutil/controllerutil.go",
+			"pkg/conversion/conversion.go",
 			"pkg/event/event.go",
+			"pkg/finalizer/finalizer.go", "pkg/finalizer/types.go",
 			"pkg/handler/enqueue.go", "pkg/handler/enqueue_mapped.go", "pkg/handler/enqueue_owner.go",
 			"pkg/handler/eventhandler.go",
 			"pkg/internal/log/log.go",
@@ -57,8 +59,8 @@ var sources = []source{
 		},
 	},
 	{
-		module: "k8s.io/apimachinery@v0.34.1",
-		sum:    "h1:dTlxFls/eikpJxmAC7MVE8oOeP1zryV7iRyIjB0gky4=",
+		module: "k8s.io/apimachinery@v0.37.2",
+		sum:    "h1:G4t9RGoPDbQML38hz/kQQiltttgd3egg2ODCR8aIc2o=",
 		files: []string{
 			"pkg/util/strategicpatch/errors.go", "pkg/util/strategicpatch/meta.go", "pkg/util/strategicpatch/patch.go",
 			"pkg/util/strategicpatch/types.go",
@@ -70,9 +72,10 @@ var sources = []source{
 		},
 	},
 	{
-		module: "k8s.io/client-go@v0.34.1",
-		sum:    "h1:ZUPJKgXsnKwVwmKKdPfw4tB58+7/Ik3CrjOEhsiZ7mY=",
+		module: "k8s.io/client-go@v0.37.2",
+		sum:    "h1:sgFtyRZukGkOrsu+QgS7LYnbFFJ5ut3MchdBNduD//E=",
 		files: []string{
+			"tools/events/fake.go", "tools/internal/events/interfaces.go",
 			"tools/record/fake.go", "tools/reference/ref.go", "util/retry/util.go",
 			"util/workqueue/default_rate_limiters.go", "util/workqueue/delaying_queue.go", "util/workqueue/doc.go",
 			"util/workqueue/metrics.go", "util/workqueue/parallelizer.go", "util/workqueue/queue.go",

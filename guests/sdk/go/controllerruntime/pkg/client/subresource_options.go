@@ -1,6 +1,9 @@
 package client
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // The copied files need these types. In controller-runtime, they are in the files with its clients, which are not
 // copied.
@@ -80,6 +83,29 @@ func (options *SubResourcePatchOptions) ApplyToSubResourcePatch(to *SubResourceP
 func (options *SubResourcePatchOptions) ApplyOptions(of []SubResourcePatchOption) *SubResourcePatchOptions {
 	for _, option := range of {
 		option.ApplyToSubResourcePatch(options)
+	}
+	return options
+}
+
+// SubResourceApplyOptions is the options of an apply of a subresource.
+type SubResourceApplyOptions struct {
+	ApplyOptions
+	// SubResourceBody is the subresource; nil if it is a part of the object.
+	SubResourceBody runtime.ApplyConfiguration
+}
+
+// ApplyToSubResourceApply copies the options that are set.
+func (options *SubResourceApplyOptions) ApplyToSubResourceApply(to *SubResourceApplyOptions) {
+	options.ApplyToApply(&to.ApplyOptions)
+	if options.SubResourceBody != nil {
+		to.SubResourceBody = options.SubResourceBody
+	}
+}
+
+// ApplyOpts applies options to these.
+func (options *SubResourceApplyOptions) ApplyOpts(of []SubResourceApplyOption) *SubResourceApplyOptions {
+	for _, option := range of {
+		option.ApplyToSubResourceApply(options)
 	}
 	return options
 }

@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
 // Manager gives controllers access to the host. The package plugin creates it.
 //
-// A plugin has no configuration of a client, no HTTP, no webhooks and no health checks: controller-runtime's functions
-// for them are absent, so that their use does not compile.
+// A plugin has no configuration of a client, no HTTP and no health checks: controller-runtime's functions for them are
+// absent, so that their use does not compile.
 type Manager interface {
 	// Add adds a controller. It fails with other runnables, because a plugin runs only when the host calls it.
 	Add(Runnable) error
@@ -29,7 +30,12 @@ type Manager interface {
 	GetScheme() *runtime.Scheme
 	GetRESTMapper() meta.RESTMapper
 	GetFieldIndexer() client.FieldIndexer
+	// GetEventRecorderFor returns the recorder of core/v1 events.
+	//
+	// Deprecated: use GetEventRecorder, as controller-runtime advises.
 	GetEventRecorderFor(name string) record.EventRecorder
+	// GetEventRecorder returns the recorder of events.k8s.io/v1 events, with this name as their reporting controller.
+	GetEventRecorder(name string) recorder.EventRecorder
 	GetLogger() logr.Logger
 	GetControllerOptions() config.Controller
 	// Elected returns a closed channel: the host calls a plugin only while it leads.

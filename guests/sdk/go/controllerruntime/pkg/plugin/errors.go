@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/sdk"
 )
+
+// namespaceTerminating is the cause that k8s.io/api/core/v1 names. That package is not imported, because its types alone
+// make a plugin several times as large.
+const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
 // reasons maps reasons of the host to reasons of the API.
 var reasons = map[string]metav1.StatusReason{
@@ -39,7 +42,7 @@ func statusError(err error, of kind, name string) error {
 		RetryAfterSeconds: int32((found.RetryAfter.Milliseconds() + 999) / 1000),
 	}
 	if found.Reason == "NamespaceTerminating" {
-		details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Message: found.Message}}
+		details.Causes = []metav1.StatusCause{{Type: namespaceTerminating, Message: found.Message}}
 	}
 	reason, isHosts := reasons[found.Reason]
 	if !isHosts {

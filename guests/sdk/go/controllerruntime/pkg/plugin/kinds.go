@@ -50,7 +50,8 @@ var clusterScoped = strings.Fields(`
 	networking.k8s.io/IngressClass networking.k8s.io/IPAddress networking.k8s.io/ServiceCIDR
 	node.k8s.io/RuntimeClass
 	rbac.authorization.k8s.io/ClusterRole rbac.authorization.k8s.io/ClusterRoleBinding
-	resource.k8s.io/DeviceClass resource.k8s.io/DeviceTaintRule resource.k8s.io/ResourceSlice
+	resource.k8s.io/DeviceClass resource.k8s.io/DeviceTaintRule resource.k8s.io/ResourcePoolStatusRequest
+	resource.k8s.io/ResourceSlice
 	scheduling.k8s.io/PriorityClass
 	storage.k8s.io/CSIDriver storage.k8s.io/CSINode storage.k8s.io/StorageClass storage.k8s.io/VolumeAttachment
 	storage.k8s.io/VolumeAttributesClass storagemigration.k8s.io/StorageVersionMigration`)

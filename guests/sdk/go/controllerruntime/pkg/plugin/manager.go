@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/internal/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
@@ -102,7 +103,11 @@ func (all *collector) GetControllerOptions() config.Controller {
 	return config.Controller{Logger: all.plugin.logger, SkipNameValidation: ptr.To(true)}
 }
 
-func (all *collector) GetEventRecorderFor(string) record.EventRecorder { return recorder{all} }
+func (all *collector) GetEventRecorderFor(string) record.EventRecorder { return coreRecorder{all} }
+
+func (all *collector) GetEventRecorder(name string) recorder.EventRecorder {
+	return eventsRecorder{all, name}
+}
 
 func (all *collector) Elected() <-chan struct{} {
 	elected := make(chan struct{})

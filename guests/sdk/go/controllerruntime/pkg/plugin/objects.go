@@ -30,9 +30,18 @@ func encode(object runtime.Object, of kind) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("can't write %T as %s: %w", object, of.text, err)
 	}
+	text, err = withKind(text, of)
+	if err != nil {
+		return nil, fmt.Errorf("can't write %T as %s: %w", object, of.text, err)
+	}
+	return text, nil
+}
+
+// withKind sets the kind in an object's JSON.
+func withKind(text []byte, of kind) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("can't write %T as %s: %w", object, of.text, err)
+		return nil, err
 	}
 	version, kind := of.GroupVersionKind.ToAPIVersionAndKind()
 	fields["apiVersion"], fields["kind"] = quote(version), quote(kind)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/plugin"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // everything is a role that allows all writes of the tests.
@@ -383,6 +385,24 @@ func TestStrategicPatchesAndAppliesCarryTheirTypes(t *testing.T) {
 	}
 }
 
+func TestAConfigurationIsAppliedToASubresource(t *testing.T) {
+	cluster := flyballtest.New(job("a", nil))
+	_, err := run(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
+		status := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "batch/v1", "kind": "Job",
+			"metadata": map[string]any{"namespace": "default", "name": "a"},
+			"status":   map[string]any{"active": int64(3)},
+		}}
+		applied := client.ApplyConfigurationFromUnstructured(status)
+		return ctrl.Result{}, mgr.GetClient().Status().Apply(ctx, applied, client.FieldOwner("me"), client.ForceOwnership)
+	})
+	must(t, err)
+	writes := cluster.Writes()
+	if len(writes) != 1 || writes[0].Subresource != "status" || writes[0].PatchType != flyball.ApplyPatch || writes[0].Options["fieldManager"] != "me" {
+		t.Errorf("the writes are %+v", writes)
+	}
+}
+
 func TestResultsAndErrorsBecomeOutcomes(t *testing.T) {
 	for _, test := range []struct {
 		result     ctrl.Result
@@ -409,13 +429,20 @@ func TestEventsAndLogsAreTheHosts(t *testing.T) {
 		var a batchv1.Job
 		must(t, mgr.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "a"}, &a))
 		mgr.GetEventRecorderFor("x").Eventf(&a, corev1.EventTypeNormal, "Seen", "saw %d", 1)
+		related := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}
+		mgr.GetEventRecorder("jobs.example.com").Eventf(&a, related, corev1.EventTypeWarning, "Failed", "Copying", "failed %d times", 2)
 		ctrl.LoggerFrom(ctx).Info("looked", "job", "a")
 		return ctrl.Result{}, nil
 	})
 	must(t, err)
 	events := cluster.RecordedEvents()
-	if len(events) != 1 || events[0].Message != "saw 1" || events[0].About.Kind != "batch/v1/Job" || events[0].About.Name != "a" {
-		t.Errorf("the events are %+v", events)
+	if len(events) != 2 || events[0].Message != "saw 1" || events[0].About.Kind != "batch/v1/Job" || events[0].About.Name != "a" || events[0].ReportingController != "" {
+		t.Fatalf("the events are %+v", events)
+	}
+	reported := events[1]
+	if reported.ReportingController != "jobs.example.com" || reported.Action != "Copying" || reported.Message != "failed 2 times" ||
+		reported.Related == nil || reported.Related.Name != "b" {
+		t.Errorf("the event of events.k8s.io is %+v", reported)
 	}
 	isLine := func(line flyballtest.Logged) bool {
 		return line.Message == "looked" && slices.Contains(line.Fields, flyball.LogField{Name: "job", Value: "a"}) &&
@@ -437,4 +464,35 @@ func TestWhatAPluginCannotRunIsRefused(t *testing.T) {
 	if err == nil {
 		t.Error("a runnable is accepted")
 	}
+}
+
+func TestAPackageWithWebhooksCompilesAndTheirSetUpFails(t *testing.T) {
+	defaulting := plugin.New(plugin.Options{
+		Name: "defaulting", Version: "1.0.0", Scheme: []func(*runtime.Scheme) error{corev1.AddToScheme},
+		SetUp: func(mgr manager.Manager) error {
+			return ctrl.NewWebhookManagedBy(mgr, &corev1.ConfigMap{}).WithDefaulter(defaulter{}).WithValidator(validator{}).Complete()
+		},
+	})
+	_, err := defaulting.Reconcile(flyballtest.New().Host(), flyball.Request{})
+	if err == nil || !strings.Contains(err.Error(), "a plugin has none") || !strings.Contains(err.Error(), "ConfigMap") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+type defaulter struct{}
+
+func (defaulter) Default(context.Context, *corev1.ConfigMap) error { return nil }
+
+type validator struct{}
+
+func (validator) ValidateCreate(context.Context, *corev1.ConfigMap) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (validator) ValidateUpdate(_ context.Context, _, _ *corev1.ConfigMap) (admission.Warnings, error) {
+	return admission.Warnings{"careful"}, nil
+}
+
+func (validator) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.Warnings, error) {
+	return nil, nil
 }

@@ -20,7 +20,6 @@ func (plugin *Plugin) Reconcile(host *flyball.Host, request flyball.Request) (fl
 	if err := plugin.enter(host); err != nil {
 		return flyball.Done, err
 	}
-	setClock(host.Now())
 	controllers := plugin.manager.controllers
 	name := request.Queue
 	if name == "" && len(controllers) > 0 {

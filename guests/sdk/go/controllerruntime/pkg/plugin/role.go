@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -19,13 +18,24 @@ import (
 // verbs are the verbs that a plugin may ask for. `watch` isn't one of them, because a plugin declares its watches.
 var verbs = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
 
+// role has the fields of a Role or a ClusterRole that are read.
+type role struct {
+	Rules []rule `json:"rules"`
+}
+
+type rule struct {
+	APIGroups []string `json:"apiGroups"`
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs"`
+}
+
 // permissions returns the permissions of the roles on kinds of the scheme. Others can't be read or written with the
 // plugin's types.
 func (plugin *Plugin) permissions() ([]flyball.Permission, error) {
 	var permissions []flyball.Permission
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(plugin.options.Role), 4096)
 	for {
-		var role rbacv1.ClusterRole
+		var role role
 		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
 			return permissions, nil
 		} else if err != nil {
@@ -37,7 +47,7 @@ func (plugin *Plugin) permissions() ([]flyball.Permission, error) {
 	}
 }
 
-func (plugin *Plugin) permissionsOf(rule rbacv1.PolicyRule) (permissions []flyball.Permission) {
+func (plugin *Plugin) permissionsOf(rule rule) (permissions []flyball.Permission) {
 	wanted := slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool {
 		return !slices.Contains(rule.Verbs, verb) && !slices.Contains(rule.Verbs, "*")
 	})

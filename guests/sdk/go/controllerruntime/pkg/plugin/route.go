@@ -17,7 +17,6 @@ func (plugin *Plugin) Route(host *flyball.Host, deltas []flyball.Delta) ([]flyba
 	if err := plugin.enter(host); err != nil {
 		return nil, err
 	}
-	setClock(host.Now())
 	var keys []flyball.RoutedKey
 	for _, delta := range deltas {
 		for _, watch := range plugin.manager.watches {

@@ -119,3 +119,13 @@ func (to subresource) Patch(_ context.Context, object client.Object, patch clien
 	}
 	return to.patch(object, body, to.name, patch, wanted.AsPatchOptions())
 }
+
+// Apply applies a configuration to the subresource.
+func (to subresource) Apply(_ context.Context, object runtime.ApplyConfiguration, given ...client.SubResourceApplyOption) error {
+	wanted := (&client.SubResourceApplyOptions{}).ApplyOpts(given)
+	body := object
+	if wanted.SubResourceBody != nil {
+		body = wanted.SubResourceBody
+	}
+	return to.apply(object, body, to.name, wanted.AsPatchOptions())
+}

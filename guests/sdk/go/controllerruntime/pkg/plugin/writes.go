@@ -181,25 +181,47 @@ func (to *hostClient) patch(object, body client.Object, subresource string, patc
 
 func (to *hostClient) Apply(_ context.Context, object runtime.ApplyConfiguration, given ...client.ApplyOption) error {
 	wanted := (&client.ApplyOptions{}).ApplyOptions(given)
-	text, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("can't write %T: %w", object, err)
-	}
-	var named metav1.PartialObjectMetadata
-	if err := json.Unmarshal(text, &named); err != nil {
-		return fmt.Errorf("%T has no metadata: %w", object, err)
-	}
-	write, of, err := to.target(&named, wanted.AsPatchOptions())
+	return to.apply(object, object, "", wanted.AsPatchOptions())
+}
+
+// apply applies a body to an object or its subresource.
+func (to *hostClient) apply(object, body runtime.ApplyConfiguration, subresource string, wanted *metav1.PatchOptions) error {
+	named, err := metadataOf(object)
 	if err != nil {
 		return err
 	}
-	write.Verb, write.PatchType, write.Body = flyball.VerbPatch, flyball.ApplyPatch, text
+	write, of, err := to.target(named, wanted)
+	if err != nil {
+		return err
+	}
+	write.Verb, write.Subresource, write.PatchType = flyball.VerbPatch, subresource, flyball.ApplyPatch
+	if write.Body, err = json.Marshal(body); err != nil {
+		return fmt.Errorf("can't write %T: %w", body, err)
+	}
 	write.Returns = to.returns(of)
 	result := to.plugin.host.Write(write)
 	if result.Err != nil || len(result.JSON) == 0 {
 		return statusError(result.Err, of, write.Name)
 	}
-	return json.Unmarshal(result.JSON, object)
+	// An object without a type can be parsed only with its kind.
+	answer, err := withKind(result.JSON, of)
+	if err != nil {
+		return fmt.Errorf("the answer to the apply of %s %s is malformed: %w", of.text, write.Name, err)
+	}
+	return json.Unmarshal(answer, body)
+}
+
+// metadataOf returns the kind and metadata of a configuration to apply.
+func metadataOf(object runtime.ApplyConfiguration) (*metav1.PartialObjectMetadata, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("can't write %T: %w", object, err)
+	}
+	var named metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &named); err != nil {
+		return nil, fmt.Errorf("%T has no metadata: %w", object, err)
+	}
+	return &named, nil
 }
 
 func (to *hostClient) Delete(_ context.Context, object client.Object, given ...client.DeleteOption) error {

@@ -65,6 +65,14 @@ impl Store {
                 ),
             ));
         }
+        if self.definitions.of(kind).is_some() && self.has_status(kind) {
+            // It is written through the subresource alone.
+            object
+                .as_object_mut()
+                .expect("it was checked")
+                .remove("status");
+        }
+        self.conform(&id, &mut object, None)?;
         if self.objects.contains_key(&id) {
             return Err(ApiError::of_server(
                 409,
@@ -86,7 +94,7 @@ impl Store {
             object["metadata"]["generation"] = 1.into();
         }
         self.fill(&mut object);
-        self.objects.insert(id, object.clone());
+        self.store(id, object.clone());
         Ok(object)
     }
 
@@ -220,11 +228,16 @@ impl Store {
     fn replace(&mut self, id: &Id, subresource: &str, mut new: Value) -> Result<Value, ApiError> {
         let old = self.found(id)?.clone();
         match subresource {
+            "status" if !self.has_status(&id.kind) => {
+                let message = "the server could not find the requested resource";
+                return Err(ApiError::of_server(404, "NotFound", message));
+            }
             "status" => {
                 let mut written = std::mem::replace(&mut new, old.clone());
                 new["status"] = written["status"].take();
                 metadata::of_status_write(&id.kind, &mut new["metadata"], &written["metadata"]);
             }
+            _ if !self.has_status(&id.kind) => {}
             _ => match old.get("status") {
                 Some(status) => new["status"] = status.clone(),
                 None => drop(
@@ -252,6 +265,7 @@ impl Store {
         }
         namespace::keep_finalizers(id, subresource, &old, &mut new);
         check_finalizers(id, &old, &new)?;
+        self.conform(id, &mut new, Some(&old))?;
         if new == old {
             return Ok(old);
         }
@@ -265,7 +279,7 @@ impl Store {
         if deleted && !graceful && !has_finalizers(&new) && !namespace::is_held(id, &new) {
             self.remove(id);
         } else {
-            self.objects.insert(id.clone(), new.clone());
+            self.store(id.clone(), new.clone());
         }
         Ok(new)
     }

@@ -16,9 +16,11 @@ const WRITER: Writer = Writer {
 #[test]
 fn a_status_is_written_whole_with_changed_metadata() {
     let mut store = Store::new(Time::default());
-    store.put(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+    store
+        .put(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
                      "metadata": {"name": "web", "annotations": {"a": "1"}, "generation": 1},
-                     "spec": {"replicas": 1}, "status": {"old": 1}}));
+                     "spec": {"replicas": 1}, "status": {"old": 1}}))
+        .unwrap();
     let id = Id::new("apps/v1/ReplicaSet", "", "web");
     let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
                         "status": {"replicas": 3, "gone": null}});
@@ -64,10 +66,12 @@ fn generated_names_do_not_repeat() {
 /// A store with one ConfigMap with this finalizer, and its ID.
 fn with_config_map(finalizer: &str) -> (Store, Id) {
     let mut store = Store::new(Time::default());
-    store.put(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
+    store
+        .put(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
                      "metadata": {"name": "m", "namespace": "d", "finalizers": [finalizer]}}),
-    );
+        )
+        .unwrap();
     (store, Id::new("v1/ConfigMap", "d", "m"))
 }
 

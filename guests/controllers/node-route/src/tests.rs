@@ -1,0 +1,8 @@
+//! Native tests of the whole controller.
+
+mod describe;
+mod plan;
+mod run;
+mod settings;
+mod turn;
+mod world;
