@@ -42,6 +42,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         Yes("Number of nodes that the cloud-node-controller initialises at once"),
     ),
     flag(
+        "concurrent-service-syncs",
+        Int32,
+        "1",
+        Yes("Number of load balancers that are created or updated at once"),
+    ),
+    flag(
         "node-status-update-frequency",
         Duration,
         "5m0s",

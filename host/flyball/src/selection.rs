@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_reported_with_the_nearest() {
-        let selection = selection("*,-replicset,greeter,service");
+        let selection = selection("*,-replicset,greeter,pod-security");
         let unknown: Vec<String> = selection.unknown(&["greeter".to_owned()]).collect();
         assert_eq!(unknown.len(), 2);
         assert!(

@@ -141,12 +141,6 @@ const FLAGS: &[Flag] = &[
         Yes("Name of the cluster, for the cloud"),
     ),
     flag(
-        "concurrent-service-syncs",
-        Int32,
-        "1",
-        Yes("Number of load balancers that are created or updated at once"),
-    ),
-    flag(
         "configure-cloud-routes",
         Bool,
         "true",

@@ -133,8 +133,7 @@ mod tests {
         let document = r#"{
             "format": 1, "name": "full", "version": "1\n[plugins.evil]", "queues": [{"name": "q"}], "concurrency": 3,
             "watches": [
-                {"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}, {"kind": "v1/Pod", "namespace": "vault"},
-                {"kind": "v1/Secret", "namespace": "vault"}
+                {"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}, {"kind": "v1/Pod", "namespace": "vault"}
             ],
             "permissions": [
                 {"kind": "v1/Pod", "subresource": "status", "verbs": ["update", "patch"]},
@@ -155,10 +154,6 @@ mod tests {
             (&trusted.allow, &trusted.imports)
         );
         assert_eq!(read.service_account.as_deref(), Some("flyball-system/full"));
-        let secret = Kind::new("", "v1", "Secret");
-        assert!(read.may_watch(&secret, "vault") && !read.may_watch(&secret, "a"));
-        assert!(read.check("delete", &secret, "", "a").is_ok());
-        assert!(read.check("delete", &secret, "", "vault").is_err());
         // All other settings have their defaults.
         assert_eq!(
             (read.concurrency, read.config.len(), read.signer_keys.len()),
@@ -178,6 +173,24 @@ mod tests {
         let suggested = &suggested["plugins"]["full"];
         assert_eq!(suggested["concurrency"].as_integer(), Some(3));
         assert_eq!(suggested["config"]["none"].as_str(), Some(""));
+    }
+
+    #[test]
+    fn a_printed_policy_grants_namespaces_and_not_the_whole_cluster() {
+        let description = Description::read(
+            r#"{
+                "format": 1, "name": "narrow", "queues": [{"name": "q"}],
+                "watches": [{"kind": "v1/Pod"}, {"kind": "v1/Secret", "namespace": "vault"}],
+                "permissions": [{"kind": "*", "verbs": ["delete"], "namespaces": ["a", "b"]}]
+            }"#,
+        );
+        let text = policy(&description.expect("it is valid"));
+        let read = Policy::parse(Path::new("printed"), &text).expect("it reads back");
+        let read = &read.plugins["narrow"];
+        let secret = Kind::new("", "v1", "Secret");
+        assert!(read.may_watch(&secret, "vault") && !read.may_watch(&secret, "a"));
+        assert!(read.check("delete", &secret, "", "a").is_ok());
+        assert!(read.check("delete", &secret, "", "vault").is_err());
     }
 
     #[test]
