@@ -48,7 +48,7 @@ fn check(sdk: &str, packages: &[&str], world: &str, options: Opts) {
 fn generate(root: &Path, packages: &[&str], world: &str, options: Opts) -> String {
     let mut resolve = Resolve::default();
     let pushed = packages.iter().map(|folder| {
-        let pushed = resolve.push_dir(&root.join(folder));
+        let pushed = resolve.push_dir(root.join(folder));
         pushed.expect("the world is valid").0
     });
     let package = pushed.last().expect("there is a package");

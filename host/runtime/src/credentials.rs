@@ -105,21 +105,23 @@ impl Credentials {
     }
 
     /// Replaces the secrets in the texts of a reconcile's result.
-    pub fn redact_outcome(&self, result: Result<Outcome, CallError>) -> Result<Outcome, CallError> {
-        let redacted = |text: String| self.redact(&text).into_owned();
-        match result {
-            Ok(Outcome::Failed(message)) => Ok(Outcome::Failed(redacted(message))),
-            Ok(Outcome::Terminal(message)) => Ok(Outcome::Terminal(redacted(message))),
-            Ok(ended) => Ok(ended),
-            Err(mut error) => {
-                if let CallFailure::Trap { last_error, .. }
-                | CallFailure::MemoryLimit { last_error, .. } = &mut error.failure
-                {
-                    *last_error = last_error.take().map(redacted);
+    pub fn redact_outcome(&self, result: &mut Result<Outcome, CallError>) {
+        let text = match result {
+            Ok(Outcome::Failed(message) | Outcome::Terminal(message)) => message,
+            Err(error) => match &mut error.failure {
+                CallFailure::Trap {
+                    last_error: Some(text),
+                    ..
                 }
-                Err(error)
-            }
-        }
+                | CallFailure::MemoryLimit {
+                    last_error: Some(text),
+                    ..
+                } => text,
+                _ => return,
+            },
+            Ok(_) => return,
+        };
+        *text = self.redact(text).into_owned();
     }
 
     fn values(&self) -> Arc<Values> {

@@ -136,14 +136,13 @@ impl Worker {
         let started = Instant::now();
         let requeued = || Reason::Requeued { by: key.clone() };
         let call = GuestCall::new(self.context.clone(), key.clone(), requeued());
-        let result = self
+        let mut result = self
             .plugin
             .reconcile(call.clone(), &queue.name, &key, attempt)
             .await;
-        let result = match &self.context.credentials {
-            Some(credentials) => credentials.redact_outcome(result),
-            None => result,
-        };
+        if let Some(credentials) = &self.context.credentials {
+            credentials.redact_outcome(&mut result);
+        }
         if result.is_ok() {
             call.commit();
         }

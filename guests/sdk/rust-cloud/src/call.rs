@@ -99,7 +99,8 @@ impl<'a> Cloud<'a> {
         }
         let readers: Vec<_> = calls.iter().map(|call| (call.method, call.read)).collect();
         let answers = self.imported_run(calls, concurrency);
-        let read = |(answer, (method, read)): (Answer<Vec<u8>>, (&str, fn(Outcome) -> T))| {
+        let pairs = answers.into_iter().zip(readers);
+        let answers = pairs.map(|(answer, (method, read))| {
             let outcome = answer.outcome.and_then(|bytes| {
                 let outcome = parse(&bytes).map_err(|error| CloudError::malformed(method, &error));
                 outcome.map(read)
@@ -108,8 +109,8 @@ impl<'a> Cloud<'a> {
                 outcome,
                 took: answer.took,
             }
-        };
-        answers.into_iter().zip(readers).map(read).collect()
+        });
+        answers.collect()
     }
 
     #[cfg(target_arch = "wasm32")]

@@ -1,5 +1,7 @@
 //! The taint of a node whose instance is shut down.
 
+use std::slice;
+
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
 
@@ -58,13 +60,13 @@ fn a_taint_with_the_same_key_and_effect_is_replaced_in_its_place() {
         [shutdown_taint(), other.clone()]
     );
     assert_eq!(
-        with_shutdown(&[other.clone()]).unwrap(),
+        with_shutdown(slice::from_ref(&other)).unwrap(),
         [other.clone(), shutdown_taint()]
     );
     assert_eq!(with_shutdown(&[shutdown_taint()]), None);
     assert_eq!(
         without_shutdown(&[valued, other.clone()]).unwrap(),
-        [other.clone()]
+        slice::from_ref(&other)
     );
     assert_eq!(without_shutdown(&[other]), None);
 }
