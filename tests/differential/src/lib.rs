@@ -205,7 +205,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     };
     options.apiserver_args.extend(gates.clone());
     let mut cluster = plane.start(options).await?;
-    prepare(&cluster, scenarios).await?;
+    let unprepared = prepare_each(&cluster, scenarios).await;
     let _metrics_api = plane.start_metrics_api(&cluster).await?;
     let (port, serving) = cluster.serving();
     let flags = plane.flags()?.into_iter();
@@ -214,7 +214,11 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let names = plane.controllers();
     let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
     let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane).await?;
-    let outcomes = play_on(&cluster, scenarios).await?;
+    let is_prepared = |scenario: &&Scenario| !unprepared.contains_key(&scenario.name);
+    let prepared: Vec<Scenario> = scenarios.iter().filter(is_prepared).cloned().collect();
+    let mut outcomes = play_on(&cluster, &prepared).await?;
+    let unprepared = unprepared.into_iter();
+    outcomes.extend(unprepared.map(|(name, error)| (name, Err(error))));
     let mut metrics = BTreeMap::new();
     if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
@@ -249,13 +253,25 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
 /// # Errors
 /// A step failed.
 pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
+    let mut failed = prepare_each(cluster, scenarios).await.into_values();
+    failed.next().map_or(Ok(()), Err)
+}
+
+/// Plays the steps before the controllers start. Returns the errors, by the names of the scenarios that failed.
+async fn prepare_each(
+    cluster: &Cluster,
+    scenarios: &[Scenario],
+) -> BTreeMap<String, anyhow::Error> {
+    let mut failed = BTreeMap::new();
     for scenario in scenarios
         .iter()
         .filter(|scenario| !scenario.before.is_empty())
     {
-        play::prepare(cluster, scenario).await?;
+        if let Err(error) = play::prepare(cluster, scenario).await {
+            failed.insert(scenario.name.clone(), error);
+        }
     }
-    Ok(())
+    failed
 }
 
 /// Plays scenarios concurrently on a cluster with controllers. Scenarios with steps before the

@@ -1,7 +1,6 @@
 //! Labels that exist under two names: the older one decides.
 //!
-//! Upstream: staging/src/k8s.io/cloud-provider/controllers/node/node_controller.go: labelReconcileInfo,
-//! reconcileNodeLabels.
+//! Upstream: staging/src/k8s.io/cloud-provider/controllers/node/node_controller.go: reconcileNodeLabels.
 //! Upstream: staging/src/k8s.io/cloud-provider/node/helpers/labels.go: AddOrUpdateLabelsOnNode.
 
 use flyball_sdk::meta::StringMap;

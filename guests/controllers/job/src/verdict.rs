@@ -4,8 +4,7 @@
 //! regardless of the remaining pods. When all pods have ended and are counted, it is written as `Complete` or `Failed`.
 //!
 //! Upstream: pkg/controller/job/job_controller.go: syncJob, newFailureCondition, newSuccessCondition,
-//! delayTerminalCondition, newFailedConditionForFailureTarget, pastBackoffLimitOnFailure, pastActiveDeadline,
-//! newCondition, getFailJobMessage, ensureJobConditionStatus.
+//! newFailedConditionForFailureTarget, pastBackoffLimitOnFailure, pastActiveDeadline, newCondition, getFailJobMessage, ensureJobConditionStatus.
 //! Upstream: pkg/controller/job/success_policy.go: hasSuccessCriteriaMetCondition.
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! The first change starts a run at once. Changes in the ten seconds after it have to wait for the end of this time, and
 //! share one run.
 //!
-//! Upstream: staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go: New, minRouteResyncInterval.
+//! Upstream: staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go: New.
 
 use std::time::Duration;
 
