@@ -170,10 +170,10 @@ impl Cluster {
         ApiClient::new(self.of_plugins.host.clone(), None, &agent, fence)
     }
 
-    /// Like [`Cluster::client`], with the User-Agent of kube-controller-manager's client of this name, so that its
+    /// Like [`Cluster::client`], with the User-Agent of the client of this name in a component of Kubernetes, so that its
     /// writes have the same field manager.
-    pub fn kcm_client(&self, client: &str, fence: Arc<Fence>) -> ApiClient {
-        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+    pub fn component_client(&self, component: &str, client: &str, fence: Arc<Fence>) -> ApiClient {
+        let agent = user_agent::of_component(&self.holder_identity, component, client);
         ApiClient::new(self.own.host.clone(), None, &agent, fence)
     }
 
@@ -187,16 +187,17 @@ impl Cluster {
         with_account(bare, tokens, (namespace, account), &agent, fence)
     }
 
-    /// Like [`Cluster::client_as`], for a built-in: with the User-Agent of kube-controller-manager's client of this
-    /// name.
-    pub fn kcm_client_as(
+    /// Like [`Cluster::client_as`], for a built-in: with the User-Agent of the client of this name in a component of
+    /// Kubernetes.
+    pub fn component_client_as(
         &self,
+        component: &str,
         account: (&str, &str),
         client: &str,
         fence: Arc<Fence>,
     ) -> ApiClient {
-        let tokens = self.kcm_client(KCM_CLIENT, fence.clone());
-        let agent = user_agent::kube_controller_manager(&self.holder_identity, client);
+        let tokens = self.component_client(component, component, fence.clone());
+        let agent = user_agent::of_component(&self.holder_identity, component, client);
         with_account(self.own.bare.clone(), tokens, account, &agent, fence)
     }
 }

@@ -12,11 +12,11 @@ pub fn own(holder_identity: &str, purpose: &str) -> String {
     format!("{} {purpose}", this_process(holder_identity))
 }
 
-/// Returns the User-Agent that kube-controller-manager gives a client of this name, followed by this process.
-pub(crate) fn kube_controller_manager(holder_identity: &str, client: &str) -> String {
+/// Returns the User-Agent that a component of Kubernetes gives a client of this name, followed by this process.
+pub(crate) fn of_component(holder_identity: &str, component: &str, client: &str) -> String {
     // client-go writes `unknown` if the binary doesn't know its commit.
     format!(
-        "kube-controller-manager/{RELEASE} ({}/{}) kubernetes/unknown/{client} {}",
+        "{component}/{RELEASE} ({}/{}) kubernetes/unknown/{client} {}",
         std::env::consts::OS,
         architecture(),
         this_process(holder_identity)
@@ -64,7 +64,7 @@ mod tests {
         );
         let agent = |account, named| {
             let client = client("garbage-collector-controller", account, named);
-            kube_controller_manager("host_1", &client)
+            of_component("host_1", "kube-controller-manager", &client)
         };
         let start = format!("kube-controller-manager/v1.37.2 (linux/{})", architecture());
         let end = format!("flyball/{} (host_1)", env!("CARGO_PKG_VERSION"));

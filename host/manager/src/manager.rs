@@ -176,8 +176,9 @@ impl Manager {
         let purpose = "leader-election";
         let open = || Arc::new(Fence::open());
         let (client, events, source) = if self.has_builtins {
-            let events = cluster.kcm_client(KCM_CLIENT, open());
-            (cluster.kcm_client(purpose, open()), events, KCM_CLIENT)
+            let events = cluster.component_client(KCM_CLIENT, KCM_CLIENT, open());
+            let client = cluster.component_client(KCM_CLIENT, purpose, open());
+            (client, events, KCM_CLIENT)
         } else {
             let client = cluster.client(purpose, open());
             (client.clone(), client, election.name.as_str())

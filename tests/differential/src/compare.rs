@@ -188,9 +188,10 @@ impl Row {
 }
 
 fn compare(scenario: &Scenario, outcome: &Outcome, golden: &Golden) -> Result<Compared> {
+    let more = scenario.more_writes.as_ref().map_or(0, |(more, _)| *more);
     Ok(Compared {
-        limit: golden.limit(),
-        differences: golden.compare(outcome, &scenario.known),
+        limit: golden.limit() + more,
+        differences: golden.compare(outcome, &scenario.known, more),
     })
 }
 

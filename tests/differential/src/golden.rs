@@ -120,9 +120,14 @@ impl Golden {
         self.most_writes.total()
     }
 
-    /// Compares an outcome. `known` has the prefixes of paths that are known to differ, with the
-    /// reasons. It is a difference if they are equal.
-    pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
+    /// Compares an outcome, which may have `more` writes. `known` has the prefixes of paths that are known to differ, with
+    /// the reasons. It is a difference if they are equal.
+    pub fn compare(
+        &self,
+        outcome: &Outcome,
+        known: &BTreeMap<String, String>,
+        more: usize,
+    ) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
             differ(
@@ -163,7 +168,7 @@ impl Golden {
             known: known_objects,
             events: nearest(&self.events, &outcome.events),
             managers,
-            writes: (ours > most).then_some(writes),
+            writes: (ours > most + more).then_some(writes),
         }
     }
 }
@@ -265,7 +270,7 @@ mod tests {
         );
         assert!(
             golden
-                .compare(&outcome(2, "A", 5), &BTreeMap::new())
+                .compare(&outcome(2, "A", 5), &BTreeMap::new(), 0)
                 .all()
                 .is_empty()
         );
@@ -274,7 +279,9 @@ mod tests {
     #[test]
     fn each_difference_is_named() {
         let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
-        let all = golden.compare(&outcome(2, "B", 4), &BTreeMap::new()).all();
+        let all = golden
+            .compare(&outcome(2, "B", 4), &BTreeMap::new(), 0)
+            .all();
         assert_eq!(
             all,
             [
@@ -293,13 +300,13 @@ mod tests {
             "Job/a.status.replicas".to_owned(),
             "stock counts differently".to_owned(),
         )]);
-        let differences = golden.compare(&outcome(2, "A", 3), &known);
+        let differences = golden.compare(&outcome(2, "A", 3), &known, 0);
         assert_eq!(
             differences.known,
             ["Job/a.status.replicas is 2, but 1 under stock"]
         );
         assert!(differences.all().is_empty());
-        let all = golden.compare(&outcome(1, "A", 3), &known).all();
+        let all = golden.compare(&outcome(1, "A", 3), &known, 0).all();
         assert_eq!(
             all,
             ["objects: Job/a.status.replicas is declared to differ, but is equal"]
@@ -311,13 +318,13 @@ mod tests {
         let mut golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
         let mut ours = outcome(1, "A", 3);
         ours.managers = ["another".to_owned()].into();
-        let all = golden.compare(&ours, &BTreeMap::new()).all();
+        let all = golden.compare(&ours, &BTreeMap::new(), 0).all();
         assert_eq!(
             all,
             ["managers: missing: manager", "managers: too many: another"]
         );
         golden.managers.clear();
-        let all = golden.compare(&ours, &BTreeMap::new()).all();
+        let all = golden.compare(&ours, &BTreeMap::new(), 0).all();
         assert_eq!(all.len(), 1);
         assert!(
             all[0].starts_with("managers: the golden has none"),

@@ -47,6 +47,9 @@ pub struct Scenario {
     /// Known differences from stock: prefixes of paths, and the reasons.
     #[serde(default)]
     pub known: BTreeMap<String, String>,
+    /// How many more writes than stock Flyball may need, and the reason.
+    #[serde(default, rename = "more-writes")]
+    pub more_writes: Option<(usize, String)>,
     /// The steps before the controllers start.
     #[serde(default)]
     pub(crate) before: Vec<Step>,

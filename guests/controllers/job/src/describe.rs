@@ -24,7 +24,7 @@ pub const MUTABLE_SCHEDULING: &str = "MutableSchedulingDirectivesForSuspendedJob
 /// kinds for gangs only with their feature gate.
 pub fn describe(settings: &Settings, gangs: Option<gang::Version>) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
-        .watch(jobs())
+        .watch(jobs(gangs))
         .watch(other_changes_of_jobs(settings))
         .watch(pods(settings))
         .watch(held_pods())
@@ -55,13 +55,17 @@ pub fn describe(settings: &Settings, gangs: Option<gang::Version>) -> Descriptio
 
 /// A new job, a deleted one and a new spec are reconciled at once. The metadata is cached whole,
 /// because a write of the status carries it.
-fn jobs() -> Watch {
-    watch::<Job>()
+fn jobs(gangs: Option<gang::Version>) -> Watch {
+    let jobs = watch::<Job>()
         .and_view::<Presence>()
         .fields(&["metadata"])
         .when(Change::Generation)
         .enqueue(Mapping::itself())
-        .enqueue(Mapping::route())
+        .enqueue(Mapping::route());
+    match gangs {
+        Some(version) => gang::with_fields(jobs, version),
+        None => jobs,
+    }
 }
 
 /// Other changes of a job, such as of its status, are batched with the changes of its pods, which

@@ -52,6 +52,14 @@ pub fn describe(description: Description, version: Version) -> Description {
     }
 }
 
+/// Adds the fields of jobs that only matter here to a watch of jobs.
+pub fn with_fields(jobs: Watch, version: Version) -> Watch {
+    match version {
+        Version::V1Alpha2 => jobs,
+        Version::V1Beta1 => v1beta1::with_fields(jobs),
+    }
+}
+
 /// Returns the name of the PodGroup for the job's next pods; `None` if the pods are scheduled one by one. Creates the
 /// Workload and the PodGroup if they are missing. `pods` are the job's existing pods.
 ///

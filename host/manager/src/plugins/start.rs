@@ -321,12 +321,14 @@ impl Starter {
             }
             (account, _) if grant.is_builtin => {
                 let client = user_agent::client(name, account.as_ref(), grant.account.as_ref());
+                let (_, component) = self.shown_as(name);
                 match account {
                     Some((namespace, account)) => {
                         let account = (namespace.as_str(), account.as_str());
-                        self.cluster.kcm_client_as(account, &client, fence())
+                        let cluster = &self.cluster;
+                        cluster.component_client_as(component, account, &client, fence())
                     }
-                    None => self.cluster.kcm_client(&client, fence()),
+                    None => self.cluster.component_client(component, &client, fence()),
                 }
             }
             (Some((namespace, account)), _) => self.cluster.client_as((&namespace, &account), name),

@@ -122,11 +122,15 @@ pub(super) fn describe(description: Description) -> Description {
     description
         .watch(watch::<Workload>())
         .watch(watch::<PodGroup>())
-        .watch(watch::<Scheduled>())
         .index(BY_JOB, Workload::KIND, "spec.controllerRef.name")
         .index(BY_WORKLOAD, PodGroup::KIND, "spec.workloadRef.workloadName")
         .permission(Workload::KIND, ["create", "patch"])
         .permission(PodGroup::KIND, ["create", "patch"])
+}
+
+/// Adds the fields of jobs that only matter here to a watch of jobs.
+pub(super) fn with_fields(jobs: Watch) -> Watch {
+    jobs.and_view::<Scheduled>()
 }
 
 /// Returns the name of the PodGroup for the job's next pods, and creates what is missing.
