@@ -24,7 +24,7 @@ const TYPICAL_VALUE: usize = 24;
 /// The part of an informer that a plugin may see.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The visible fields. The mask of the informer's handle must cover them.
+    /// The visible fields. The masks of the plugin's handles of the informer must cover them.
     pub mask: Arc<Mask>,
     /// The visible namespaces of the informer's scope; `None` for all.
     pub namespaces: Option<BTreeSet<String>>,
@@ -54,6 +54,20 @@ impl Lister {
             overlay,
             view: Arc::new(view),
         }
+    }
+
+    /// A lister of the same objects that also shows the fields of another one, which is of another handle of the same
+    /// reflector; `None` if both masks together are too complex.
+    pub fn with_fields_of(&self, other: &Self) -> Option<Self> {
+        let mask = self.view.mask.union(&other.view.mask).ok()?;
+        let view = View {
+            mask: Arc::new(mask),
+            namespaces: self.view.namespaces.clone(),
+        };
+        Some(Self {
+            view: Arc::new(view),
+            ..self.clone()
+        })
     }
 
     pub fn informer(&self) -> &Informer {

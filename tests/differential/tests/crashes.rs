@@ -89,7 +89,7 @@ async fn play_with_kills(
 /// Returns how the objects of an outcome differ from stock's.
 fn differences(scenario: &str, outcome: Result<Outcome>) -> Result<Vec<String>> {
     let golden = Golden::read(scenario)?;
-    Ok(golden.compare(&outcome?, &BTreeMap::new()).objects)
+    Ok(golden.compare(&outcome?, &BTreeMap::new(), 0).objects)
 }
 
 /// Returns a scenario that a manifest names.

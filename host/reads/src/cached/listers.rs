@@ -48,11 +48,24 @@ impl Listers {
             shared,
         };
         for informer in informers {
-            let kind = informer.resource().kind.clone();
-            let lister = listers.lister(informer);
-            listers.named.entry(kind).or_default().push(lister);
+            listers.add(informer);
         }
         listers
+    }
+
+    /// Adds a lister of an informer's objects. Watches of the same objects share one, which shows the fields of all of
+    /// them.
+    fn add(&mut self, informer: &Informer) {
+        let new = self.lister(informer);
+        let of_kind = self.named.entry(informer.resource().kind.clone());
+        let of_kind = of_kind.or_default();
+        let same = of_kind
+            .iter_mut()
+            .find(|lister| lister.informer().scope() == informer.scope());
+        match same.and_then(|same| Some((same.with_fields_of(&new)?, same))) {
+            Some((both, same)) => *same = both,
+            None => of_kind.push(new),
+        }
     }
 
     /// Returns the listers of a kind for a guest's read with conditions on the fields `uses`.

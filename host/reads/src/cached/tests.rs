@@ -22,13 +22,18 @@ async fn reads(allow: &str, fields: &[&str]) -> CachedReads {
     reads_of(vec![pod("demo", "web"), pod("other", "db")], allow, fields).await
 }
 
-async fn reads_of(pods: Vec<Value>, allow: &str, fields: &[&str]) -> CachedReads {
+/// A policy that lets the plugin watch pods, with these lines.
+fn policy(allow: &str) -> Arc<PluginPolicy> {
     let text = format!("[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\"]\n{allow}");
     let policy = Policy::parse(Path::new("policy.toml"), &text).expect("a policy");
+    Arc::new(policy.plugins["a"].clone())
+}
+
+async fn reads_of(pods: Vec<Value>, allow: &str, fields: &[&str]) -> CachedReads {
     let (informer, source) = informer(pods, fields).await;
     CachedReads::new(
         &Description::default(),
-        Arc::new(policy.plugins["a"].clone()),
+        policy(allow),
         [&informer],
         Arc::new(Discovery::new(source)),
         1 << 20,
@@ -101,6 +106,27 @@ async fn a_delta_shows_no_field_that_only_another_plugin_watches() {
     appended.expect("it fits");
     let shown: Value = serde_json::from_slice(&shown).expect("JSON");
     assert_eq!(shown["spec"], json!({"nodeName": "n"}));
+}
+
+#[tokio::test]
+async fn two_watches_of_the_same_objects_show_the_fields_of_both() {
+    let ([one, other], source) = informers(
+        vec![pod("demo", "web")],
+        [&["spec.nodeName"], &["spec.hostname"]],
+    )
+    .await;
+    let reads = CachedReads::new(
+        &Description::default(),
+        policy(""),
+        [&one, &other],
+        Arc::new(Discovery::new(source)),
+        1 << 20,
+        SharedReads::default(),
+    );
+    let found = get(&reads, "demo", "web", &["spec.nodeName", "spec.hostname"]);
+    let spec = json!({"nodeName": "n", "hostname": "h"});
+    assert_eq!(found.expect("it is cached")["spec"], spec);
+    assert_eq!(count(&reads, ""), 1);
 }
 
 #[tokio::test]
