@@ -107,7 +107,8 @@ fn a_plugin_describes_itself_with_the_configuration_of_a_policy() {
     let (job, faulty) = (guest("job-controller"), guest("faulty"));
     let patient = write(
         "patient.toml",
-        "[plugins.job-controller.config]\nsync-batch-period = \"1234ms\"\n",
+        "[plugins.job-controller.config]\nsync-batch-period = \"1234ms\"\n\
+         [[plugins.job-controller.allow]]\nkinds = [\"batch/v1/Job\", \"v1/Pod\"]\nverbs = [\"watch\"]\n",
     );
     let delayed = ", after 1.234s";
     let shown = printed(&["inspect", "--policy", &patient, &job]);

@@ -310,6 +310,10 @@ const AUTOSCALERS: Plane = Plane {
     ..QUIET
 };
 
+/// Without this, persistentvolumeclaim-protection-controller writes the status of each claim when it is bound, at the same
+/// time as the controllers of volumes.
+const UNUSED_SINCE: &str = "--feature-gates=PersistentVolumeClaimUnusedSinceTime=false";
+
 /// The plane of volumes. Claims that wait are looked at every second. The scenarios play schedulers and external
 /// provisioners; the pods of scenarios that use claims are on nodes.
 const VOLUMES: Plane = Plane {
@@ -319,6 +323,7 @@ const VOLUMES: Plane = Plane {
         "persistentvolumeclaim-protection-controller",
     ],
     flags: &[
+        UNUSED_SINCE,
         "--enable-hostpath-provisioner=true",
         "--pvclaimbinder-sync-period=1s",
     ],
@@ -341,6 +346,7 @@ const BOUND_VOLUMES: Plane = Plane {
         "persistentvolume-protection-controller",
         "persistentvolumeclaim-protection-controller",
     ],
+    flags: &[UNUSED_SINCE],
     ..QUIET
 };
 

@@ -31,7 +31,7 @@
 //!         let Some(deployment) = host.get_by_key::<Deployment>(&request.key)? else {
 //!             return Ok(Outcome::Done);
 //!         };
-//!         let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+//!         let replicas = deployment.spec.replicas.unwrap_or(1);
 //!         let map = ConfigMap {
 //!             metadata: ObjectMeta {
 //!                 name: Some(request.key.name.clone()),

@@ -116,9 +116,12 @@ fn refused_watches(policy: &PluginPolicy, description: &Description) -> Vec<Stri
     let asks = Asks::of(description);
     let refused = asks.refused_watches(policy);
     let name = &description.name;
-    refused
+    let mut sentences: Vec<String> = refused
         .map(|refused| format!("the policy does not let the plugin `{name}` {refused}"))
-        .collect()
+        .collect();
+    // Several watches may be of one kind.
+    sentences.dedup();
+    sentences
 }
 
 #[cfg(test)]

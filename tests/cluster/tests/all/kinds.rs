@@ -114,7 +114,7 @@ fn definition() -> Value {
 async fn an_approval_may_be_limited_to_namespaces() -> Result<()> {
     let cluster = Cluster::for_plugins().await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
-    let policy = cluster.plane.dir().join("policy");
+    let policy = cluster.folder_with("policy", &[])?;
     let args = Cluster::plugins_alone(&plugins, &policy);
     let process = cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args)?;
     let result = async {

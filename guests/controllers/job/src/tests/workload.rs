@@ -370,5 +370,10 @@ fn permissions_and_watches_depend_on_the_feature_gate() {
         ]
     );
     let added = &on.watches[off.watches.len()..];
-    assert!(added.len() == 3 && added.iter().all(|watch| watch.map.is_empty()));
+    assert!(added.len() == 2 && added.iter().all(|watch| watch.map.is_empty()));
+    let reads_scheduling = |description: &Description| {
+        let fields = &description.watches[0].fields;
+        fields.iter().any(|field| field == "spec.scheduling")
+    };
+    assert!(reads_scheduling(&on) && !reads_scheduling(&off));
 }
