@@ -17,7 +17,7 @@ const LEVEL: CompressionLevel = 12;
 
 /// For each table: the folder that its paths are relative to, and the files and folders in it to embed. Paths are
 /// relative to this crate.
-const EMBEDDED: [(&str, &str, &[&str]); 14] = [
+const EMBEDDED: [(&str, &str, &[&str]); 15] = [
     ("WIT", "../../wit", &["."]),
     ("COMMON_TEMPLATE", "templates/common", &["."]),
     ("RUST_TEMPLATE", "templates/rust", &["."]),
@@ -30,6 +30,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 14] = [
             "guests/sdk/rust",
             "guests/sdk/rust-cloud",
             "guests/sdk/rust-kube",
+            "host/recording",
             "host/types",
         ],
     ),
@@ -41,6 +42,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 14] = [
         &["package.json", "README.md", "src"],
     ),
     ("GO_TEMPLATE", "templates/go", &["."]),
+    ("GO_CLOUD_TEMPLATE", "templates/go-cloud", &["."]),
     ("GO_SDK", "../../guests/sdk/go", &["."]),
     ("PYTHON_TEMPLATE", "templates/python", &["."]),
     (
@@ -97,7 +99,15 @@ fn main() {
     std::fs::write(out.join("embedded.zst"), frame).expect("the folder for outputs is writable");
 }
 
-/// Assembles the WASI adapter: one that drops output, and one that writes it to the log from a buffer.
+/// The imports of an adapter in which sleeping takes time, and the body of its function `$sleep`.
+const WAITING: &str = "(import \"wasi:clocks/monotonic-clock@0.2.0\" \"subscribe-duration\" (func $subscribe (param i64) (result i32)))
+  (import \"wasi:io/poll@0.2.0\" \"[method]pollable.block\" (func $block (param i32)))
+  (import \"wasi:io/poll@0.2.0\" \"[resource-drop]pollable\" (func $drop (param i32)))";
+const SLEEP: &str = "(local $pollable i32)
+    (call $block (local.tee $pollable (call $subscribe (local.get $time)))) (call $drop (local.get $pollable))";
+
+/// Assembles the WASI adapter, which writes output to the log from a buffer: one in which sleeping returns at once, and one
+/// in which it takes time.
 fn assemble_adapters(out: &Path) {
     println!("cargo::rerun-if-changed=src/deny.wat");
     println!("cargo::rerun-if-changed=../../wit/world.wit");
@@ -109,18 +119,17 @@ fn assemble_adapters(out: &Path) {
     let (package, version) = package.expect("the world has a version");
     let log = format!("{package}/log@{version}");
     println!("cargo::rustc-env=ADAPTER_LOG={log}");
-    let function = "(func $log (param i32 i32 i32 i32 i32)";
-    let import = format!("(import \"{log}\" \"write\" {function}))");
-    for (name, log, buffer, size) in [
-        ("silent", format!("{function})"), 0, 0),
-        ("logging", import, placeholder::BUFFER, placeholder::SIZE),
-    ] {
+    let logging = format!("(import \"{log}\" \"write\" (func $log (param i32 i32 i32 i32 i32)))");
+    let (buffer, size) = (placeholder::BUFFER, placeholder::SIZE);
+    for (name, waiting, sleep) in [("logging", "", ""), ("waiting", WAITING, SLEEP)] {
         let text = include_str!("src/deny.wat")
-            .replace("{{LOG}}", &log)
+            .replace("{{WAITING}}", waiting)
+            .replace("{{SLEEP}}", sleep)
+            .replace("{{LOG}}", &logging)
             .replace("{{BUFFER}}", &buffer.to_string())
             .replace("{{SIZE}}", &size.to_string());
         let module = wat::parse_str(text).unwrap_or_else(|error| panic!("src/deny.wat: {error}"));
-        for number in [buffer, size].into_iter().filter(|number| *number > 0) {
+        for number in [buffer, size] {
             placeholder::find(&module, number).expect("a placeholder is there once");
         }
         std::fs::write(out.join(format!("{name}.wasm")), module)

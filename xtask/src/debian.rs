@@ -23,6 +23,15 @@ pub fn prepare_containers() -> Result<()> {
     }
 }
 
+/// Installs the browser of the dashboard's tests, and a font, in continuous integration. Elsewhere, these tests use the
+/// Chromium that is installed, or are skipped.
+pub fn prepare_browser() -> Result<()> {
+    match is_ci() {
+        true => install(&missing(&["chromium", "fonts-dejavu-core"])),
+        false => Ok(()),
+    }
+}
+
 /// Installs a compiler for guests in C, in continuous integration.
 pub fn prepare_c() -> Result<()> {
     install(&missing(&C_PACKAGES))

@@ -12,8 +12,9 @@ use xtask::run::{command, output, run, say, workspace};
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The crates, in the order in which they are published: each after what it depends on.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "flyball-types",
+    "flyball-recording",
     "flyball-sdk-macros",
     "flyball-sdk",
     "flyball-kube",
@@ -107,7 +108,7 @@ fn go_module(folder: &Path) -> Result<PathBuf> {
     let module = folder.join("go");
     copy_tracked(GO_MODULE, &module)?;
     // They are modules of their own, which projects get from the program flyball.
-    for nested in ["controllerruntime", "crdgen"] {
+    for nested in ["cloudprovider", "controllerruntime", "crdgen"] {
         fs::remove_dir_all(module.join(nested))?;
     }
     let work = tempfile::tempdir()?;

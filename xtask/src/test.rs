@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flyball_author::tools::require;
 use flyball_controlplane::{FULL, SKIPPED_FILE};
-use xtask::debian::prepare_containers;
+use xtask::debian::{prepare_browser, prepare_containers};
 use xtask::prerequisites::{c_compiler, go, python};
 use xtask::run::{command, run_and_read, say, workspace};
 use xtask::toolchain;
@@ -43,6 +43,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     guests::build_stock()?;
     guests::projects::build_available(arguments.full)?;
     prepare_containers()?;
+    prepare_browser()?;
 
     say("testing");
     let folder = workspace().join("target/tests");

@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: shows Flyball at work on a real API server, step by step.
 
 mod binder;
+mod cloud;
 mod cluster;
 mod host;
 mod nodes;
@@ -17,6 +18,7 @@ use flyball_controlplane::{Assets, ControlPlane, Options};
 use xtask::build;
 use xtask::run::{exit_code, say};
 
+use self::cloud::Cloud;
 use self::host::Host;
 use self::nodes::{HEARTBEAT, Nodes};
 
@@ -83,25 +85,27 @@ async fn play(once: bool, built: &build::Built, assets: Assets) -> Result<()> {
         println!("There is no kube-scheduler, so the demo binds the pods.");
     }
 
-    let mut host = Host::start(
-        &built.host,
-        plane.dir(),
-        &[
-            format!("--kubeconfig={}", plane.kcm_kubeconfig_path().display()),
-            "--use-service-account-credentials=true".into(),
-            "--controllers=*".into(),
-            "--kube-api-qps=200".into(),
-            "--kube-api-burst=300".into(),
-            // A dead node is noticed soon.
-            "--node-monitor-period=1s".into(),
-            format!("--node-monitor-grace-period={}s", 5 * HEARTBEAT.as_secs()),
-        ],
-    )?;
+    let names = (0..LASTING_NODES).map(|number| format!("node-{number}"));
+    let names: Vec<String> = names.chain([story::FAILING_NODE.to_owned()]).collect();
+    let cloud = Cloud::start(plane.dir(), built, &names).await?;
+    println!("The sample cloud has an instance for each node.");
+    let mut flags = vec![
+        format!("--kubeconfig={}", plane.kcm_kubeconfig_path().display()),
+        "--use-service-account-credentials=true".into(),
+        "--controllers=*".into(),
+        "--kube-api-qps=200".into(),
+        "--kube-api-burst=300".into(),
+        // A dead node is noticed soon.
+        "--node-monitor-period=1s".into(),
+        format!("--node-monitor-grace-period={}s", 5 * HEARTBEAT.as_secs()),
+    ];
+    flags.extend(cloud.flags.iter().cloned());
+    let mut host = Host::start(&built.host, plane.dir(), &flags)?;
     let nodes = Nodes::start(&plane, built, "nodes", "node-", LASTING_NODES)?;
     let mut failing = Nodes::start(&plane, built, "failing-node", "failing-", 1)?;
     let client = plane.admin_client()?;
     let result = tokio::select! {
-        result = story::play(&client, &mut host, LASTING_NODES + 1, &mut failing) => result,
+        result = story::play(&client, &mut host, &cloud, names.len(), &mut failing) => result,
         error = binder::run(&client), if !scheduler => error,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };

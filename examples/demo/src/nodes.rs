@@ -54,6 +54,7 @@ impl Nodes {
                 config("node-prefix", prefix),
                 config("heartbeat-period", &format!("{}s", HEARTBEAT.as_secs())),
                 config("remove-not-ready-taint", "false"),
+                config("external-cloud", "true"),
             ],
             running: None,
         };

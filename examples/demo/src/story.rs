@@ -5,6 +5,7 @@ use flyball_controlplane::api;
 use kube::Client;
 use serde_json::{Value, json};
 
+use super::cloud::Cloud;
 use super::host::Host;
 use super::stage::{Observation, Stage};
 
@@ -27,13 +28,16 @@ pub(super) trait Kubelet {
 pub(super) async fn play(
     client: &Client,
     host: &mut Host,
+    cloud: &Cloud,
     nodes: usize,
     kubelet: &mut impl Kubelet,
 ) -> Result<()> {
     let mut stage = Stage::new(client.clone(), host);
     stage
         .step(
-            &format!("{nodes} nodes join, and a namespace is created"),
+            &format!(
+                "{nodes} nodes join, whose instances the cloud has, and a namespace is created"
+            ),
             async |client| create(client, namespace()).await,
             async |client| nodes_and_namespace(client, nodes).await,
         )
@@ -46,6 +50,7 @@ pub(super) async fn play(
         )
         .await?;
     services(&mut stage).await?;
+    load_balancer(&mut stage, cloud, nodes).await?;
     workloads(&mut stage, nodes).await?;
     outage(&mut stage, nodes, kubelet).await?;
     stage
@@ -58,8 +63,9 @@ pub(super) async fn play(
             async |client| {
                 let left = api::get(client, "Namespace", "", NAMESPACE).await?;
                 let pods = api::list(client, "Pod", NAMESPACE).await?.len();
+                let targets = cloud.targets(&format!("{NAMESPACE}/web"))?;
                 Ok(Observation {
-                    done: left.is_none(),
+                    done: left.is_none() && targets.is_none(),
                     description: format!("{pods} pods remain"),
                 })
             },
@@ -108,6 +114,32 @@ async fn services(stage: &mut Stage<'_>) -> Result<()> {
                 web(client)
                     .await
                     .map(|web| web.observation(4, Some("web:2")))
+            },
+        )
+        .await
+}
+
+/// A load balancer of the cloud for the Service.
+async fn load_balancer(stage: &mut Stage<'_>, cloud: &Cloud, nodes: usize) -> Result<()> {
+    stage
+        .step(
+            "The Service web becomes one of type LoadBalancer",
+            async |client| {
+                let patch = json!({"spec": {"type": "LoadBalancer"}});
+                api::patch(client, "Service", NAMESPACE, "web", &patch).await
+            },
+            async |client| {
+                let service = api::get(client, "Service", NAMESPACE, "web").await?;
+                let service = service.context("the Service web does not exist")?;
+                let address = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str();
+                let targets = cloud.targets(&format!("{NAMESPACE}/web"))?.unwrap_or(0);
+                Ok(Observation {
+                    done: address.is_some() && targets == nodes,
+                    description: format!(
+                        "the cloud has given it {}, for {targets} nodes",
+                        address.unwrap_or("no address")
+                    ),
+                })
             },
         )
         .await

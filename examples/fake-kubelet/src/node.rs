@@ -12,6 +12,8 @@ use crate::settings::Settings;
 /// The namespace of node leases.
 pub const LEASES: &str = "kube-node-lease";
 pub const LEASE: &str = "coordination.k8s.io/v1/Lease";
+/// The taint of nodes that a cloud has to initialise.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// The taint that an admission plugin of the API server adds to each new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The annotation of a node whose volumes a controller attaches. Kubelets have it by default.
@@ -100,11 +102,15 @@ pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
             format!("zone-{}", index % settings.zones),
         );
     }
+    let mut spec = json!({"podCIDR": cidr, "podCIDRs": [cidr]});
+    if settings.external_cloud {
+        spec["taints"] = json!([{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {ATTACHED_BY_CONTROLLER: "true"}},
-        "spec": {"podCIDR": cidr, "podCIDRs": [cidr]},
+        "spec": spec,
         "status": status(settings, index, &[], now),
     })
 }

@@ -47,6 +47,12 @@ pub const KEYS: &[(&str, &str, &str)] = &[
          set it to false if a node-lifecycle controller does that.",
     ),
     (
+        "external-cloud",
+        "false",
+        "Whether to register nodes with the taint node.cloudprovider.kubernetes.io/uninitialized, as a kubelet with \
+         --cloud-provider=external does.",
+    ),
+    (
         "ready-delay",
         "0s",
         "Time between a container's start and its readiness, for pods without ready-after.",
@@ -75,6 +81,7 @@ pub struct Settings {
     pub cpu: String,
     pub memory: String,
     pub remove_not_ready_taint: bool,
+    pub external_cloud: bool,
     pub ready_delay: Duration,
     pub restart_backoff: Duration,
     pub restart_backoff_limit: Duration,
@@ -116,6 +123,7 @@ impl Settings {
                 duration::parse(value).ok()
             })
         };
+        let flag = |key| parse(key, text(key), "true or false", |value| value.parse().ok());
         let nodes = parse(
             "nodes",
             text("nodes"),
@@ -131,12 +139,8 @@ impl Settings {
             pods_per_node: number("pods-per-node")?,
             cpu: text("cpu"),
             memory: text("memory"),
-            remove_not_ready_taint: parse(
-                "remove-not-ready-taint",
-                text("remove-not-ready-taint"),
-                "true or false",
-                |value| value.parse().ok(),
-            )?,
+            remove_not_ready_taint: flag("remove-not-ready-taint")?,
+            external_cloud: flag("external-cloud")?,
             ready_delay: time("ready-delay")?,
             restart_backoff: time("restart-backoff")?,
             restart_backoff_limit: time("restart-backoff-limit")?,

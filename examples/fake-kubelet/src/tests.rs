@@ -320,6 +320,17 @@ fn the_admission_taint_is_removed_unless_disabled() {
 }
 
 #[test]
+fn a_node_of_an_external_cloud_waits_for_its_initialisation() {
+    for (setting, taint) in [("true", json!("true")), ("false", Value::Null)] {
+        let cluster = Cluster::new();
+        cluster.set_config("external-cloud", setting);
+        heartbeat(&cluster, "node-0").unwrap();
+        let node = cluster.object("v1/Node", "", "node-0").unwrap();
+        assert_eq!(node["spec"]["taints"][0]["value"], taint);
+    }
+}
+
+#[test]
 fn one_failing_node_does_not_affect_the_others() {
     let cluster = Cluster::new();
     cluster.fail("create", "v1/Node", refusal(500, "InternalError"));

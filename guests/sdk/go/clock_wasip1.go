@@ -1,12 +1,10 @@
 package flyball
 
-import "time"
+import (
+	"time"
 
-// A guest's clock is virtual. The adapter that `flyball build` links moves it forward to a time that is set on the file
-// descriptor -1, which does not exist.
-//
-//go:wasmimport wasi_snapshot_preview1 fd_filestat_set_times
-func setFileTimes(descriptor int32, accessed, modified uint64, flags uint32) uint32
+	"flyball.dev/sdk/internal/clock"
+)
 
 // slept is the time by which a call's clock is ahead if the call has slept. Reading the clock moves it by a microsecond.
 const slept = 20 * time.Millisecond
@@ -17,7 +15,7 @@ var hasSlept bool
 // startClock makes time.Now continue from the host's time. The function that it returns is called at the end of the
 // call. It says in the log if the call slept.
 func startClock(host *Host) (end func()) {
-	setFileTimes(-1, uint64(host.Now().UnixNano()), 0, 0)
+	clock.Sync()
 	began := time.Now()
 	return func() {
 		if waited := time.Since(began); waited >= slept && !hasSlept {

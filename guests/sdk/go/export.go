@@ -10,7 +10,7 @@ import (
 // Call reconciles a request, as the host and flyballtest do. A panic becomes an error with the place where it happened.
 func Call(controller Controller, host *Host, request Request) (outcome Outcome, err error) {
 	defer func() {
-		if panicked := recovered(recover()); panicked != nil {
+		if panicked := Recovered(recover()); panicked != nil {
 			outcome, err = Done, panicked
 		}
 	}()
@@ -20,7 +20,7 @@ func Call(controller Controller, host *Host, request Request) (outcome Outcome, 
 // CallRoute routes deltas, as Call reconciles. A panic becomes an error with the place where it happened.
 func CallRoute(controller Controller, host *Host, deltas []Delta) (keys []RoutedKey, err error) {
 	defer func() {
-		if panicked := recovered(recover()); panicked != nil {
+		if panicked := Recovered(recover()); panicked != nil {
 			keys, err = nil, panicked
 		}
 	}()
@@ -31,8 +31,9 @@ func CallRoute(controller Controller, host *Host, deltas []Delta) (keys []Routed
 	return router.Route(host, deltas)
 }
 
-// recovered turns the reason of a panic into an error; nil if there was none.
-func recovered(reason any) error {
+// Recovered turns the reason of a panic, as recover returns it, into an error with the place of the panic; nil if there
+// was none. Other modules of the SDK use it where they call an author's code.
+func Recovered(reason any) error {
 	if reason == nil {
 		return nil
 	}
@@ -50,7 +51,7 @@ func trace(stack string) string {
 	// The rest of the line of `panic`, and its file. Then each function has two lines: its call and its file.
 	for i := 2; i+1 < len(lines); i += 2 {
 		function, place := lines[i], strings.TrimSpace(lines[i+1])
-		if strings.HasPrefix(function, "flyball.dev/sdk.Call") || strings.HasPrefix(function, "flyball.dev/sdk.Export") {
+		if isCaller(function) {
 			break
 		}
 		if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "panic(") {
@@ -63,4 +64,10 @@ func trace(stack string) string {
 		fmt.Fprintf(&text, "\n    at %s (%s)", function, place)
 	}
 	return text.String()
+}
+
+// isCaller says whether a function is the SDK's own, below an author's code.
+func isCaller(function string) bool {
+	return strings.HasPrefix(function, "flyball.dev/sdk.Call") || strings.HasPrefix(function, "flyball.dev/sdk.Export") ||
+		strings.HasPrefix(function, "flyball.dev/sdk/cloud.Answer")
 }

@@ -19,7 +19,7 @@ func Export(controller Controller) {
 	guest.Describe = func() []uint8 {
 		// The call can't return an error, but the host shows the last line of the log.
 		defer func() {
-			if err := recovered(recover()); err != nil {
+			if err := Recovered(recover()); err != nil {
 				host.Log().Error("Describe failed: " + err.Error())
 				os.Exit(2)
 			}

@@ -24,6 +24,9 @@ import (
 // sandbox is the world of a guest.
 type sandbox struct{}
 
+// Sandbox returns the world of a guest. Controllers get a [Host] on it, and other modules of the SDK make one.
+func Sandbox() World { return sandbox{} }
+
 var effects = map[uint8]Effect{
 	api.EffectNone:    EffectNone,
 	api.EffectRefused: EffectRefused,

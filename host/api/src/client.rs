@@ -1,6 +1,8 @@
 //! Sends requests to the API server and returns its refusals as [`ApiError`]. The client retries only where the server
 //! asks for it (`Retry-After`), as client-go does; any other retry is the caller's decision.
 
+mod span;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tower::ServiceExt as _;
 
+use self::span::{RequestSpan, TRACEPARENT};
 use crate::credentials::Credentials;
 use crate::fence::{self, Fence};
 use crate::rights::HostRight;
@@ -299,7 +302,19 @@ impl ApiClient {
         Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
     }
 
-    async fn try_send(&self, api_request: &ApiRequest) -> Result<Held, Failed> {
+    /// Sends the request once, as a span of the current trace.
+    async fn try_send(&self, request: &ApiRequest) -> Result<Held, Failed> {
+        let mut span = RequestSpan::begin(&request.method, &request.path);
+        let sent = self.send_once(request, &mut span).await;
+        span.end(sent.as_ref().err().map(|failed| &failed.error));
+        sent
+    }
+
+    async fn send_once(
+        &self,
+        api_request: &ApiRequest,
+        span: &mut RequestSpan,
+    ) -> Result<Held, Failed> {
         let (method, path) = (&api_request.method, &api_request.path);
         let mut request = Request::builder()
             .method(method)
@@ -321,6 +336,9 @@ impl ApiClient {
             let token = credentials.bearer().await;
             let token = token.map_err(|error| error.with_effect(Effect::None))?;
             request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(traceparent) = span.traceparent() {
+            request = request.header(TRACEPARENT, traceparent);
         }
         // Checked again, because the token request may have taken long.
         self.admit(api_request)?;
@@ -346,6 +364,7 @@ impl ApiClient {
                 }
             })?;
         let (head, body) = response.into_parts();
+        span.answered(head.status, &head.headers);
         if let Some(warnings) = &api_request.warnings {
             warnings.add(&head.headers);
         }

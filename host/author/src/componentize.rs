@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
 
+use crate::parts::{Packages, Parts, WAITING as WAITING_ITEMS};
 use crate::placeholder;
 
 /// The world that guests are compiled against.
@@ -25,10 +25,10 @@ pub const WITH_HTTP: [&str; 5] = [
 const LOG: &str = "log";
 /// The same, with the package and the version of the world.
 const ADAPTER_LOG: &str = env!("ADAPTER_LOG");
-/// Adapters, assembled from `deny.wat`, that implement the functions of WASI preview 1 without WASI. `SILENT` drops
-/// output.
-const SILENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/silent.wasm"));
+/// Adapters, assembled from `deny.wat`, that implement the functions of WASI preview 1. `WAITING` waits when the guest
+/// sleeps.
 const LOGGING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/logging.wasm"));
+const WAITING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waiting.wasm"));
 
 /// Encodes a core module in which the bindings have recorded the world. Returns a component unchanged.
 pub fn component(module: &[u8]) -> Result<Vec<u8>> {
@@ -41,31 +41,35 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>> {
 
 /// Encodes a core module for WASI preview 1 that doesn't record the world. The component doesn't import WASI. `wit` is
 /// the folder of the world. `buffer` is memory that the module doesn't use itself. It holds one line of output, so that
-/// each line that the module prints goes to the host's log. Without a buffer, output is dropped.
-pub fn component_of_wasi(
+/// each line that the module prints goes to the host's log.
+pub fn component_of_wasi(module: Vec<u8>, wit: &Path, buffer: Range<u32>) -> Result<Vec<u8>> {
+    component_with(module, wit, buffer, Parts::default())
+}
+
+/// Does the same for a guest with these parts of the world, some of which import WASI.
+pub(crate) fn component_with(
     mut module: Vec<u8>,
     wit: &Path,
-    buffer: Option<Range<u32>>,
+    buffer: Range<u32>,
+    parts: Parts,
 ) -> Result<Vec<u8>> {
-    let mut resolve = Resolve::default();
-    let (package, _) = resolve
-        .push_dir(wit)
-        .with_context(|| format!("can't read the world in {}", wit.display()))?;
-    let world = resolve.select_world(&[package], Some(WORLD))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    let log = resolve.packages[package].name.interface_id(LOG);
-    let mut adapter = adapter(buffer.clone())?;
-    if buffer.is_some() {
-        ensure!(
-            log == ADAPTER_LOG,
-            "the world in {} has the interface {log}, and this program builds for {ADAPTER_LOG}: use the SDK of its version",
-            wit.display()
-        );
-        let text = format!("package flyball:adapter;\nworld adapter {{ import {log}; }}");
-        let package = resolve.push_str("adapter.wit", &text)?;
-        let world = resolve.select_world(&[package], Some("adapter"))?;
-        embed_component_metadata(&mut adapter, &resolve, world, StringEncoding::UTF8)?;
+    let mut packages = Packages::read(wit)?;
+    let world = packages.add_guest(parts)?;
+    embed_component_metadata(&mut module, &packages.resolve, world, StringEncoding::UTF8)?;
+    let log = packages.of_controller(LOG);
+    ensure!(
+        log == ADAPTER_LOG,
+        "the world in {} has the interface {log}, and this program builds for {ADAPTER_LOG}: use the SDK of its version",
+        wit.display()
+    );
+    let import = format!("import {log}");
+    let mut items = vec![import.as_str()];
+    if parts.cloud {
+        items.extend(WAITING_ITEMS);
     }
+    let world = packages.add("adapter", &items)?;
+    let mut adapter = adapter(if parts.cloud { WAITING } else { LOGGING }, buffer)?;
+    embed_component_metadata(&mut adapter, &packages.resolve, world, StringEncoding::UTF8)?;
     ComponentEncoder::default()
         .validate(true)
         .module(&module)?
@@ -73,12 +77,9 @@ pub fn component_of_wasi(
         .encode()
 }
 
-/// Returns the adapter. Without a buffer, it drops output and imports nothing.
-fn adapter(buffer: Option<Range<u32>>) -> Result<Vec<u8>> {
-    let Some(buffer) = buffer else {
-        return Ok(SILENT.to_owned());
-    };
-    let mut adapter = LOGGING.to_owned();
+/// Returns an adapter that uses this buffer.
+fn adapter(assembled: &[u8], buffer: Range<u32>) -> Result<Vec<u8>> {
+    let mut adapter = assembled.to_owned();
     let size = buffer.end.saturating_sub(buffer.start);
     for (placeholder, number) in [
         (placeholder::BUFFER, buffer.start),
@@ -154,13 +155,14 @@ mod tests {
 
     #[test]
     fn the_adapter_has_the_buffer_that_it_is_given() {
-        assert_eq!(constants(&adapter(None).unwrap()), [0, 0]);
-        for (start, end) in [(4096, 8192), (0, 1), (0x7f00_0000, 0x7fff_ffff)] {
-            let adapter = adapter(Some(start..end)).unwrap();
-            let expected = [start, end - start].map(|number| number as i32);
-            assert_eq!(constants(&adapter), expected);
+        for assembled in [LOGGING, WAITING] {
+            for (start, end) in [(4096, 8192), (0, 1), (0x7f00_0000, 0x7fff_ffff)] {
+                let adapter = adapter(assembled, start..end).unwrap();
+                let expected = [start, end - start].map(|number| number as i32);
+                assert_eq!(constants(&adapter), expected);
+            }
         }
-        let error = adapter(Some(0x8000_0000..0x8000_0001)).unwrap_err();
+        let error = adapter(LOGGING, 0x8000_0000..0x8000_0001).unwrap_err();
         assert!(error.to_string().contains("out of range"), "{error}");
     }
 }

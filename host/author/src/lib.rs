@@ -14,6 +14,7 @@ mod import;
 mod languages;
 mod names;
 mod new;
+mod parts;
 mod placeholder;
 mod project;
 mod resource;

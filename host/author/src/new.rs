@@ -42,9 +42,9 @@ impl New {
             true => {
                 let template = support.cloud_template().with_context(|| {
                     format!(
-                        "can't create a cloud in {:?}: only the SDK for Rust has an API for clouds; use --lang rust, or let a \
-                         server in any language speak the protocol of `examples/cloud-http`",
-                        self.language
+                        "can't create a cloud in {}: only the SDKs for Rust and Go have an API for clouds; use --lang rust or \
+                         --lang go, or let a server in any language speak the protocol of `examples/cloud-http`",
+                        self.language.name()
                     )
                 })?;
                 (support.cloud_sdk_reference(sdk)?, vec![template])
@@ -198,16 +198,55 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_is_a_project_in_rust_and_an_error_in_languages_without_an_sdk_for_clouds() {
+    fn a_language_without_an_sdk_for_clouds_is_an_error_that_names_those_with_one() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path().join("project");
-        let cloud = |language| New {
+        let cloud = New {
+            cloud: true,
+            ..new(Language::Python, &folder.path().join("project"))
+        };
+        let error = cloud.create().unwrap_err().to_string();
+        assert!(error.contains("--lang rust or --lang go"), "{error}");
+    }
+
+    /// Creates a cloud in a folder, and returns the folder of the project.
+    fn cloud(language: Language, folder: &Path) -> PathBuf {
+        let dir = folder.join("project");
+        let cloud = New {
             cloud: true,
             ..new(language, &dir)
         };
-        let error = cloud(Language::Python).create().unwrap_err().to_string();
-        assert!(error.contains("--lang rust"), "{error}");
-        cloud(Language::Rust).create().unwrap();
+        cloud.create().unwrap();
+        let files = language.support().cloud_template().unwrap();
+        for (file, _) in files {
+            let text =
+                std::fs::read_to_string(dir.join(file.strip_suffix(".in").unwrap())).unwrap();
+            assert!(!text.contains("{{"), "{file} has a placeholder");
+        }
+        dir
+    }
+
+    #[test]
+    fn a_cloud_in_go_uses_the_vendored_modules_with_all_bindings() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = cloud(Language::Go, folder.path());
+        let module = std::fs::read_to_string(dir.join("go.mod")).unwrap();
+        for line in [
+            "flyball.dev/sdk => ./flyball-sdk",
+            "flyball.dev/sdk/cloudprovider => ./flyball-sdk/cloudprovider",
+        ] {
+            assert!(module.contains(line), "{module}");
+        }
+        assert!(dir.join("go.sum").is_file());
+        for folder in ["", "cloud/", "wasihttp/"] {
+            let bindings = format!("flyball-sdk/{folder}internal/bindings");
+            assert!(dir.join(&bindings).is_dir(), "{bindings}");
+        }
+    }
+
+    #[test]
+    fn a_cloud_in_rust_uses_the_vendored_crates() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = cloud(Language::Rust, folder.path());
         let manifest = std::fs::read_to_string(dir.join("Cargo.toml")).unwrap();
         let expected = "path = \"flyball-sdk/guests/sdk/rust-cloud\"";
         assert!(manifest.contains(expected), "{manifest}");
@@ -216,10 +255,7 @@ mod tests {
                 .is_file()
         );
         let tests = std::fs::read_to_string(dir.join("tests/cloud.rs")).unwrap();
-        assert!(
-            tests.contains("use a::cloud::ACloud;") && !tests.contains("{{"),
-            "{tests}"
-        );
+        assert!(tests.contains("use a::cloud::ACloud;"), "{tests}");
     }
 
     #[test]

@@ -83,12 +83,13 @@ pub struct OwnerReference {
     pub block_owner_deletion: bool,
 }
 
-/// The name and the version of an object. Missing values are empty.
+/// The identity and the version of an object. Missing values are empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectVersion {
     pub name: String,
     pub namespace: String,
+    pub uid: String,
     pub resource_version: String,
 }
 

@@ -121,13 +121,14 @@ impl<'a> Envelope<'a> {
         Ok((uid, version))
     }
 
-    /// The name and the version. The metadata is the first field of every kind.
+    /// The identity and the version. The metadata is the first field of every kind.
     pub(crate) fn object_version(&self) -> Result<ObjectVersion, ProtobufError> {
         let mut object = ObjectVersion::default();
         for field in Fields::new(wire::unwrap_message(self.raw)?) {
             match field? {
                 (1, value) => object.name = value.text()?.into(),
                 (3, value) => object.namespace = value.text()?.into(),
+                (5, value) => object.uid = value.text()?.into(),
                 (6, value) => object.resource_version = value.text()?.into(),
                 _ => {}
             }

@@ -84,7 +84,7 @@ impl ApiResponse {
         serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }
 
-    /// The name and the version of the object.
+    /// The identity and the version of the object.
     ///
     /// # Errors
     /// The body is not an object.

@@ -27,6 +27,7 @@ pub(crate) struct Manifest {
     #[serde(default)]
     pub(crate) gates: Vec<String>,
     pub(crate) enabled_by: Option<String>,
+    pub(crate) since: Option<u32>,
     #[serde(default)]
     pub(crate) needs: Vec<Need>,
     #[serde(default = "yes")]

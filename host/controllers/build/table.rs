@@ -19,13 +19,14 @@ pub(crate) fn code(controllers: &[Described]) -> String {
         let flags: Vec<String> = sorted(&manifest.flags).map(flag).collect();
         writeln!(
             code,
-            "    Controller {{ name: {:?}, aliases: &{:?}, start: Start::{:?}, gates: &{:?}, enabled_by: {:?}, flags: &[{}], \
+            "    Controller {{ name: {:?}, aliases: &{:?}, start: Start::{:?}, gates: &{:?}, enabled_by: {:?}, since: {:?}, flags: &[{}], \
              needs: &[{}], resyncs: {}, native_histograms: {}, guest: {} }},",
             one.name,
             manifest.aliases,
             manifest.start,
             manifest.gates,
             manifest.enabled_by,
+            manifest.since,
             flags.join(", "),
             needs.join(", "),
             manifest.resyncs,

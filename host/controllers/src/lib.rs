@@ -22,6 +22,8 @@ pub struct Controller {
     pub gates: &'static [&'static str],
     /// A boolean flag without which the controller does not run.
     pub enabled_by: Option<&'static str>,
+    /// The minor number of the first release of Kubernetes that has the controller, if that is later than the current one.
+    pub since: Option<u32>,
     /// Flags that concern only this controller, sorted by name.
     pub flags: &'static [ControllerFlag],
     /// The host's features that the guest needs besides the world.

@@ -1,7 +1,8 @@
 //! The code of the built-in controllers, which the build embeds.
 
 use flyball_controllers::{Need, built_in};
-use flyball_plugin::Part;
+use flyball_manager::BuiltIn;
+use flyball_plugin::{EmbeddedCode, EmbeddedComponent, Part, SharedCode};
 
 /// A built-in controller.
 #[derive(Debug)]
@@ -26,4 +27,21 @@ pub(crate) fn that_need(need: Need) -> impl Iterator<Item = &'static str> {
     built_in()
         .filter(move |(controller, _)| controller.needs.contains(&need))
         .map(|(controller, _)| controller.name)
+}
+
+/// Returns built-in controllers with their code, which the binary holds.
+pub(crate) fn embedded(builtins: &[&'static Builtin]) -> Vec<BuiltIn> {
+    let shared = SharedCode::new(SHARED);
+    let embedded = |builtin: &&'static Builtin| BuiltIn {
+        name: builtin.name,
+        component: EmbeddedComponent {
+            digest: builtin.digest,
+            size: builtin.size,
+            code: EmbeddedCode {
+                shared: shared.clone(),
+                part: builtin.part.clone(),
+            },
+        },
+    };
+    builtins.iter().map(embedded).collect()
 }

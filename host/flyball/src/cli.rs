@@ -7,7 +7,7 @@ mod page;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::admin::AdminCommand;
-use crate::tools::Tool;
+use crate::tools::{NOT_COMPLETE, Tool};
 use crate::{ccm, flags};
 
 /// The action that the command line asks for.
@@ -69,6 +69,14 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
         },
         Err(error) if error.use_stderr() => Err(error.render().to_string()),
         Err(text) => Ok(Action::Print(text.render().to_string())),
+    }
+}
+
+/// The exit code for arguments that can't be parsed: 1, but 2 for `plan`, whose 1 says that something would change.
+pub(crate) fn usage_code(args: &[String]) -> u8 {
+    match args.get(1).map(String::as_str) {
+        Some("plan") => NOT_COMPLETE,
+        _ => 1,
     }
 }
 

@@ -10,6 +10,7 @@ use flyball_cache::ListMode;
 use flyball_controllers::canonical;
 use flyball_serving::metrics::Restrictions;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
+use flyball_traces::TracingOptions;
 
 pub(crate) use self::read::ConfigError;
 use crate::kcm::feature_gates::FeatureGates;
@@ -39,7 +40,11 @@ pub(crate) struct RunConfig {
     /// Restrictions of the metrics.
     pub(crate) metrics: Restrictions,
     pub(crate) logging: LogOptions,
+    /// The export of traces; none if there are no traces.
+    pub(crate) tracing: Option<TracingOptions>,
     pub(crate) leader_election: LeaderElectionConfig,
+    /// The flags on the command line with their values, without secrets.
+    pub(crate) given: BTreeMap<String, String>,
     /// Sentences for the operator, logged at startup.
     pub(crate) warnings: Vec<String>,
 }
@@ -213,6 +218,8 @@ pub(crate) struct ServingConfig {
     pub(crate) authorization_kubeconfig: Option<PathBuf>,
     /// Whether to continue if the lookup fails at the start.
     pub(crate) tolerate_lookup_failure: bool,
+    /// Whether the dashboard is served.
+    pub(crate) dashboard: bool,
     /// Whether profiles and the verbosity of the log are served.
     pub(crate) profiling: bool,
     /// The flags with their values, as `/flagz` shows them.

@@ -15,17 +15,18 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_controllers::{CONTROLLERS, Start, built_in, canonical};
-use flyball_manager::{BuiltIn, DropIns, Manager, Options, PluginOptions, Telemetry};
-use flyball_plugin::{EmbeddedCode, EmbeddedComponent, EngineOptions, SharedCode};
+use flyball_dashboard::SourceSlot;
+use flyball_manager::{DropIns, Manager, Options, PluginOptions, Telemetry};
+use flyball_plugin::EngineOptions;
 use flyball_policy::Policy;
 use flyball_policy::grant::{CloudFlags, Grants};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::chosen::choose;
-pub(crate) use self::leases::OWN_LEASE;
+pub(crate) use self::leases::{OWN_LEASE, holder_identity};
 use self::needs::Needs;
-use crate::builtins::{BUILTINS, Builtin, SHARED};
+use crate::builtins::{BUILTINS, Builtin, embedded};
 use crate::config::RunConfig;
 use crate::engine::engine;
 use crate::logging::Recent;
@@ -41,9 +42,13 @@ pub(crate) struct Parts {
     /// The connection to the API server. Each controller has a client with its own `qps` and `burst`.
     pub(crate) cluster: kube::Config,
     pub(crate) builtins: Vec<&'static Builtin>,
+    /// Names this process. No other process ever has the same name.
+    pub(crate) identity: String,
     pub(crate) telemetry: Telemetry,
     /// The last lines of the log.
     pub(crate) recent: Recent,
+    /// Where the dashboard's data is set.
+    pub(crate) shown: SourceSlot,
     /// Cancelled to stop the process: running reconciles finish and no new ones start.
     pub(crate) shutdown: CancellationToken,
 }
@@ -54,15 +59,27 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         config,
         cluster,
         builtins,
+        identity,
         telemetry,
         recent,
+        shown,
         shutdown,
     } = parts;
+    let since = jiff::Timestamp::now();
     check_folders(&config.plugins.dirs)?;
     let names = builtins.iter().map(|builtin| builtin.name);
     let needs = Needs::new(names, config.plugins.may_load());
     let drop_ins = drop_ins(&config, &cluster, &needs)?;
-    let options = options(&config, cluster, !builtins.is_empty(), &needs, telemetry)?;
+    let has_builtins = !builtins.is_empty();
+    let metrics = telemetry.metrics.clone();
+    let options = options(
+        &config,
+        cluster,
+        has_builtins,
+        &needs,
+        identity.clone(),
+        telemetry,
+    )?;
     // The list is dropped once it is loaded, which frees the code that built-in controllers share.
     let manager = Manager::load(options, drop_ins, &embedded(&builtins)).await?;
     check_names(&config, &manager)?;
@@ -74,7 +91,11 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let host = admin::Host {
         admin: manager.admin(),
         recent,
+        metrics,
+        about: Arc::new(admin::About::new(&identity, config.given)),
+        since,
     };
+    shown.set(Arc::new(admin::InProcess(host.clone())));
     let admin = admin::serve(config.admin_socket.as_deref(), host).await?;
     let ended = manager.run(shutdown).await;
     if let Some(admin) = admin {
@@ -178,6 +199,7 @@ fn options(
     cluster: kube::Config,
     has_builtins: bool,
     needs: &Needs,
+    identity: String,
     telemetry: Telemetry,
 ) -> anyhow::Result<Options> {
     let signer = Arc::new(signing_keys::load(config, needs)?);
@@ -202,7 +224,7 @@ fn options(
     Ok(Options {
         cluster,
         list_mode: config.list_mode(),
-        holder_identity: leases::holder_identity(),
+        holder_identity: identity,
         leader_election: leases::leader_election(config, has_builtins),
         migration: leases::migration(config),
         plugins,
@@ -228,23 +250,6 @@ fn resync_periods(config: &RunConfig) -> BTreeMap<String, Duration> {
     periods
         .map(|(name, period)| ((*name).to_owned(), *period))
         .collect()
-}
-
-/// Returns built-in controllers with their code, which the binary holds.
-fn embedded(builtins: &[&'static Builtin]) -> Vec<BuiltIn> {
-    let shared = SharedCode::new(SHARED);
-    let embedded = |builtin: &&'static Builtin| BuiltIn {
-        name: builtin.name,
-        component: EmbeddedComponent {
-            digest: builtin.digest,
-            size: builtin.size,
-            code: EmbeddedCode {
-                shared: shared.clone(),
-                part: builtin.part.clone(),
-            },
-        },
-    };
-    builtins.iter().map(embedded).collect()
 }
 
 /// Fails if a flag names a controller that does not exist. While files are still being loaded, this is only a warning,

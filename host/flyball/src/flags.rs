@@ -39,6 +39,14 @@ const OWN: &[Flag] = &[
         ),
     ),
     flag(
+        "dashboard",
+        Bool,
+        "false",
+        Yes(
+            "Serve the dashboard on the secure port, at /dashboard/, to users who may get that path; it shows names of objects, errors and logs",
+        ),
+    ),
+    flag(
         "state-dir",
         Text,
         "",
@@ -58,6 +66,14 @@ const OWN: &[Flag] = &[
         "[]",
         Yes(
             "Authority that signs certificates for plugins, as <signer>=<certificate file>:<key file>, with a signer such as example.com/name; may be repeated",
+        ),
+    ),
+    flag(
+        "tracing-config-file",
+        Text,
+        "",
+        Yes(
+            "File with the TracingConfiguration of traces, as kube-apiserver has it; by default there are none",
         ),
     ),
     flag(

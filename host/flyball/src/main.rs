@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         return code;
     }
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let args: Vec<String> = args.collect();
+    let usage_code = cli::usage_code(&args);
     match cli::parse(args) {
         Ok(Action::Run(matches)) => end(start(RunConfig::read(&matches))),
         Ok(Action::RunCloud(matches)) => end(start(RunConfig::read_cloud(&matches))),
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
         }
         Err(text) => {
             print(&mut std::io::stderr(), &text);
-            ExitCode::FAILURE
+            ExitCode::from(usage_code)
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use flyball_dashboard::{Dashboard, SignIn, SourceSlot};
 use flyball_manager::Telemetry;
 use flyball_serving::health::Registration;
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
@@ -45,13 +46,14 @@ impl<'a> Port<'a> {
         })
     }
 
-    /// Starts the server. The process isn't ready any more once `shutdown` is cancelled. Fails if clients can't be
+    /// Starts the server. The dashboard has its data from `shown`, which may be set later. The process isn't ready any more once `shutdown` is cancelled. Fails if clients can't be
     /// authenticated as the flags say.
     pub(crate) async fn serve(
         self,
         config: &RunConfig,
         telemetry: &Telemetry,
         set_verbosity: SetVerbosity,
+        shown: SourceSlot,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Server> {
         let Self {
@@ -63,6 +65,7 @@ impl<'a> Port<'a> {
             metrics,
             health,
             debug,
+            tracer: _,
         } = telemetry;
         let kubeconfig = serving.authentication_kubeconfig.as_deref();
         let tokens = reviewer("authentication-kubeconfig", kubeconfig, config, metrics).await?;
@@ -78,6 +81,9 @@ impl<'a> Port<'a> {
             zpages: Arc::new(zpages(config, serving)),
             configz: serving.configz.as_str().into(),
             profiling: serving.profiling.then_some(set_verbosity),
+            dashboard: serving
+                .dashboard
+                .then(|| Arc::new(Dashboard::new(Arc::new(shown), SignIn::Token))),
         };
         let readiness = fail_readiness_after(shutdown.clone(), health);
         tracing::info!(address = %bound.address()?, "serving over HTTPS");

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use flyball_controllers::CONTROLLERS;
+use flyball_dashboard::SourceSlot;
 use flyball_manager::Telemetry;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use flyball_traces::{Exporting, Tracer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +27,9 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let telemetry = telemetry(&config)?;
+    let identity = controllers::holder_identity();
+    let mut telemetry = telemetry(&config)?;
+    let exporting = start_traces(&config, &identity, &mut telemetry)?;
     let shutdown = shut_down_on_signals()?;
     let builtins = controllers::choose(&config)?;
     let cluster = cluster::config(&config.cluster).await?;
@@ -34,11 +38,14 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
         Some(serving) => Some(Port::bind(serving).await?),
         None => None,
     };
+    // The port is served before the plugins are loaded.
+    let shown = SourceSlot::default();
     let server = match port {
-        Some(port) => Some(
-            port.serve(&config, &telemetry, set_verbosity, &shutdown)
-                .await?,
-        ),
+        Some(port) => {
+            let shown = shown.clone();
+            let serving = port.serve(&config, &telemetry, set_verbosity, shown, &shutdown);
+            Some(serving.await?)
+        }
         None => None,
     };
     let timeout = config.pace.shutdown_timeout;
@@ -46,11 +53,17 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
         config,
         cluster,
         builtins,
+        identity,
         telemetry,
         recent,
+        shown,
         shutdown: shutdown.clone(),
     }));
-    until_ended(controllers, server, &shutdown, timeout).await
+    let ended = until_ended(controllers, server, &shutdown, timeout).await;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
+    ended
 }
 
 /// Creates the metrics, health checks and debug pages, and shows the versions and feature gates of Kubernetes.
@@ -68,7 +81,30 @@ fn telemetry(config: &RunConfig) -> anyhow::Result<Telemetry> {
         metrics,
         health: HealthChecks::default(),
         debug: DebugPages::default(),
+        tracer: Tracer::default(),
     })
+}
+
+/// Starts to export traces, if they are configured.
+fn start_traces(
+    config: &RunConfig,
+    identity: &str,
+    telemetry: &mut Telemetry,
+) -> anyhow::Result<Option<Exporting>> {
+    let Some(options) = &config.tracing else {
+        return Ok(None);
+    };
+    let (name, version) = ("flyball", env!("CARGO_PKG_VERSION"));
+    let (tracer, exporting) =
+        flyball_traces::start(options, name, version, identity, &telemetry.metrics)
+            .context("--tracing-config-file")?;
+    tracing::info!(
+        endpoint = options.endpoint,
+        per_million = options.sampling_rate_per_million,
+        "exporting traces"
+    );
+    telemetry.tracer = tracer;
+    Ok(Some(exporting))
 }
 
 /// Shows the versions of Kubernetes as kube-controller-manager does.

@@ -1,6 +1,6 @@
-//! The commands for authors and installers of plugins. Only `flyball dev` needs a cluster. Each
+//! The commands for authors and installers of plugins. Only `flyball dev` needs a cluster, and `flyball plan` may read one. Each
 //! other one is a module that turns its arguments into a text. Commands that take the name of a
-//! plugin instead of a file read it from a running host. `dev` and `test` run a host as a child process
+//! plugin instead of a file read it from a running host. `dev`, `test` and `plan` run a host as a child process
 //! (`children`) and read its log (`host_log`).
 
 mod build;
@@ -15,11 +15,14 @@ mod inspect;
 mod kinds;
 mod load;
 mod manifests;
+mod observed;
 mod output;
 mod package;
+mod plan;
 mod plural;
 mod producers;
 mod rbac;
+mod replay;
 mod served;
 mod test;
 mod test_server;
@@ -35,6 +38,7 @@ use self::completion::Shell;
 use self::kinds::KindFlags;
 pub(crate) use self::output::Done;
 use self::output::Manifests;
+pub(crate) use self::plan::NOT_COMPLETE;
 use self::plural::PluralFlags;
 use crate::admin;
 use crate::output::Format;
@@ -143,6 +147,8 @@ pub(crate) enum Tool {
     Crd(crd::Arguments),
     Dev(dev::Arguments),
     Test(test::Arguments),
+    Replay(replay::Arguments),
+    Plan(plan::Arguments),
     /// Serve a cluster in memory to the tests of a plugin, over standard input and output
     ///
     /// The SDKs for Go, TypeScript, JavaScript, Python and C start it when tests need it.
@@ -262,6 +268,8 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             .block_on(dev::run(arguments))
             .map(|()| String::new().into()),
         Tool::Test(arguments) => runtime.block_on(test::run(arguments)),
+        Tool::Replay(arguments) => runtime.block_on(replay::run(arguments)),
+        Tool::Plan(arguments) => runtime.block_on(plan::run(arguments)),
         Tool::TestServer => test_server::run().map(|()| String::new().into()),
         Tool::Push {
             file,

@@ -114,6 +114,11 @@ impl HostLimits {
         })
     }
 
+    /// Keys in the queues up to which the guest may add more; none for no limit.
+    pub fn queued_keys(&self) -> Option<u32> {
+        Some(self.queued_keys).filter(|most| *most > 0)
+    }
+
     /// Checks whether the guest may add this key. `held` returns the keys that all queues of the plugin hold.
     pub fn check_key(&self, key: &str, held: impl FnOnce() -> Held) -> Result<(), ApiError> {
         let refuse = |message| {

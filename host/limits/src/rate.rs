@@ -28,6 +28,7 @@ const IN_FLIGHT: std::ops::RangeInclusive<usize> = 16..=300;
 
 /// Lets `burst` requests through at once, and `per_second` on average; the others wait.
 pub struct RateLimiter {
+    per_second: f64,
     bucket: Option<Mutex<TokenBucket>>,
     in_flight: usize,
     waits: Arc<AtomicU64>,
@@ -42,10 +43,16 @@ impl RateLimiter {
             false => most,
         };
         Self {
+            per_second,
             bucket: bucket(per_second, burst),
             in_flight: in_flight.clamp(fewest, most),
             waits: Arc::default(),
         }
+    }
+
+    /// Requests per second, on average; 0 for no limit.
+    pub fn per_second(&self) -> f64 {
+        self.per_second
     }
 
     /// The maximum number of requests in flight at once: a burst, or the requests of one second, so that a slow server
@@ -77,6 +84,7 @@ impl RateLimiter {
 /// Lets `burst` log lines or events through at once, and `per_second` on average; the others are dropped and counted,
 /// because a guest never waits for them.
 pub struct RateGate {
+    per_second: f64,
     bucket: Option<Mutex<TokenBucket>>,
     /// Since the start.
     dropped: AtomicU64,
@@ -88,10 +96,16 @@ impl RateGate {
     /// A rate of 0 means no limit.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Self {
+            per_second,
             bucket: bucket(per_second, burst),
             dropped: AtomicU64::new(0),
             reported: AtomicU64::new(0),
         }
+    }
+
+    /// Lines or events per second, on average; 0 for no limit.
+    pub fn per_second(&self) -> f64 {
+        self.per_second
     }
 
     /// Whether one more may pass. If not, it is counted as dropped.

@@ -1,26 +1,39 @@
 //! The operator's handle on a running manager. Its requests are answered by the supervisor, between two of its steps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_cache::Catalogue;
+use flyball_runtime::causes::{self, Chain, PluginHistory};
 use flyball_runtime::history::Reconciled;
-use tokio::sync::{mpsc, oneshot};
+use flyball_runtime::object_name::ObjectName;
+use flyball_runtime::trend::TrendBrief;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::plugins::details::PluginDetails;
+use crate::plugins::recordings::Recordings;
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::RollbackTo;
 use crate::plugins::served::ServedKind;
+use crate::plugins::shadows::ShadowStatus;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 
 /// Sends requests to a running manager. Clones send to the same one.
 #[derive(Clone, Debug)]
 pub struct AdminHandle {
     requests: mpsc::Sender<Request>,
+    /// One permit: those who ask for causes take no more than one core together.
+    following: Arc<Semaphore>,
 }
 
 impl AdminHandle {
     pub(crate) fn new(requests: mpsc::Sender<Request>) -> Self {
-        Self { requests }
+        Self {
+            requests,
+            following: Arc::new(Semaphore::new(1)),
+        }
     }
 
     async fn ask<T>(
@@ -73,6 +86,14 @@ impl AdminHandle {
         .await?
     }
 
+    /// Returns the last reconciles of all plugins, the oldest first.
+    ///
+    /// # Errors
+    /// The manager has ended.
+    pub async fn recent(&self) -> Result<Vec<Reconciled>, RequestError> {
+        self.ask(|reply| Request::Recent { reply }).await
+    }
+
     /// Grants a plugin what it asks for, by writing the grant into the policy: in these namespaces or, if there are none,
     /// everywhere. Returns a sentence about the grant.
     ///
@@ -110,6 +131,110 @@ impl AdminHandle {
     pub async fn resume(&self, name: &str) -> Result<String, RequestError> {
         let plugin = name.to_owned();
         self.ask(|reply| Request::Resume { plugin, reply }).await?
+    }
+
+    /// Starts a candidate in the shadow of a running plugin, for this time or until it is ended. Returns a sentence once
+    /// it is loaded.
+    ///
+    /// # Errors
+    /// There is no such plugin, it does not run, or the file can't be loaded as this plugin.
+    pub async fn start_shadow(
+        &self,
+        name: &str,
+        file: PathBuf,
+        duration: Option<Duration>,
+    ) -> Result<String, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::StartShadow {
+            plugin,
+            file,
+            duration,
+            reply,
+        })
+        .await?
+    }
+
+    /// Returns what the candidate in the shadow of a plugin has done until now.
+    ///
+    /// # Errors
+    /// There is no such plugin, or it has no candidate.
+    pub async fn shadow(&self, name: &str) -> Result<ShadowStatus, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Shadow { plugin, reply }).await?
+    }
+
+    /// Ends the candidate in the shadow of a plugin. Returns a sentence about it.
+    ///
+    /// # Errors
+    /// There is no such plugin, or it has no candidate.
+    pub async fn end_shadow(&self, name: &str) -> Result<String, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::EndShadow { plugin, reply })
+            .await?
+    }
+
+    /// Puts the candidate of a plugin into the place of its file. Returns a sentence about it.
+    ///
+    /// # Errors
+    /// There is no such plugin or no candidate, it does not come from a file, or the file can't be written.
+    pub async fn promote(&self, name: &str) -> Result<String, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Promote { plugin, reply }).await?
+    }
+
+    /// Returns the recorder of a running plugin, with the beginning of its recordings.
+    ///
+    /// # Errors
+    /// There is no such plugin, or it does not run.
+    pub async fn recordings(&self, name: &str) -> Result<Recordings, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::Recordings { plugin, reply })
+            .await?
+    }
+
+    /// Returns all that operators can see of a plugin.
+    ///
+    /// # Errors
+    /// There is no such plugin, file or package.
+    pub async fn details(&self, name: &str) -> Result<PluginDetails, RequestError> {
+        let plugin = name.to_owned();
+        let details = self
+            .ask(|reply| Request::Details { plugin, reply })
+            .await??;
+        Ok(*details)
+    }
+
+    /// Returns the last hour of each plugin that runs, in short.
+    ///
+    /// # Errors
+    /// The manager has ended.
+    pub async fn trends(&self) -> Result<BTreeMap<String, TrendBrief>, RequestError> {
+        let histories = self.ask(|reply| Request::Histories { reply }).await?;
+        let brief = |of: PluginHistory| (of.plugin, of.history.trend_brief());
+        Ok(histories.into_iter().map(brief).collect())
+    }
+
+    /// Returns the reconciles of an object, their causes and effects in all plugins, and how these are linked.
+    ///
+    /// # Errors
+    /// The API server serves no such kind, or the manager has ended.
+    pub async fn causes(&self, object: &str) -> Result<Chain, RequestError> {
+        let object = object.to_owned();
+        // Without the API server, kinds have their usual plurals.
+        let served = self.served().await.unwrap_or_default();
+        let histories = self.ask(|reply| Request::Histories { reply }).await?;
+        let permit = self.following.clone().acquire_owned().await;
+        // The histories of a thousand plugins take a while.
+        let following = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let asked = ObjectName::parse(&object, &served);
+            let chain = causes::chain(&histories, &asked);
+            match asked.unknown_kind() {
+                Some(unknown) if chain.steps.is_empty() => Err(RequestError::Refused(unknown)),
+                _ => Ok(chain),
+            }
+        });
+        following.await.map_err(|_| RequestError::Ended)?
     }
 
     /// Returns a plugin's description and its grant.

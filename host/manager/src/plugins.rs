@@ -6,6 +6,7 @@
 //! watches; `start.rs` starts it; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
 //! function; `supervisor.rs` carries it out.
 
+pub(crate) mod details;
 pub(crate) mod files;
 pub(crate) mod inspect;
 pub(crate) mod load;
@@ -14,9 +15,11 @@ pub(crate) mod metrics;
 pub(crate) mod open;
 pub(crate) mod packages;
 pub(crate) mod plan;
+pub(crate) mod recordings;
 pub(crate) mod requests;
 pub(crate) mod rollback;
 pub(crate) mod served;
+pub(crate) mod shadows;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod supervisor;
@@ -31,6 +34,7 @@ use flyball_policy::grant::Grants;
 use flyball_runtime::context::Lookup;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
+use flyball_traces::Tracer;
 
 /// Options that all plugins run with.
 pub struct PluginOptions {
@@ -69,6 +73,7 @@ pub struct Telemetry {
     pub health: HealthChecks,
     /// Pages of plugins under `/debug`.
     pub debug: DebugPages,
+    pub tracer: Tracer,
 }
 
 /// Where drop-ins come from, and the rules that decide on them.

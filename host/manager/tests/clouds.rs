@@ -15,6 +15,7 @@ use flyball_plugin::{Engine, EngineOptions};
 use flyball_policy::grant::Grants;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use flyball_signer::Signer;
+use flyball_traces::Tracer;
 use tokio_util::sync::CancellationToken;
 
 /// The time limit of each wait. Only a fault takes this long.
@@ -142,6 +143,7 @@ async fn load(plugins: &Path, policy: &Path, metrics: &Metrics) -> Manager {
             metrics: metrics.clone(),
             health: HealthChecks::default(),
             debug: DebugPages::default(),
+            tracer: Tracer::default(),
         },
     };
     let drop_ins = DropIns {

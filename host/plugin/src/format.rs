@@ -97,6 +97,11 @@ const MAX_DEPTH: usize = 100;
 const MAX_NAMES: usize = 10;
 const MAX_NAME: usize = 100;
 
+/// Returns the world that this host provides, as in `flyball:controller@0.2.0`.
+pub fn provided_world() -> String {
+    format!("{PACKAGE}@{WORLD}")
+}
+
 /// Checks by its imports and exports that a file is a component that this host can run. `limit` is the maximum size in
 /// bytes. Does not compile the component. Takes time in proportion to the size of the file, and little memory.
 ///

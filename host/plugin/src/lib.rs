@@ -55,7 +55,7 @@ pub use describe::{Describe, LogSink};
 pub use embedded::{CompressedCode, EmbeddedCode, EmbeddedComponent, Part, SharedCode, compress};
 pub use engine::{Engine, EngineOptions};
 pub use error::{CallError, CallFailure, CompileLimit, DescribeError, EngineError, LoadError};
-pub use format::check;
+pub use format::{check, provided_world};
 pub use hits::{Hits, Limit};
 pub use imports::{
     Batch, CertificateTemplate, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry,

@@ -156,6 +156,11 @@ impl MemoryShares {
         }
     }
 
+    /// The most that the instances of the plugin may have together, in bytes; none for no limit.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.of_plugin.as_ref().map(|shared| shared.limit)
+    }
+
     /// Bytes of all instances of the plugin.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Relaxed)

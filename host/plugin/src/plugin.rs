@@ -145,6 +145,11 @@ impl Plugin {
         self.pool.limits()
     }
 
+    /// The most that the instances of the plugin may have together, in bytes; none for no limit.
+    pub fn total_memory(&self) -> Option<usize> {
+        self.pool.total_memory()
+    }
+
     pub fn stats(&self) -> Stats {
         self.pool.stats()
     }

@@ -329,6 +329,11 @@ impl Pool {
         }
     }
 
+    /// See [`crate::Plugin::total_memory`].
+    pub(crate) fn total_memory(&self) -> Option<usize> {
+        self.tally.memory_shares.limit()
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         self.tally.stats(self.idle.lock().len())
     }

@@ -84,7 +84,7 @@ async fn documents_and_errors_cross_unchanged() {
 #[tokio::test]
 async fn a_provider_gets_its_credentials_and_no_others() {
     let provider = load(provider(), |_| ()).await;
-    let imports = Fake::new(|fake| fake.credential = Some("credential"));
+    let imports = Fake::new(|fake| fake.credentials = vec![("credential", "secret".into())]);
     let given = provider
         .cloud_call(imports.clone(), call("credential"))
         .await;

@@ -214,6 +214,11 @@ impl Asks {
         Self(watches.chain(does).chain(uses).collect())
     }
 
+    /// Returns the single permissions.
+    pub fn iter(&self) -> impl Iterator<Item = &Ask> {
+        self.0.iter()
+    }
+
     /// Returns what the policy does not grant.
     pub fn beyond(&self, policy: &PluginPolicy) -> Self {
         Self(
@@ -310,7 +315,8 @@ impl Ask {
         )
     }
 
-    fn is_granted(&self, policy: &PluginPolicy) -> bool {
+    /// Whether the policy grants it.
+    pub fn is_granted(&self, policy: &PluginPolicy) -> bool {
         match self {
             Self::Watch {
                 kind,

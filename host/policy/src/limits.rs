@@ -75,6 +75,13 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub memo: Option<u64>,
+    /// Memory of the last failed, trapped and slow calls, and as much for the calls that run; 0 to record none.
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub recordings: Option<u64>,
     /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects always add
     /// their keys.
     pub queued_keys: Option<u32>,

@@ -12,6 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_plugin::{CallError, CloudCall, CloudError, Plugin};
 use flyball_policy::imports::MayCallCloud;
+use flyball_recording::{Document, Input};
+use flyball_rehearse::{Session, of_cloud};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, MetricsError};
 use flyball_types::{Kind, printable};
@@ -25,7 +27,7 @@ use tracing::Instrument;
 
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
-use crate::queue::Reason;
+use crate::queue::{Cause, Reason};
 use crate::telemetry::call_span;
 
 /// How long a call waits for a provider that is not there, such as one that is being loaded at the start.
@@ -123,8 +125,12 @@ impl Clouds {
         let provider = self.provider(granted.provider()).await?;
         let asked = provider.capabilities.get_or_try_init(async || {
             let context = provider.context()?;
-            let ask = |provider: Arc<Provider>, imports: Arc<GuestCall>| async move {
-                provider.plugin.cloud_capabilities(imports).await
+            let ask = |provider: Arc<Provider>, call: Arc<GuestCall>, session: Session| async move {
+                let ended = provider.plugin.cloud_capabilities(session.imports()).await;
+                let digest = &call.context().settings.digest;
+                let input = || Input::CloudCapabilities {};
+                session.end(digest, None, of_cloud(&ended), input).await;
+                ended
             };
             let document = provider
                 .clone()
@@ -163,10 +169,17 @@ impl Clouds {
         let provider = self.provider(granted.provider()).await?;
         let context = provider.context()?;
         let method = call.method.clone();
-        let work = |provider: Arc<Provider>, imports: Arc<GuestCall>| async move {
-            let nodes = provider.own_nodes(&imports, call.nodes.clone()).await;
+        let work = |provider: Arc<Provider>, own: Arc<GuestCall>, session: Session| async move {
+            let nodes = provider.own_nodes(&own, call.nodes.clone()).await;
             let call = CloudCall { nodes, ..call };
-            provider.plugin.cloud_call(imports, call).await
+            let noted = session
+                .hold(call.arguments.len() + call.nodes.len())
+                .then(|| call.clone());
+            let ended = provider.plugin.cloud_call(session.imports(), call).await;
+            let digest = &own.context().settings.digest;
+            let input = || noted.map_or(Input::CloudCapabilities {}, recorded_call);
+            session.end(digest, None, of_cloud(&ended), input).await;
+            ended
         };
         provider.run(context, method, work).await
     }
@@ -194,6 +207,14 @@ impl Clouds {
     }
 }
 
+fn recorded_call(call: CloudCall) -> Input {
+    Input::Cloud {
+        method: call.method,
+        arguments: Document(call.arguments.to_vec()),
+        nodes: Document(call.nodes.to_vec()),
+    }
+}
+
 impl Provider {
     fn context(&self) -> Result<Arc<PluginContext>, CloudError> {
         self.context.upgrade().ok_or_else(|| {
@@ -215,7 +236,7 @@ impl Provider {
         self: Arc<Self>,
         context: Arc<PluginContext>,
         method: String,
-        work: impl FnOnce(Arc<Self>, Arc<GuestCall>) -> F + Send + 'static,
+        work: impl FnOnce(Arc<Self>, Arc<GuestCall>, Session) -> F + Send + 'static,
     ) -> Result<Vec<u8>, CloudError>
     where
         F: Future<Output = Result<Result<Vec<u8>, CloudError>, CallError>> + Send + 'static,
@@ -223,14 +244,16 @@ impl Provider {
         // Credentials are requests, and so may be what the call's writes wait for.
         let (runtime, provider) = (context.runtime.clone(), self.clone());
         let span = call_span(&self.name, &method);
+        let trace = flyball_traces::current();
         let ended = async move {
             if let Some(credentials) = &context.credentials {
                 credentials.refresh().await;
             }
             let key: Arc<str> = method.as_str().into();
             let reason = Reason::Requeued { by: key.clone() };
-            let call = GuestCall::new(context.clone(), key, reason);
-            let ended = work(provider.clone(), call.clone()).await;
+            let call = GuestCall::new(context.clone(), key, Cause { reason, trace });
+            let session = context.recorder.begin(call.clone());
+            let ended = work(provider.clone(), call.clone(), session).await;
             if ended.is_ok() {
                 call.commit();
             }

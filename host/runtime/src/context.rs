@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flyball_limits::host_limits::HostLimits;
+use flyball_plugin::Stats;
 use flyball_policy::PluginPolicy;
 use flyball_reads::cached::CachedReads;
 use flyball_reads::live::LiveReads;
+use flyball_rehearse::Recorder;
 use flyball_signer::SigningKeys;
 use flyball_types::description::{Description, Mapping, To};
 use flyball_types::{ApiError, Kind};
@@ -20,6 +22,7 @@ use crate::memo::Memo;
 use crate::queue::{Queue, Reason};
 use crate::route_turns::RouteTurns;
 use crate::telemetry::PluginTelemetry;
+use crate::trend::Usage;
 
 /// The context of one plugin version.
 pub struct PluginContext {
@@ -37,6 +40,8 @@ pub struct PluginContext {
     pub credentials: Option<Arc<Credentials>>,
     pub limits: Arc<HostLimits>,
     pub telemetry: PluginTelemetry,
+    /// Keeps the calls that end badly. Shared by all versions.
+    pub recorder: Arc<Recorder>,
     /// Runs the host's requests for the plugin: writes outlive the guest call that asked for them.
     pub runtime: tokio::runtime::Handle,
 }
@@ -109,15 +114,21 @@ impl PluginContext {
     /// Whether the keys of a queue are objects of a kind that the predicate selects: a watch of such a kind enqueues
     /// the changed object itself.
     pub fn is_queue_of(&self, queue: &str, is_kind: &dyn Fn(&Kind) -> bool) -> bool {
-        let is_own = |mapping: &Mapping| {
-            let named = self.queue(&mapping.queue);
-            mapping.to == To::Itself && named.is_ok_and(|named| &*named.name == queue)
-        };
-        self.settings
-            .description
-            .watches
-            .iter()
-            .any(|watch| watch.kind.as_ref().is_some_and(is_kind) && watch.map.iter().any(is_own))
+        let mut kinds = self.kinds_of_keys();
+        kinds.any(|(named, kind)| &**named == queue && is_kind(kind))
+    }
+
+    /// Returns the queues whose keys are objects, each with their kind; a queue may have several kinds.
+    pub fn kinds_of_keys(&self) -> impl Iterator<Item = (&Arc<str>, &Kind)> {
+        let watches = self.settings.description.watches.iter();
+        watches.flat_map(move |watch| {
+            let own = |mapping: &&Mapping| mapping.to == To::Itself;
+            let queues = watch.map.iter().filter(own);
+            queues.filter_map(move |mapping| {
+                let queue = self.queue(&mapping.queue).ok()?;
+                Some((&queue.name, watch.kind.as_ref()?))
+            })
+        })
     }
 
     /// Returns the number and the size of the keys in all queues together.
@@ -131,7 +142,7 @@ impl PluginContext {
     }
 
     /// Returns the memory in bytes that the host holds for the plugin besides its instances and its calls, by its use.
-    pub fn held_memory(&self) -> [(&'static str, usize); 5] {
+    pub fn held_memory(&self) -> [(&'static str, usize); 6] {
         let Held { bytes, memory, .. } = self.held_keys();
         [
             // The two reasons of a key name objects. Their names are about as long as the key.
@@ -139,15 +150,23 @@ impl PluginContext {
             ("history", self.telemetry.history.bytes()),
             ("memo", self.memo.bytes()),
             ("metrics", self.telemetry.metrics.size()),
+            ("recordings", self.recorder.bytes()),
             ("route", self.limits.route.bytes()),
         ]
     }
 
-    /// Frees unused memory, and logs how many log lines and events were dropped. Called periodically.
-    pub fn tidy(&self) {
+    /// Frees unused memory, takes a sample of what the plugin uses, and logs how many log lines and events were dropped.
+    /// Called every ten seconds or so.
+    pub fn tidy(&self, stats: &Stats) {
         self.reads.cached.tidy();
         self.memo.tidy();
         self.telemetry.history.update_rate();
+        let usage = Usage {
+            cpu: stats.cpu,
+            memory: stats.memory,
+            queued: self.queues.iter().map(|queue| queue.keys.len()).sum(),
+        };
+        self.telemetry.history.sample(SystemTime::now(), usage);
         self.limits.report_dropped();
     }
 
@@ -155,7 +174,8 @@ impl PluginContext {
     pub fn resume(&self) {
         for (queue, key) in self.limits.quarantine.resume() {
             if let Some(queue) = self.queues.get(queue) {
-                queue.keys.add(key, Priority::Normal, Reason::Resumed);
+                let cause = Reason::Resumed.into();
+                queue.keys.add(key, Priority::Normal, cause);
             }
         }
     }

@@ -14,6 +14,7 @@ use flyball_plugin::{
 use flyball_policy::imports::MayCallCloud;
 use flyball_reads::live::catalogue;
 use flyball_signer::{SigningKeys, metered};
+use flyball_traces::{Span, within};
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
 use flyball_writer::{Journal, Touched};
 use futures::FutureExt;
@@ -23,8 +24,9 @@ use tracing::Instrument;
 
 use crate::context::{PluginContext, Settings};
 use crate::memo::MemoCall;
-use crate::queue::Reason;
+use crate::queue::Cause;
 use crate::telemetry::{clip, log_guest};
+use crate::traces::CallTrace;
 
 /// The longest of an event's other texts in bytes. They are names.
 const EVENT_NAME: usize = 256;
@@ -36,8 +38,9 @@ pub struct GuestCall {
     context: Arc<PluginContext>,
     /// The key that is reconciled, or the name of another call.
     key: Arc<str>,
-    /// The reason for the keys that the call enqueues.
-    reason: Reason,
+    /// The cause of the keys that the call enqueues.
+    cause: Cause,
+    trace: CallTrace,
     memo: MemoCall,
     journal: Arc<Journal>,
     /// The writes in flight. They go on when the guest is stopped.
@@ -45,15 +48,18 @@ pub struct GuestCall {
 }
 
 impl GuestCall {
-    /// A call for `key`. `reason` is the reason for the keys that it enqueues.
-    pub fn new(context: Arc<PluginContext>, key: Arc<str>, reason: Reason) -> Arc<Self> {
+    /// A call for `key`. `cause` is the cause of the keys that it enqueues, and has the trace of the call.
+    pub fn new(context: Arc<PluginContext>, key: Arc<str>, cause: impl Into<Cause>) -> Arc<Self> {
+        let cause = cause.into();
+        let trace = CallTrace::new(cause.trace.clone());
         let memo = MemoCall::new(context.memo.clone());
         let journal = Journal::counted_by(context.telemetry.counters.clone());
         let writes = TaskTracker::new();
         Arc::new(Self {
             context,
             key,
-            reason,
+            cause,
+            trace,
             memo,
             journal: Arc::new(journal),
             writes,
@@ -82,6 +88,11 @@ impl GuestCall {
     /// Returns the objects that it wrote.
     pub fn take_touched(&self) -> Vec<Touched> {
         self.journal.take_touched()
+    }
+
+    /// Returns the number of calls of the host that are traced.
+    pub(crate) fn host_calls(&self) -> u32 {
+        self.trace.host_calls()
     }
 
     /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has
@@ -140,9 +151,11 @@ impl GuestCall {
         work: impl FnOnce(&SigningKeys, G) -> Result<T, ApiError> + Send + 'static,
     ) -> BoxFuture<'static, Metered<T>> {
         let context = self.context.clone();
+        let span = self.trace.host_call("signer");
         let failed =
             |error| ApiError::internal(Effect::None, format!("the host failed to sign: {error}"));
         async move {
+            let _span = span;
             let mut done = match granted {
                 Err(error) => metered(|| Err(error)),
                 Ok(granted) => {
@@ -162,9 +175,10 @@ impl GuestCall {
     }
 
     /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when
-    /// the guest is stopped.
+    /// the guest is stopped. Its requests are parts of the span.
     fn on_host<T, F>(
         &self,
+        span: Span,
         work: impl FnOnce(Arc<PluginContext>) -> F,
     ) -> BoxFuture<'static, Result<T, ApiError>>
     where
@@ -172,11 +186,13 @@ impl GuestCall {
         F: Future<Output = Result<T, ApiError>> + Send + 'static,
     {
         let context = self.context.clone();
-        let work = work(self.context.clone()).in_current_span();
+        let trace = self.trace.of_requests(&span);
+        let work = within(trace, work(self.context.clone())).in_current_span();
         let running = AbortOnDropHandle::new(self.context.runtime.spawn(work));
         let failed =
             |error| ApiError::internal(Effect::None, format!("the host failed to read: {error}"));
         async move {
+            let _span = span;
             context
                 .telemetry
                 .incidents
@@ -194,6 +210,9 @@ impl Imports for GuestCall {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
+        let mut span = self.trace.host_call("lister.get");
+        span.set("k8s.object.kind", || kind.to_owned());
+        span.set("k8s.object.name", || name.to_owned());
         self.context
             .telemetry
             .incidents
@@ -207,12 +226,16 @@ impl Imports for GuestCall {
         limit: u32,
         allowance: &Allowance,
     ) -> Result<Page, ApiError> {
+        let mut span = self.trace.host_call("lister.list");
+        span.set("k8s.object.kind", || query.kind.clone());
         let cached = &self.context.reads.cached;
         let page = cached.list(query, projection, limit, allowance);
         self.context.telemetry.incidents.report_denial(page)
     }
 
     fn lister_count(&self, query: &Query, allowance: &Allowance) -> Result<u32, ApiError> {
+        let mut span = self.trace.host_call("lister.count");
+        span.set("k8s.object.kind", || query.kind.clone());
         let count = self.context.reads.cached.count(query, allowance);
         self.context.telemetry.incidents.report_denial(count)
     }
@@ -243,8 +266,10 @@ impl Imports for GuestCall {
             self.check_running()?;
             let prepared = self.context.reads.live.prepare(read);
             let read = self.context.telemetry.incidents.report_denial(prepared)?;
-            let fetched =
-                self.on_host(|context| async move { context.reads.live.fetch(read).await });
+            let span = self.trace.host_call("reader.read");
+            let fetched = self.on_host(span, |context| async move {
+                context.reads.live.fetch(read).await
+            });
             fetched.await?.reduce(&allowance)
         }
         .boxed()
@@ -254,8 +279,10 @@ impl Imports for GuestCall {
         async move {
             let granted = self.settings().policy.may_discover();
             let granted = self.context.telemetry.incidents.report_denial(granted)?;
-            let kinds =
-                self.on_host(|context| async move { context.reads.live.kinds(granted).await });
+            let span = self.trace.host_call("discovery.kinds");
+            let kinds = self.on_host(span, |context| async move {
+                context.reads.live.kinds(granted).await
+            });
             Ok(catalogue(&*kinds.await?))
         }
         .boxed()
@@ -268,6 +295,9 @@ impl Imports for GuestCall {
         allowance: Allowance,
     ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let count = batch.writes.len();
+        let mut span = self.trace.host_call("writer.run");
+        span.set("flyball.writes", || count as i64);
+        let trace = self.trace.of_requests(&span);
         let (context, journal) = (self.context.clone(), self.journal.clone());
         async move {
             let prepared = match self.context.writer.prepare(batch, &allowance).await {
@@ -277,8 +307,8 @@ impl Imports for GuestCall {
             // On the host's runtime, so that the writes go on when the guest is stopped. Boxed, because tokio copies a
             // task's future when it starts and when it ends.
             let run = Box::pin(async move {
-                let _charge = charge;
-                context.writer.run(prepared, &journal).await
+                let (_charge, _span) = (charge, span);
+                within(trace, context.writer.run(prepared, &journal)).await
             });
             let running = self
                 .writes
@@ -308,6 +338,8 @@ impl Imports for GuestCall {
         if !self.context.limits.events.pass() {
             return;
         }
+        let mut span = self.trace.host_call("events.emit");
+        span.set("k8s.event.reason", || clip(reason, EVENT_NAME).to_owned());
         let name = |text: &str| clip(text, EVENT_NAME).to_owned();
         let ObjectReference {
             kind,
@@ -347,7 +379,7 @@ impl Imports for GuestCall {
         let held = || self.context.held_keys();
         self.context.limits.check_key(key, held)?;
         let delay = Duration::from_millis(delay_ms.into());
-        queue.add(key.into(), delay, self.reason.clone());
+        queue.add(key.into(), delay, self.cause.clone());
         Ok(())
     }
 
@@ -445,7 +477,9 @@ impl Imports for GuestCall {
     fn cloud_capabilities(&self) -> BoxFuture<'_, Result<Vec<u8>, CloudError>> {
         async move {
             let granted = self.may_call_cloud()?;
-            let capabilities = self.context.clouds.capabilities(&granted).await?;
+            let span = self.trace.host_call("cloud.capabilities");
+            let capabilities = self.context.clouds.capabilities(&granted);
+            let capabilities = within(self.trace.of_requests(&span), capabilities).await?;
             Ok(capabilities.into())
         }
         .boxed()
@@ -456,7 +490,9 @@ impl Imports for GuestCall {
             let granted = self.may_call_cloud()?;
             let fence = self.context.writer.client().check_fence();
             fence.map_err(|error| CloudError::fenced(error.message))?;
-            self.context.clouds.call(&granted, call).await
+            let span = self.trace.host_call("cloud.call");
+            let called = self.context.clouds.call(&granted, call);
+            within(self.trace.of_requests(&span), called).await
         }
         .boxed()
     }

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use flyball_cache::{Delta, Object};
 use flyball_plugin::{Plugin, RoutedKey};
 use flyball_reads::cached::RouteView;
+use flyball_recording::{Document, Input};
+use flyball_rehearse::of_route;
+use flyball_traces::Trace;
 use flyball_types::Kind;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -18,9 +22,10 @@ use tracing::Instrument;
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
 use crate::history::HistoryEntry;
-use crate::queue::Reason;
+use crate::queue::{Cause, Reason};
 use crate::route_backlog::{RouteBacklog, Step, Waiting, WatchNumber};
 use crate::telemetry::call_span;
+use crate::traces;
 
 /// The queue that the history shows for failures of `route`.
 const ROUTE: &str = "route";
@@ -123,8 +128,13 @@ impl GuestRoute {
             deltas.push(plugin.work(|| self.guest_delta(waiting)).await);
         }
         let (called, owned) = (plugin.clone(), context.clone());
-        let reason = self.reason(&batch);
-        let by = reason.clone();
+        let mut span = traces::route(&self.traces(context, &batch));
+        span.set("flyball.plugin", || context.name().to_owned());
+        let cause = Cause {
+            reason: self.reason(&batch),
+            trace: span.trace().cloned(),
+        };
+        let by = cause.clone();
         let started = Instant::now();
         let call = async move { call_route(&called, &owned, by, deltas).await }.in_current_span();
         let routed = context.route_turns.run(call).await;
@@ -133,11 +143,12 @@ impl GuestRoute {
             Ok(keys) => {
                 let objects = batch.iter().map(|waiting| waiting.object().key());
                 context.telemetry.history.recovered(ROUTE, objects);
-                enqueue(plugin, context, keys, &reason).await;
+                enqueue(plugin, context, keys, &cause).await;
                 return self.report(context);
             }
             Err(error) => error,
         };
+        span.fail(|| error.clone());
         if context.limits.log_lines.pass_line(&error) {
             tracing::warn!(
                 deltas = batch.len(),
@@ -167,6 +178,7 @@ impl GuestRoute {
                 took: started.elapsed(),
                 failed: Some(format!("`route` failed: {error}")),
                 wrote: Vec::new(),
+                trace: cause.trace.filter(Trace::is_recorded),
             });
         }
         self.report(context);
@@ -184,6 +196,27 @@ impl GuestRoute {
             _ => None,
         };
         Reason::Routed { cause }
+    }
+
+    /// The traces that these deltas are parts of.
+    fn traces(&self, context: &PluginContext, batch: &[Waiting]) -> Vec<Trace> {
+        let tracer = &context.telemetry.tracer;
+        if !tracer.is_on() {
+            return Vec::new();
+        }
+        let changes = batch.iter().filter(|waiting| !waiting.initial);
+        let traces = changes.filter_map(|waiting| {
+            let kind = self.watches.lock()[waiting.watch].kind.clone();
+            let newer: Vec<&Arc<Object>> = waiting.new.iter().collect();
+            traces::of_change(
+                tracer,
+                &kind,
+                waiting.delta_type,
+                waiting.old.as_ref(),
+                &newer,
+            )
+        });
+        traces.collect()
     }
 
     /// Shows how many deltas wait and fail.
@@ -240,20 +273,40 @@ impl Drop for Producer {
 async fn call_route(
     plugin: &Plugin,
     context: &Arc<PluginContext>,
-    reason: Reason,
+    cause: Cause,
     deltas: Vec<flyball_plugin::Delta>,
 ) -> Result<Vec<RoutedKey>, String> {
-    let call = GuestCall::new(context.clone(), ROUTE.into(), reason);
-    let routed = plugin
-        .route(call.clone(), deltas)
-        .await
-        .map_err(|error| error.to_string())??;
+    let call = GuestCall::new(context.clone(), ROUTE.into(), cause);
+    let session = context.recorder.begin(call.clone());
+    let bytes = |object: &Option<Bytes>| object.as_ref().map_or(0, Bytes::len);
+    let size = deltas
+        .iter()
+        .map(|delta| bytes(&delta.old) + bytes(&delta.new));
+    let noted = session.hold(size.sum()).then(|| deltas.clone());
+    let routed = plugin.route(session.imports(), deltas).await;
+    let input = || Input::Route {
+        deltas: noted.iter().flatten().map(recorded_delta).collect(),
+    };
+    let digest = &context.settings.digest;
+    session.end(digest, None, of_route(&routed), input).await;
+    let routed = routed.map_err(|error| error.to_string())??;
     call.commit();
     Ok(routed)
 }
 
+fn recorded_delta(delta: &flyball_plugin::Delta) -> flyball_recording::Delta {
+    let document = |object: &Bytes| Document(object.to_vec());
+    flyball_recording::Delta {
+        watch: delta.watch.clone(),
+        delta_type: delta.delta_type,
+        old: delta.old.as_ref().map(document),
+        new: delta.new.as_ref().map(document),
+        initial: delta.initial,
+    }
+}
+
 /// Enqueues the keys that the guest's `route` returned, up to the plugin's limit.
-async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>, reason: &Reason) {
+async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>, cause: &Cause) {
     let (mut dropped, mut first) = (0, None);
     let mut keys = keys.into_iter();
     while keys.len() > 0 {
@@ -265,7 +318,7 @@ async fn enqueue(plugin: &Plugin, context: &PluginContext, keys: Vec<RoutedKey>,
                     context.limits.check_key(&key.key, held).map(|()| queue)
                 });
                 match checked {
-                    Ok(queue) => queue.add(key.key.into(), key.delay, reason.clone()),
+                    Ok(queue) => queue.add(key.key.into(), key.delay, cause.clone()),
                     Err(error) => {
                         dropped += 1;
                         first.get_or_insert(error);

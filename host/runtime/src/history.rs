@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
+use flyball_traces::Trace;
 use flyball_types::{Kind, size_of_block};
 use flyball_writer::Touched;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::durations::{Durations, RecentDurations};
 use crate::object_name::ObjectName;
 use crate::queue::Reason;
+use crate::trend::{Samples, Totals, Trend, TrendBrief, Usage};
 
 /// How many reconciles are kept.
 const KEPT: usize = 512;
 /// The bytes of the counts of a shared text.
 const SHARED: usize = 2 * size_of::<usize>();
-/// Buckets of durations in each power of two of microseconds.
-const FINENESS: u32 = 4;
-const BUCKETS: usize = 40 * FINENESS as usize;
 
 /// The history of one plugin, over all of its versions.
 pub struct History {
@@ -30,8 +30,11 @@ pub struct History {
     reconciles: AtomicU64,
     errors: AtomicU64,
     last_success: Mutex<Option<SystemTime>>,
-    took: [AtomicU64; BUCKETS],
+    took: Durations,
+    /// Since the last sample.
+    took_recently: RecentDurations,
     pace: Mutex<Pace>,
+    samples: Mutex<Samples>,
 }
 
 /// The last failure that no success of the same key or of another version followed.
@@ -47,6 +50,8 @@ struct Recent {
     entries: VecDeque<HistoryEntry>,
     /// The bytes behind the entries.
     bytes: usize,
+    /// Reconciles since the start.
+    added: u64,
 }
 
 /// One reconcile.
@@ -64,6 +69,8 @@ pub struct HistoryEntry {
     /// The error, if it failed.
     pub failed: Option<String>,
     pub wrote: Vec<Touched>,
+    /// The trace that it is a part of, if that is recorded.
+    pub trace: Option<Trace>,
 }
 
 /// One reconcile, for people.
@@ -74,6 +81,9 @@ pub struct Reconciled {
     pub at: String,
     /// The plugin.
     pub plugin: String,
+    /// The SHA-256 of the file of the version that ran, in hex.
+    #[serde(default)]
+    pub digest: String,
     /// The queue.
     pub queue: String,
     /// The key.
@@ -92,6 +102,9 @@ pub struct Reconciled {
     pub failed: Option<String>,
     /// The writes of the reconcile, as in `create Pod default/web-1`.
     pub wrote: Vec<String>,
+    /// The ID of the trace that it is a part of, in hex, if that is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// Statistics of a plugin's reconciles.
@@ -143,12 +156,14 @@ impl Default for History {
             reconciles: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             last_success: Mutex::default(),
-            took: [const { AtomicU64::new(0) }; BUCKETS],
+            took: Durations::default(),
+            took_recently: RecentDurations::default(),
             pace: Mutex::new(Pace {
                 looked: Instant::now(),
                 reconciles: 0,
                 per_second: 0.0,
             }),
+            samples: Mutex::default(),
         }
     }
 }
@@ -157,7 +172,8 @@ impl History {
     /// Records a reconcile.
     pub fn add(&self, entry: HistoryEntry) {
         self.reconciles.fetch_add(1, Relaxed);
-        self.took[bucket(entry.took)].fetch_add(1, Relaxed);
+        self.took.add(entry.took);
+        self.took_recently.add(entry.took);
         let (queue, key, digest) = (entry.queue.clone(), entry.key.clone(), entry.digest.clone());
         let has_failed = entry.failed.is_some();
         if has_failed {
@@ -189,7 +205,30 @@ impl History {
     /// The bytes that the history takes.
     pub fn bytes(&self) -> usize {
         let recent = self.recent.lock();
-        recent.entries.capacity() * size_of::<HistoryEntry>() + recent.bytes
+        let entries = recent.entries.capacity() * size_of::<HistoryEntry>() + recent.bytes;
+        entries + self.samples.lock().bytes()
+    }
+
+    /// Takes a sample for the trend. Called every ten seconds or so.
+    pub(crate) fn sample(&self, now: SystemTime, usage: Usage) {
+        let took = self.took_recently.take();
+        let totals = Totals {
+            reconciles: self.reconciles.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            cpu: usage.cpu,
+        };
+        let took = [took.quantile(0.5), took.quantile(0.99)];
+        self.samples.lock().add(now, totals, took, usage);
+    }
+
+    /// Returns the last hour.
+    pub fn trend(&self) -> Trend {
+        self.samples.lock().trend(SystemTime::now())
+    }
+
+    /// Returns the last hour in short.
+    pub fn trend_brief(&self) -> TrendBrief {
+        self.samples.lock().brief(SystemTime::now())
     }
 
     /// Computes the rate since the last call. Called every ten seconds or so.
@@ -213,18 +252,8 @@ impl History {
     }
 
     pub fn performance(&self) -> Performance {
-        let took: Vec<u64> = self.took.iter().map(|count| count.load(Relaxed)).collect();
-        let all: u64 = took.iter().sum();
-        let quantile = |share: f64| {
-            let mut left = (all as f64 * share).ceil() as u64;
-            let found = took.iter().position(|count| {
-                left = left.saturating_sub(*count);
-                left == 0
-            });
-            found
-                .filter(|_| all > 0)
-                .map_or(0.0, |bucket| upper(bucket).as_secs_f64() * 1e3)
-        };
+        let took = self.took.counts();
+        let quantile = |share| took.quantile(share).as_secs_f64() * 1e3;
         Performance {
             reconciles: self.reconciles.load(Relaxed),
             errors: self.errors.load(Relaxed),
@@ -236,6 +265,13 @@ impl History {
         }
     }
 
+    /// Returns the last reconciles, the oldest first.
+    pub fn recent(&self, plugin: &str) -> Vec<Reconciled> {
+        let recent = self.recent.lock();
+        let entries = recent.entries.iter();
+        entries.map(|entry| entry.for_people(plugin)).collect()
+    }
+
     /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `is_key_of` is whether a
     /// queue's keys are objects of a kind that the predicate selects.
     pub fn about(
@@ -245,15 +281,35 @@ impl History {
         is_key_of: impl Fn(&str, &dyn Fn(&Kind) -> bool) -> bool,
     ) -> Vec<Reconciled> {
         let recent = self.recent.lock();
-        let is_about = |entry: &&HistoryEntry| {
-            let cause = entry.why.object();
-            cause.is_some_and(|(kind, object)| asked.is(kind, "", object))
-                || asked.is_key(&entry.key, |is_kind| is_key_of(&entry.queue, is_kind))
-                || (entry.wrote.iter())
-                    .any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
-        };
+        let is_about = |entry: &&HistoryEntry| entry.is_about(asked, &is_key_of);
         let about = recent.entries.iter().filter(is_about);
         about.map(|entry| entry.for_people(plugin)).collect()
+    }
+
+    /// Returns up to `most` of the last reconciles that the predicate selects, the newest first.
+    pub fn last(
+        &self,
+        plugin: &str,
+        most: usize,
+        is_selected: impl Fn(&HistoryEntry) -> bool,
+    ) -> Vec<Reconciled> {
+        let recent = self.recent.lock();
+        let selected = recent
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| is_selected(entry));
+        let selected = selected.take(most);
+        selected.map(|entry| entry.for_people(plugin)).collect()
+    }
+
+    /// Calls `visit` for each reconcile that is kept, the oldest first, with its number since the start.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(u64, &HistoryEntry)) {
+        let recent = self.recent.lock();
+        let first = recent.added - recent.entries.len() as u64;
+        for (number, entry) in (first..).zip(&recent.entries) {
+            visit(number, entry);
+        }
     }
 }
 
@@ -264,6 +320,7 @@ impl Recent {
             self.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
         }
         self.bytes += entry.bytes();
+        self.added += 1;
         self.entries.push_back(entry);
     }
 
@@ -279,6 +336,19 @@ impl Recent {
 }
 
 impl HistoryEntry {
+    /// Whether it is of an object, caused by it, or wrote it. `is_key_of` is as for [`History::about`].
+    pub(crate) fn is_about(
+        &self,
+        asked: &ObjectName<'_>,
+        is_key_of: impl Fn(&str, &dyn Fn(&Kind) -> bool) -> bool,
+    ) -> bool {
+        let cause = self.why.object();
+        let mut wrote = self.wrote.iter();
+        cause.is_some_and(|(kind, object)| asked.is(kind, "", object))
+            || asked.is_key(&self.key, |is_kind| is_key_of(&self.queue, is_kind))
+            || wrote.any(|wrote| asked.is(&wrote.kind, &wrote.subresource, &wrote.key))
+    }
+
     /// The bytes behind it. The names of its queue and version are shared.
     fn bytes(&self) -> usize {
         let why = match &self.why {
@@ -322,11 +392,12 @@ impl HistoryEntry {
         })
     }
 
-    fn for_people(&self, plugin: &str) -> Reconciled {
+    pub(crate) fn for_people(&self, plugin: &str) -> Reconciled {
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
         Reconciled {
             at: rfc3339(self.at),
             plugin: plugin.to_owned(),
+            digest: self.digest.to_string(),
             queue: self.queue.to_string(),
             key: self.key.to_string(),
             why: self.why.to_string(),
@@ -336,6 +407,7 @@ impl HistoryEntry {
             took_ms: ms(self.took),
             failed: self.failed.clone(),
             wrote: self.wrote.iter().map(Touched::to_string).collect(),
+            trace: self.trace.as_ref().map(Trace::id),
         }
     }
 }
@@ -345,26 +417,6 @@ fn rfc3339(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at)
         .map(|at| format!("{at:.3}"))
         .unwrap_or_default()
-}
-
-fn bucket(took: Duration) -> usize {
-    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-    let octave = micros.ilog2();
-    let within = if octave >= 2 {
-        (micros >> (octave - 2)) & 3
-    } else {
-        (micros << (2 - octave)) & 3
-    };
-    ((octave * FINENESS) as usize + within as usize).min(BUCKETS - 1)
-}
-
-/// Returns the longest duration of a bucket.
-fn upper(bucket: usize) -> Duration {
-    let (octave, within) = (
-        bucket as u32 / FINENESS,
-        bucket as u64 % u64::from(FINENESS),
-    );
-    Duration::from_nanos(((5 + within) * 1000) << octave >> 2)
 }
 
 #[cfg(test)]
@@ -397,6 +449,7 @@ mod tests {
                 subresource: String::new(),
                 key: "demo/token".into(),
             }],
+            trace: None,
         }
     }
 
@@ -503,32 +556,5 @@ mod tests {
         assert_eq!(told[0].why, "Pod demo/web-1 added, mapped by `route`");
         let told = about(&history, "demo/web");
         assert_eq!(told[1].why, "changes that `route` mapped");
-    }
-
-    #[test]
-    fn quantiles_are_within_a_fifth_of_the_exact_ones() {
-        let history = History::default();
-        for took in 1..=1000 {
-            history.add(entry("demo/web", took));
-        }
-        let performance = history.performance();
-        assert!((0.5..0.63).contains(&performance.p50_ms), "{performance:?}");
-        assert!(
-            (0.99..1.25).contains(&performance.p99_ms),
-            "{performance:?}"
-        );
-        assert_eq!(History::default().performance().p99_ms, 0.0);
-    }
-
-    #[test]
-    fn each_duration_lies_in_its_bucket() {
-        for micros in (0..2000).chain([10_000, 1_000_000, 3_600_000_000]) {
-            let bucket = bucket(Duration::from_micros(micros));
-            assert!(upper(bucket) >= Duration::from_micros(micros), "{micros}");
-            assert!(
-                bucket == 0 || upper(bucket - 1) <= Duration::from_micros(micros.max(1)),
-                "{micros}"
-            );
-        }
     }
 }

@@ -1,10 +1,12 @@
 //! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's
 //! imports.
 
+pub mod causes;
 pub mod clouds;
 pub mod context;
 pub mod credentials;
 pub mod discovered_informers;
+mod durations;
 pub mod graph;
 pub mod guest_call;
 mod guest_route;
@@ -18,5 +20,7 @@ pub mod route_turns;
 pub mod router;
 pub mod telemetry;
 mod tickers;
+mod traces;
+pub mod trend;
 mod watch_router;
 mod worker;

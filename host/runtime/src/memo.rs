@@ -221,6 +221,11 @@ impl Memo {
         }
     }
 
+    /// Bytes that it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
         self.state.lock().bytes

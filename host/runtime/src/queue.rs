@@ -7,6 +7,7 @@ use std::time::Duration;
 use flyball_cache::{Delta, Object};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{Gauges, MetricsError, QueueMetrics};
+use flyball_traces::Trace;
 use flyball_types::Kind;
 use flyball_types::description::{self, DeltaType};
 use flyball_workqueue::{BucketConfig, Config, Priority, RateLimit, WorkQueue};
@@ -15,6 +16,13 @@ use tokio::time::Instant;
 /// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write
 /// but the last is overwritten by the next.
 const MINIMUM_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Why a key was queued, and the trace that its reconcile continues, if there is one.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    pub reason: Reason,
+    pub trace: Option<Trace>,
+}
 
 /// Why a key was queued.
 #[derive(Clone, Debug)]
@@ -42,7 +50,7 @@ pub enum Reason {
 /// One of a plugin's queues, as a version describes it. Its keys and their backoffs outlive the version.
 pub struct Queue {
     pub name: Arc<str>,
-    pub keys: WorkQueue<Arc<str>, Reason>,
+    pub keys: WorkQueue<Arc<str>, Cause>,
     /// How often a key is retried; none for no limit.
     pub max_retries: Option<u32>,
     standby: Arc<Standby>,
@@ -115,12 +123,19 @@ impl Queue {
     }
 
     /// Adds a key that a guest asked for.
-    pub fn add(&self, key: Arc<str>, delay: Duration, reason: Reason) {
-        self.keys.add_after(key, delay, Priority::Normal, reason);
+    pub fn add(&self, key: Arc<str>, delay: Duration, cause: Cause) {
+        self.keys.add_after(key, delay, Priority::Normal, cause);
     }
 
-    /// Enqueues a key that a delta yielded.
-    pub fn enqueue(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
+    /// Enqueues a key that a delta yielded. Its reconcile continues the trace.
+    pub fn enqueue(
+        &self,
+        key: Arc<str>,
+        delay: Duration,
+        kind: &Arc<Kind>,
+        delta: &Delta,
+        trace: Option<Trace>,
+    ) {
         // Initial objects come after current changes.
         let priority = if delta.initial {
             Priority::Low
@@ -132,12 +147,23 @@ impl Queue {
             object: delta.object().key().into(),
             delta: delta.delta_type(),
         };
+        let cause = Cause { reason, trace };
         if delay.is_zero() && is_deletion(delta) {
-            self.keys.add_urgent(key, priority, reason);
+            self.keys.add_urgent(key, priority, cause);
         } else if delay.is_zero() {
-            self.keys.add(key, priority, reason);
+            self.keys.add(key, priority, cause);
         } else {
-            self.keys.add_after(key, delay, priority, reason);
+            self.keys.add_after(key, delay, priority, cause);
+        }
+    }
+}
+
+impl From<Reason> for Cause {
+    /// A cause without a trace.
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            trace: None,
         }
     }
 }
@@ -258,7 +284,7 @@ mod tests {
             initial: false,
         };
         let kind = Arc::new(Kind::new("", "v1", "Pod"));
-        queue.enqueue("demo/web".into(), Duration::ZERO, &kind, &delta);
+        queue.enqueue("demo/web".into(), Duration::ZERO, &kind, &delta, None);
         drop(delta);
         assert_eq!(queue.keys.snapshot().normal, 1);
         assert!(left.upgrade().is_none());
@@ -271,7 +297,9 @@ mod tests {
         let metrics = Metrics::new();
         let queue = Queue::new(&described, "a", &metrics, true).expect("the name is free");
         let reason = Reason::Tick;
-        queue.keys.add("demo/web".into(), Priority::Normal, reason);
+        queue
+            .keys
+            .add("demo/web".into(), Priority::Normal, reason.into());
         tokio::time::advance(Duration::from_secs(3600)).await;
         let shows = |line: &str| metrics.render().contains(line);
         assert!(shows("workqueue_depth{name=\"a\"} 0\n"));

@@ -10,6 +10,7 @@ use flyball_limits::rate::RateGate;
 use flyball_plugin::LogLevel;
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{Group, Kind, MetricsError};
+use flyball_traces::Tracer;
 use flyball_types::description::{Description, MetricType};
 use tracing::Span;
 
@@ -26,6 +27,7 @@ pub struct PluginTelemetry {
     pub history: Arc<History>,
     pub counters: Arc<PluginCounters>,
     pub metrics: CustomMetrics,
+    pub tracer: Tracer,
 }
 
 /// The metrics that a plugin describes.

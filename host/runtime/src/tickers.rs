@@ -33,9 +33,8 @@ pub(super) async fn tick(context: &PluginContext, ticker: &Ticker) {
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         interval.tick().await;
-        queue
-            .keys
-            .add(ticker.key.as_str().into(), Priority::Normal, Reason::Tick);
+        let key = ticker.key.as_str().into();
+        queue.keys.add(key, Priority::Normal, Reason::Tick.into());
     }
 }
 

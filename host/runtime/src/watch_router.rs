@@ -16,6 +16,7 @@ use crate::context::PluginContext;
 use crate::guest_route::{GuestRoute, RouteSender};
 use crate::router::{Enqueue, Router};
 use crate::tickers::jittered;
+use crate::traces;
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
@@ -228,8 +229,10 @@ impl WatchRouter {
         if keys.is_empty() || !is_selected() {
             return;
         }
+        let trace = traces::of_delta(&self.context.telemetry.tracer, &self.kind, delta);
         for Enqueue { queue, key, delay } in keys {
-            self.context.queues[queue].enqueue(key, delay, &self.kind, delta);
+            let queue = &self.context.queues[queue];
+            queue.enqueue(key, delay, &self.kind, delta, trace.clone());
         }
     }
 

@@ -6,6 +6,9 @@ use std::time::SystemTime;
 
 use flyball_limits::quarantine::{Admission, Pass};
 use flyball_plugin::{CallError, Outcome, Plugin};
+use flyball_recording::Input;
+use flyball_rehearse::of_reconcile;
+use flyball_traces::Trace;
 use flyball_workqueue::{Item, Priority};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -16,8 +19,9 @@ use tracing::Instrument;
 use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
 use crate::history::HistoryEntry;
-use crate::queue::{Queue, Reason};
+use crate::queue::{Cause, Queue, Reason};
 use crate::telemetry::reconcile_span;
+use crate::traces::ReconcileSpan;
 
 /// Reconciles keys of one queue, one at a time.
 #[derive(Clone)]
@@ -107,17 +111,21 @@ impl Worker {
     }
 
     /// Reconciles a key, unless the plugin is quarantined.
-    async fn admit(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
+    async fn admit(&self, queue: &Queue, item: Item<Arc<str>, Cause>) {
         let key = item.key().clone();
+        let held_back = || Cause {
+            reason: Reason::HeldBack,
+            trace: item.causes().first.trace.clone(),
+        };
         let pass = match self.context.limits.quarantine.admit(self.queue, &key).await {
             Admission::Go(pass) => pass,
             Admission::Later(delay) => {
                 return queue
                     .keys
-                    .add_after(key, delay, Priority::Normal, Reason::HeldBack);
+                    .add_after(key, delay, Priority::Normal, held_back());
             }
             // Another version may take the key.
-            Admission::Closed => return queue.keys.add(key, Priority::Normal, Reason::HeldBack),
+            Admission::Closed => return queue.keys.add(key, Priority::Normal, held_back()),
         };
         let attempt = queue.keys.num_requeues(&key);
         let span = reconcile_span(self.context.name(), &queue.name, &key, attempt);
@@ -128,17 +136,24 @@ impl Worker {
     async fn reconcile(
         &self,
         queue: &Queue,
-        item: &Item<Arc<str>, Reason>,
+        item: &Item<Arc<str>, Cause>,
         attempt: u32,
         pass: Pass<'_>,
     ) {
         let key = item.key().clone();
         let started = Instant::now();
-        let requeued = || Reason::Requeued { by: key.clone() };
-        let call = GuestCall::new(self.context.clone(), key.clone(), requeued());
+        let mut span = ReconcileSpan::begin(&self.context.telemetry.tracer, item);
+        span.describe(self.context.name(), &queue.name, item, attempt);
+        let requeued = |trace| Cause {
+            reason: Reason::Requeued { by: key.clone() },
+            trace,
+        };
+        let asked = requeued(span.trace());
+        let call = GuestCall::new(self.context.clone(), key.clone(), asked);
+        let session = self.context.recorder.begin(call.clone());
         let mut result = self
             .plugin
-            .reconcile(call.clone(), &queue.name, &key, attempt)
+            .reconcile(session.imports(), &queue.name, &key, attempt)
             .await;
         if let Some(credentials) = &self.context.credentials {
             credentials.redact_outcome(&mut result);
@@ -146,6 +161,15 @@ impl Worker {
         if result.is_ok() {
             call.commit();
         }
+        let input = || Input::Reconcile {
+            queue: queue.name.to_string(),
+            key: key.to_string(),
+            attempt,
+        };
+        let digest = &self.context.settings.digest;
+        session
+            .end(digest, Some(&key), of_reconcile(&result), input)
+            .await;
         call.wait_for_writes().await;
         let failed = match &result {
             Ok(Outcome::Done | Outcome::RequeueAfter(_)) => None,
@@ -161,22 +185,25 @@ impl Worker {
             digest: self.context.settings.digest.clone(),
             queue: queue.name.clone(),
             key: key.clone(),
-            why: item.causes().first.clone(),
+            why: item.causes().first.reason.clone(),
             coalesced: item.causes().coalesced,
             attempt,
             queued: item.queued(),
             took: started.elapsed(),
             failed,
             wrote: call.take_touched(),
+            trace: span.trace().filter(Trace::is_recorded),
         });
+        let again = span.cause();
+        span.end(call.host_calls(), result_label(&result), &result);
         match result {
             Ok(Outcome::Done) => queue.keys.forget(&key),
             Ok(Outcome::RequeueAfter(delay)) => {
                 queue.keys.forget(&key);
-                queue.add(key.clone(), delay, requeued());
+                queue.add(key.clone(), delay, requeued(again));
             }
             Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
-            Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key),
+            Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key, again),
         }
     }
 
@@ -202,7 +229,7 @@ impl Worker {
         }
     }
 
-    fn retry(&self, queue: &Queue, key: Arc<str>) {
+    fn retry(&self, queue: &Queue, key: Arc<str>, trace: Option<Trace>) {
         if queue
             .max_retries
             .is_some_and(|most| queue.keys.num_requeues(&key) >= most)
@@ -212,15 +239,15 @@ impl Worker {
             }
             queue.keys.forget(&key);
         } else {
-            queue
-                .keys
-                .add_rate_limited(key, Priority::Normal, Reason::Retry);
+            let reason = Reason::Retry;
+            let cause = Cause { reason, trace };
+            queue.keys.add_rate_limited(key, Priority::Normal, cause);
         }
     }
 
     fn log(
         &self,
-        item: &Item<Arc<str>, Reason>,
+        item: &Item<Arc<str>, Cause>,
         started: Instant,
         call: &GuestCall,
         result: &Result<Outcome, CallError>,
@@ -239,7 +266,7 @@ impl Worker {
             return;
         }
         let causes = item.causes();
-        let why = causes.first.to_string();
+        let why = causes.first.reason.to_string();
         let (coalesced, wrote) = (causes.coalesced, call.summary());
         let took_ms = (started.elapsed().as_secs_f64() * 1e5).round() / 1e2;
         let queued_ms = (item.queued().as_secs_f64() * 1e5).round() / 1e2;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use flyball_dashboard::{Dashboard, PageBody};
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderValue};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::Body;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -40,6 +41,8 @@ pub struct Endpoints {
     pub configz: Arc<str>,
     /// Serves `/debug/pprof/` and `/debug/flags/v`; `None` if profiling is off.
     pub profiling: Option<SetVerbosity>,
+    /// Serves `/dashboard/`; `None` if it is off.
+    pub dashboard: Option<Arc<Dashboard>>,
     pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
 }
@@ -47,8 +50,16 @@ pub struct Endpoints {
 impl Endpoints {
     /// Whether the API server may be asked about a request.
     pub(crate) fn is_reviewed<B>(&self, request: &Request<B>) -> bool {
+        if self.dashboard.is_some() && Dashboard::is_page(request.uri().path()) {
+            return false;
+        }
         request.headers().contains_key(AUTHORIZATION)
             || !self.authorization.is_open(request.uri().path())
+    }
+
+    /// The dashboard, if a path is its.
+    fn dashboard_at(&self, path: &str) -> Option<&Arc<Dashboard>> {
+        self.dashboard.as_ref().filter(|_| Dashboard::owns(path))
     }
 
     /// Responds to a request over a connection with these client certificates. Reads the request's body only if the
@@ -56,29 +67,41 @@ impl Endpoints {
     pub(crate) async fn handle<B>(
         &self,
         certificates: &[CertificateDer<'static>],
-        request: Request<B>,
-    ) -> Result<FullResponse, Infallible>
+        mut request: Request<B>,
+    ) -> Result<Response<PageBody>, Infallible>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (verb, path) = (
-            request.method().as_str().to_ascii_lowercase(),
-            request.uri().path(),
-        );
+        let uri = request.uri().clone();
+        let path = uri.path();
+        let dashboard = self.dashboard_at(path);
+        if let Some(dashboard) = dashboard {
+            if let Some(page) = dashboard.page(request.method(), path) {
+                return Ok(page);
+            }
+            if let Some(foreign) = dashboard.admit(&uri, request.headers_mut()) {
+                return Ok(foreign);
+            }
+        }
+        let verb = match dashboard.is_some() && Dashboard::is_session(path) {
+            true => "get".to_owned(),
+            false => request.method().as_str().to_ascii_lowercase(),
+        };
+        let refused =
+            |code, reason, message: &str| Ok(status(code, reason, message).map(Either::Left));
         let Ok(user) = self
             .authentication
             .user(certificates, request.headers())
             .await
         else {
-            return Ok(status(
-                StatusCode::UNAUTHORIZED,
-                "Unauthorized",
-                "Unauthorized",
-            ));
+            return refused(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized");
         };
         match self.authorization.allows(&user, &verb, path).await {
-            Ok(access) if access.allowed => Ok(self.respond(request).await),
+            Ok(access) if access.allowed => Ok(match dashboard {
+                Some(dashboard) => dashboard.respond(request.method(), &uri, request.headers()),
+                None => self.respond(request).await.map(Either::Left),
+            }),
             Ok(access) => {
                 let mut message = format!(
                     "forbidden: User {:?} cannot {verb} path {path:?}",
@@ -92,7 +115,7 @@ impl Endpoints {
                 {
                     message = format!("{message}; {NO_TOKENS}");
                 }
-                Ok(status(StatusCode::FORBIDDEN, "Forbidden", &message))
+                refused(StatusCode::FORBIDDEN, "Forbidden", &message)
             }
             Err(error) => {
                 if self.authorization.failures.pass() {
@@ -105,11 +128,7 @@ impl Endpoints {
                     );
                 }
                 let message = "the access could not be reviewed";
-                Ok(status(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "InternalError",
-                    message,
-                ))
+                refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
             }
         }
     }
@@ -237,12 +256,13 @@ impl Endpoints {
 }
 
 /// The response to a request over a connection with too many pending reviews.
-pub(crate) fn too_many_reviews() -> FullResponse {
-    status(
+pub(crate) fn too_many_reviews() -> Response<PageBody> {
+    let refused = status(
         StatusCode::TOO_MANY_REQUESTS,
         "TooManyRequests",
         "too many requests over this connection need a review",
-    )
+    );
+    refused.map(Either::Left)
 }
 
 /// The response with metrics, compressed if the client accepts that. Prometheus does.

@@ -1,9 +1,11 @@
 //! Listens on the port, accepts connections and serves requests over them, within limits.
 
+use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http_body_util::Either;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -102,7 +104,10 @@ impl Bound {
     pub async fn serve(self, endpoints: Endpoints, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         tasks.spawn(self.certificates.clone().keep_reloading(shutdown.clone()));
-        let authentication = endpoints.authentication.clone();
+        let (authentication, dashboard) = (
+            endpoints.authentication.clone(),
+            endpoints.dashboard.clone(),
+        );
         let stop = shutdown.clone();
         tasks.spawn(async move { authentication.run(stop).await });
 
@@ -150,6 +155,9 @@ impl Bound {
                     tracing::debug!(error, %peer, "a connection ended early");
                 }
             });
+        }
+        if let Some(dashboard) = dashboard {
+            dashboard.close();
         }
         tasks.close();
         tasks.wait().await;
@@ -199,11 +207,15 @@ async fn serve(
         let is_reviewed = endpoints.is_reviewed(&request);
         let review = is_reviewed.then(|| reviews.clone().try_acquire_owned());
         async move {
-            let _in_progress = in_progress;
-            match review.transpose() {
-                Ok(_review) => endpoints.handle(&certificates, request).await,
-                Err(_) => Ok(too_many_reviews()),
+            let mut response = match review.transpose() {
+                Ok(_review) => endpoints.handle(&certificates, request).await?,
+                Err(_) => too_many_reviews(),
+            };
+            // A request for events is in progress until they end.
+            if let Either::Right(events) = response.body_mut() {
+                events.hold(in_progress);
             }
+            Ok::<_, Infallible>(response)
         }
     });
     let serving = http.serve_connection(TokioIo::new(stream), service);

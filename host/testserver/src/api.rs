@@ -2,16 +2,18 @@
 //!
 //! A request goes through `request` (the path and the query), then to `discovery`, `objects` (reads and writes) or
 //! `watches`. Every write is a write to the [`Cluster`], which decides on versions, finalizers, patches and ownership.
-//! `watches` turns the changes of its objects into events.
+//! `watches` turns the changes of its objects into events. `flyball plan` has a server of its own, over a real cluster,
+//! which reads requests in the same way (`request`, `writes`).
 //!
 //! Everybody may do everything: there is no authentication, access reviews are always positive, and there are no
 //! admission and no conversions between versions. Objects are checked by CustomResourceDefinitions alone, as in the
 //! cluster; a write that has unknown fields is answered with the server's warnings.
 
-mod discovery;
+pub mod discovery;
 mod objects;
-mod request;
+pub mod request;
 mod watches;
+pub mod writes;
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -191,7 +193,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
 }
 
 /// An error as the API's `Status`.
-fn status(error: &ApiError) -> Value {
+pub fn status(error: &ApiError) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Status",

@@ -1,11 +1,11 @@
-//! Runs calls on a cluster.
+//! Runs calls on a cluster, or on a recorded call.
 
 use std::path::Path;
 use std::time::Duration;
 
 use flyball_sdk::imports::{Cursor, Imports, MetricOperation, Page};
 use flyball_sdk::log::Level;
-use flyball_sdk::testing::Cluster;
+use flyball_sdk::testing::{Cluster, Replayed};
 use flyball_sdk::write::Batch;
 use flyball_sdk::{ApiError, Kind, merge, write};
 use flyball_types::EventOptions;
@@ -15,21 +15,43 @@ use serde_json::{Value, json};
 use crate::documents::{Bytes, Instant};
 use crate::protocol::Call;
 use crate::result::{Failure, Result, ok};
-use crate::{manifests, records};
+use crate::{manifests, recordings, records};
 
-/// A cluster with the lists that the controller has not read to the end.
+/// A cluster, or a recorded call, with the lists that the controller has not read to the end.
 #[derive(Default)]
 pub(crate) struct Open {
     cluster: Cluster,
+    /// Answers the controller in place of the cluster.
+    recorded: Option<Replayed>,
     /// The rests of lists by their number; `None` once they are read.
     rests: Vec<Option<Box<dyn Cursor>>>,
 }
 
 impl Open {
+    /// A recorded call.
+    pub(crate) fn recorded(recorded: Replayed) -> Self {
+        Self {
+            recorded: Some(recorded),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn run(&mut self, call: Call) -> Result {
         let cluster = &self.cluster;
+        let imports: &dyn Imports = match &self.recorded {
+            Some(recorded) => recorded,
+            None => cluster,
+        };
         match call {
-            Call::New => Err(Failure::Mistake("the cluster exists".into())),
+            Call::New | Call::Recording { .. } | Call::Replay { .. } => {
+                Err(Failure::Mistake("the cluster exists".into()))
+            }
+            Call::Replayed { ended } => {
+                let recorded = self.recorded.as_ref();
+                let recorded =
+                    recorded.ok_or_else(|| "it is a cluster, and no recorded call".to_owned())?;
+                recordings::end(recorded, &ended)
+            }
             Call::Restrict { description: None } => {
                 cluster.host();
                 done()
@@ -171,7 +193,7 @@ impl Open {
 
             Call::ListerGet { key, fields } => {
                 let fields = borrowed(&fields);
-                let found = cluster.lister_get(&key.kind, &key.namespace, &key.name, &fields)?;
+                let found = imports.lister_get(&key.kind, &key.namespace, &key.name, &fields)?;
                 found.as_deref().map_or_else(done, document)
             }
             Call::ListerList {
@@ -179,7 +201,7 @@ impl Open {
                 projection,
                 limit,
             } => {
-                let page = cluster.lister_list(query.try_into()?, projection.into(), limit)?;
+                let page = imports.lister_list(query.try_into()?, projection.into(), limit)?;
                 self.page(page)
             }
             Call::ListerNext { rest, limit } => {
@@ -188,22 +210,22 @@ impl Open {
                 let page = rest.next(limit)?;
                 self.page(page)
             }
-            Call::ListerCount { query } => ok(cluster.lister_count(query.try_into()?)?),
+            Call::ListerCount { query } => ok(imports.lister_count(query.try_into()?)?),
             Call::ListerDeletionObserved { object } => {
-                ok(cluster.lister_deletion_observed(&object.into()))
+                ok(imports.lister_deletion_observed(&object.into()))
             }
             Call::ReaderRun { reads } => {
                 let reads = reads.into_iter().map(Into::into).collect();
-                results(cluster.reader_run(reads))
+                results(imports.reader_run(reads))
             }
-            Call::DiscoveryKinds => ok(records::catalogue(cluster.discovery_kinds()?)),
+            Call::DiscoveryKinds => ok(records::catalogue(imports.discovery_kinds()?)),
             Call::WriterRun {
                 writes,
                 slow_start,
                 stop_on_error,
             } => {
                 let writes = writes.into_iter().map(write::Write::try_from);
-                results(cluster.writer_run(Batch {
+                results(imports.writer_run(Batch {
                     writes: writes.collect::<std::result::Result<_, _>>()?,
                     slow_start: (slow_start > 0).then_some(slow_start),
                     stop_on_error,
@@ -218,24 +240,24 @@ impl Open {
             } => {
                 let options = options.map_or_else(Vec::new, |options| options.to_string().into());
                 let options = EventOptions::parse(&options).map_err(|error| error.to_string())?;
-                cluster.events_emit(&about.into(), &event_type, &reason, &message, &options);
+                imports.events_emit(&about.into(), &event_type, &reason, &message, &options);
                 done()
             }
             Call::QueueAdd {
                 queue,
                 key,
                 delay_ms,
-            } => ok(cluster.queue_add_after(&queue, &key, delay_ms)?),
-            Call::QueueForget { queue, key } => ok(cluster.queue_forget(&queue, &key)?),
-            Call::QueueRequeues { queue, key } => ok(cluster.queue_requeues(&queue, &key)?),
-            Call::ClockNow => ok(Instant::from(cluster.clock_now())),
-            Call::RandomBytes { count } => ok(Bytes(cluster.random_bytes(count))),
+            } => ok(imports.queue_add_after(&queue, &key, delay_ms)?),
+            Call::QueueForget { queue, key } => ok(imports.queue_forget(&queue, &key)?),
+            Call::QueueRequeues { queue, key } => ok(imports.queue_requeues(&queue, &key)?),
+            Call::ClockNow => ok(Instant::from(imports.clock_now())),
+            Call::RandomBytes { count } => ok(Bytes(imports.random_bytes(count))),
             Call::LogWrite {
                 level,
                 message,
                 fields,
             } => {
-                cluster.log_write(level_of(&level)?, &message, &fields);
+                imports.log_write(level_of(&level)?, &message, &fields);
                 done()
             }
             Call::MetricsRecord {
@@ -245,13 +267,13 @@ impl Open {
                 value,
             } => {
                 let operation = operation_of(&operation)?;
-                Imports::metrics(cluster, operation, &name, &borrowed(&labels), value);
+                Imports::metrics(imports, operation, &name, &borrowed(&labels), value);
                 done()
             }
-            Call::ConfigGet { key } => ok(cluster.config_get(&key)),
+            Call::ConfigGet { key } => ok(imports.config_get(&key)),
             Call::MemoGet { key } => {
                 let entry = |(value, version)| json!({"value": Bytes(value), "version": version});
-                ok(cluster.memo_get(&key).map(entry))
+                ok(imports.memo_get(&key).map(entry))
             }
             Call::MemoPut {
                 key,
@@ -259,24 +281,24 @@ impl Open {
                 value,
                 object_uid,
                 ttl_ms,
-            } => ok(cluster.memo_put(&key, expected, &value.0, &object_uid, ttl_ms)?),
+            } => ok(imports.memo_put(&key, expected, &value.0, &object_uid, ttl_ms)?),
             Call::MemoRemove { key } => {
-                cluster.memo_remove(&key);
+                imports.memo_remove(&key);
                 done()
             }
             Call::SignerSignJwt { key, claims } => {
-                ok(cluster.signer_sign_jwt(&key, claims.to_string().as_bytes())?)
+                ok(imports.signer_sign_jwt(&key, claims.to_string().as_bytes())?)
             }
             Call::SignerVerifyJwt { key, token } => {
-                document(&cluster.signer_verify_jwt(&key, &token)?)
+                document(&imports.signer_verify_jwt(&key, &token)?)
             }
             Call::SignerCertificateAuthority { signer } => {
-                let certificates = cluster.signer_certificate_authority(&signer)?;
+                let certificates = imports.signer_certificate_authority(&signer)?;
                 ok(records::list(certificates, Bytes))
             }
             Call::SignerSignCertificate { signer, template } => {
                 let template = template.try_into()?;
-                ok(Bytes(cluster.signer_sign_certificate(&signer, &template)?))
+                ok(Bytes(imports.signer_sign_certificate(&signer, &template)?))
             }
         }
     }

@@ -4,7 +4,7 @@
 //! The protocol, which `docs/test-server.md` describes for authors of SDKs: each line of the input is a call, each line
 //! of the output its reply, both in JSON (`protocol`). `server` keeps the clusters and runs the calls (`calls`).
 //! `documents` has the parts of calls and results, `records` what clusters have recorded, and `manifests` reads objects
-//! from YAML.
+//! from YAML. `recordings` opens recorded calls in place of clusters.
 //!
 //! `api` serves a cluster as an API server over HTTP, for `flyball test`: a host watches and writes its objects while it
 //! runs a built plugin.
@@ -14,6 +14,7 @@ mod calls;
 mod documents;
 pub mod manifests;
 mod protocol;
+mod recordings;
 mod records;
 mod result;
 mod server;

@@ -21,7 +21,7 @@ pub fn is_definition(object: &Value) -> bool {
 }
 
 /// Returns the items of a list, or the document itself.
-fn items(mut document: Value) -> Vec<Value> {
+pub fn items(mut document: Value) -> Vec<Value> {
     let kind = document["kind"].as_str();
     let is_list = kind.is_some_and(|kind| kind.ends_with("List"));
     match document.get_mut("items") {

@@ -39,6 +39,21 @@ pub(crate) enum Call {
     // The test sets up a cluster.
     /// Creates a cluster. The result is its number.
     New,
+    /// Lists the calls of a recording that can be repeated.
+    Recording {
+        file: PathBuf,
+    },
+    /// Opens a call of a recording in place of a cluster. The result is its number.
+    Replay {
+        file: PathBuf,
+        /// The line of the call in the recording, from 1.
+        line: usize,
+    },
+    /// Ends a call of a recording.
+    Replayed {
+        /// As in a recording.
+        ended: Value,
+    },
     /// Restricts the functions of the world to the declarations and requests of this description; null ends the
     /// restrictions.
     Restrict {

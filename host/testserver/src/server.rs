@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::calls::Open;
 use crate::protocol::{Call, Reply, Request};
+use crate::recordings;
 use crate::result::{Failure, Result, ok};
 
 /// All clusters of a test program.
@@ -31,8 +32,14 @@ impl Server {
     }
 
     fn run(&mut self, Request { cluster, call }: Request) -> Result {
-        if let Call::New = call {
-            self.clusters.push(Open::default());
+        let open = match &call {
+            Call::New => Some(Open::default()),
+            Call::Replay { file, line } => Some(Open::recorded(recordings::open(file, *line)?)),
+            Call::Recording { file } => return recordings::list(file),
+            _ => None,
+        };
+        if let Some(open) = open {
+            self.clusters.push(open);
             return ok(self.clusters.len() - 1);
         }
         let missing = || format!("there is no cluster {cluster}");

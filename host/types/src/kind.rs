@@ -52,6 +52,15 @@ impl Kind {
             format!("{}/{}", self.group, self.version)
         }
     }
+
+    /// The kind and its group, as in `Deployment.apps` or `Pod`: the same for all versions of the API.
+    pub fn group_kind(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.clone()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
+    }
 }
 
 impl fmt::Display for Kind {

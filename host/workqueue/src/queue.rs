@@ -197,6 +197,11 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         self.with_state(|state, _| state.held())
     }
 
+    /// In how long the first delayed key is due; `None` if no key is delayed.
+    pub fn next_delayed(&self) -> Option<Duration> {
+        self.with_state(|state, now| state.next_delayed(now))
+    }
+
     /// The queue's gauges. Takes time proportional to the number of keys being processed.
     pub fn snapshot(&self) -> Snapshot {
         self.with_state(|state, now| state.snapshot(now))

@@ -329,6 +329,12 @@ impl<K: Eq + Hash + Clone, R> QueueState<K, R> {
             .min()
     }
 
+    /// In how long the first delayed key is due.
+    pub(crate) fn next_delayed(&self, now: Instant) -> Option<Duration> {
+        let due = self.delayed.next_due()?;
+        Some(due.saturating_duration_since(now))
+    }
+
     /// Ignores later adds, drops the delayed keys and ends all minimum intervals. `draining` says that the caller waits
     /// for the queued and processed keys to be done.
     pub(crate) fn shut_down(&mut self, draining: bool) {

@@ -11,6 +11,7 @@ mod check;
 mod journal;
 pub mod merge;
 mod options;
+mod span;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use flyball_policy::PluginPolicy;
 use flyball_policy::access::MayWrite;
 use flyball_reads::cached::CachedReads;
 use flyball_reads::discovery::{DISCOVERY_AGE, PluginDiscovery};
+use flyball_traces::within;
 use flyball_types::{ApiError, Kind, Mask, printable};
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -34,6 +36,7 @@ use tokio::time::Instant;
 use self::answer::Acknowledged;
 pub use self::journal::{Journal, Touched};
 use self::options::Options;
+use self::span::WriteSpan;
 
 /// The most writes of a batch.
 const MAX_WRITES: usize = 1000;
@@ -206,13 +209,17 @@ impl Writer {
         let PreparedWrite { write, checked } = prepared?;
         let kind = kind(&write)?;
         let mut name = write.target.name.clone();
+        let mut span = WriteSpan::begin(&write, &kind);
         let result = match &checked {
             Ok(checked) => {
-                let written = self.try_write(&write, checked, &mut name, begun, allowance);
-                written.await
+                let trace = span.trace();
+                let written =
+                    self.try_write(&write, checked, &mut name, begun, allowance, &mut span);
+                within(trace, written).await
             }
             Err(error) => Err(error.clone()),
         };
+        span.end(&name, result.as_ref().err());
         journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
         result
     }
@@ -248,6 +255,7 @@ impl Writer {
         name: &mut String,
         mut begun: Stoppable,
         allowance: &Allowance,
+        span: &mut WriteSpan,
     ) -> Result<Held, ApiError> {
         let target = &write.target;
         let Checked {
@@ -257,6 +265,7 @@ impl Writer {
             returns,
         } = checked;
         let waited = self.wait_for_token(&mut begun).await?;
+        span.waited(waited);
         let resource = self.discovery.resolve(kind).await?;
         self.check_served(write, &resource).await?;
         let call = self
@@ -274,16 +283,21 @@ impl Writer {
             let _permit = self.wait_to_send(&mut begun).await?;
             let call = call.charged_to(&self.budget).unless_stopped(&begun);
             let call = call.after_wait(waited).warning_to(&warnings);
+            if !options.is_dry_run() {
+                span.sending(write, kind);
+            }
             let sent = self.client.send_held(call).await;
             self.log_warnings(&warnings.take(), write, kind);
             sent.map_err(|error| may_write.visible().refusal(kind, error))?
         };
+        let told = ApiResponse::new(answer.bytes.clone());
+        span.acknowledged(&told, before.as_deref());
         let acknowledged = Acknowledged {
             cached: self.cached.clone(),
             kind: kind.clone(),
             deleted: is_delete.then(|| (target.namespace.clone(), target.name.clone())),
             before,
-            answer: ApiResponse::new(answer.bytes.clone()),
+            answer: told,
             is_dry_run: options.is_dry_run(),
             returns: returns.clone(),
         };

@@ -10,7 +10,7 @@ use super::sync::Full;
 use super::workloads::{IDLE_PLUGINS, ON_CLUSTERS, OnCluster};
 use super::{
     autoscalers, cascade, certificates, converge, empty, heartbeats, idle_plugins, jobs, large,
-    latency, reload, ring, services, sets, standby, sync, volumes,
+    latency, load_balancers, reload, ring, services, sets, standby, sync, volumes,
 };
 
 /// The number of times that a workload is measured. Each figure is the median.
@@ -104,6 +104,7 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "volumes-provisioned" => volumes::provision(subject, count).await,
         "volumes-moved" => volumes::move_all(subject, count).await,
         "volumes-10000" => volumes::start(subject, full, count).await,
+        "load-balancers" => load_balancers::measure(subject, count).await,
         "empty" => empty::measure(subject, time(size)).await,
         "built-ins" => empty::each_built_in(time(size)).await,
         "standby" => standby::measure(subject).await,

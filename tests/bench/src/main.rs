@@ -16,6 +16,7 @@ mod idle_plugins;
 mod jobs;
 mod large;
 mod latency;
+mod load_balancers;
 mod plot;
 mod process;
 mod relays;

@@ -141,6 +141,10 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             count / PER_NODE
         ),
         "volumes-10000" => format!("started against {count} bound volumes"),
+        "load-balancers" => format!(
+            "{} Services of type LoadBalancer over {count} nodes of the sample cloud, some of which are replaced",
+            count / 2
+        ),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "job-10000" | "job-100000" => format!("an Indexed Job with {count} completions"),
         "replicaset-20000" => {

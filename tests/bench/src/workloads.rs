@@ -28,6 +28,8 @@ const BOUNDS_OF_VOLUMES: Bounds = &[
     ("time, s", 1.0),
     ("API writes", 1.0),
 ];
+/// The bounds for workloads of clouds.
+const BOUNDS_OF_CLOUDS: Bounds = &[("CPU", 0.5), ("memory", 0.35), ("cloud calls", 1.0)];
 /// The bounds for workloads whose objects are much larger than usual.
 const BOUNDS_OF_LARGE: Bounds = &[("CPU", 1.0), ("memory", 1.0), ("API writes", 1.05)];
 
@@ -55,6 +57,13 @@ impl OnCluster {
         }
     }
 
+    const fn of_clouds(name: &'static str) -> Self {
+        Self {
+            bounds: BOUNDS_OF_CLOUDS,
+            ..Self::once(name)
+        }
+    }
+
     const fn large(name: &'static str) -> Self {
         Self {
             bounds: BOUNDS_OF_LARGE,
@@ -78,7 +87,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-pub(super) const ON_CLUSTERS: [OnCluster; 37] = [
+pub(super) const ON_CLUSTERS: [OnCluster; 38] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -100,6 +109,7 @@ pub(super) const ON_CLUSTERS: [OnCluster; 37] = [
     OnCluster::of_volumes("volumes-provisioned"),
     OnCluster::of_volumes("volumes-moved"),
     OnCluster::of_volumes("volumes-10000"),
+    OnCluster::of_clouds("load-balancers"),
     OnCluster::bounded("empty"),
     OnCluster::once_without_stock("built-ins"),
     OnCluster::once("standby"),

@@ -53,8 +53,16 @@ impl Cluster {
         args.push(format!("--plugin-dir={}", plugins.display()));
         args.push(format!("--policy={}", policy.display()));
         args.extend_from_slice(flags);
+        self.spawn_cloud_controllers(&args)
+    }
+
+    /// Starts the cloud controller manager of Flyball with these arguments.
+    ///
+    /// # Errors
+    /// The host has not been built.
+    pub fn spawn_cloud_controllers(&self, args: &[String]) -> Result<Process> {
         let kubeconfig = self.plane.kcm_kubeconfig_path();
-        self.spawn_command("cloud-controllers", &["cloud", "run"], kubeconfig, &args)
+        self.spawn_command("cloud-controllers", &["cloud", "run"], kubeconfig, args)
     }
 
     /// Starts the stock cloud-controller-manager, with these controllers and flags. The first call on a machine builds it,

@@ -218,7 +218,8 @@ impl Cluster {
         until_since(start, PATIENCE, what, look).await
     }
 
-    fn admin_socket(&self, host: &str) -> PathBuf {
+    /// The admin socket of the host of this name.
+    pub fn admin_socket(&self, host: &str) -> PathBuf {
         self.plane.dir().join(format!("{host}.sock"))
     }
 

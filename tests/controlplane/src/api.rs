@@ -21,6 +21,12 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("Endpoints", "api/v1", "endpoints"),
     ("Event", "api/v1", "events"),
+    ("Eviction", "apis/lifecycle.k8s.io/v1alpha1", "evictions"),
+    (
+        "EvictionRequest",
+        "apis/lifecycle.k8s.io/v1alpha1",
+        "evictionrequests",
+    ),
     (
         "HorizontalPodAutoscaler",
         "apis/autoscaling/v2",
@@ -356,6 +362,28 @@ pub async fn patch_on(
 ) -> Result<()> {
     let path = format!("{}/{name}/{subresource}", path(kind, namespace)?);
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
+}
+
+/// Applies an object's status by server-side apply, as this manager of fields.
+///
+/// # Errors
+/// The request failed, or another manager has one of the fields.
+pub async fn apply_status(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    manager: &str,
+    object: &Value,
+) -> Result<()> {
+    let path = path(kind, namespace)?;
+    let path = format!("{path}/{name}/status?fieldManager={manager}");
+    let request = Request::patch(&path)
+        .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .body(object.to_string().into_bytes())
+        .with_context(|| format!("can't build the request PATCH {path}"))?;
+    let applied: Result<Value, _> = client.request(request).await;
+    { applied.map(drop) }.with_context(|| format!("PATCH {path} failed"))
 }
 
 /// Deletes an object with background propagation.

@@ -71,6 +71,17 @@ pub fn cloud_controller_manager() -> anyhow::Result<PathBuf> {
     CLOUD_CONTROLLER_MANAGER.build()
 }
 
+/// Returns the controllers that Kubernetes 1.38 adds, in a binary of their own. It is built if it is missing or its sources have
+/// changed.
+///
+/// This blocks, as [`find_or_build`] does.
+///
+/// # Errors
+/// The build fails.
+pub fn eviction_controllers() -> anyhow::Result<PathBuf> {
+    EVICTION_CONTROLLERS.build()
+}
+
 /// A binary that is built from a Go module of this crate.
 pub(crate) struct GoBinary {
     /// The module's folder in this crate.
@@ -87,6 +98,8 @@ pub(crate) struct GoBinary {
     pub(crate) tags: &'static str,
     /// The folders of the module, beside its own, that the package is built from.
     pub(crate) folders: &'static [&'static str],
+    /// Whether the module needs a newer Go than those of the current release. Unless it is installed, Go downloads it.
+    pub(crate) needs_newer_go: bool,
     /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
@@ -99,6 +112,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
     package: ".",
     tags: "",
     folders: &[],
+    needs_newer_go: false,
     link: link_flags,
 };
 
@@ -110,6 +124,7 @@ const KUBE_CONTROLLER_MANAGER: GoBinary = GoBinary {
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
     tags: "",
     folders: &[],
+    needs_newer_go: false,
     link: link_flags,
 };
 
@@ -121,6 +136,19 @@ const CLOUD_CONTROLLER_MANAGER: GoBinary = GoBinary {
     package: "./cloud-controller-manager",
     tags: "",
     folders: &["cloud-controller-manager", "samplecloud"],
+    needs_newer_go: false,
+    link: link_flags,
+};
+
+const EVICTION_CONTROLLERS: GoBinary = GoBinary {
+    folder: "go-1.38",
+    below: "kubernetes-1.38",
+    name: "eviction-controllers",
+    of: "the controllers that Kubernetes 1.38 adds",
+    package: ".",
+    tags: "",
+    folders: &[],
+    needs_newer_go: true,
     link: link_flags,
 };
 
@@ -181,12 +209,25 @@ impl GoBinary {
         Ok(binary)
     }
 
+    fn go(&self, sources: &Path) -> Command {
+        let mut go = Command::new("go");
+        // Without cgo, the binary is the same on every machine, and no C compiler is needed.
+        go.current_dir(sources)
+            .env("CGO_ENABLED", "0")
+            .env("GOWORK", "off")
+            .env_remove("GOFLAGS");
+        if self.needs_newer_go {
+            go.env("GOTOOLCHAIN", "auto");
+        }
+        go
+    }
+
     fn compile(&self, sources: &Path, link: &str, out: &Path) -> anyhow::Result<()> {
-        let mut download = go(sources);
+        let mut download = self.go(sources);
         download.args(["mod", "download"]);
         run(download, &format!("fetching the Go modules of {}", self.of))?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let mut build = go(sources);
+        let mut build = self.go(sources);
         if cores <= FEW_CORES {
             build.env("GOMAXPROCS", "1");
         }
@@ -296,16 +337,6 @@ fn digest(sources: &Path, folders: &[&str], link: &str) -> anyhow::Result<String
         Ok(format!("{:x}", hash.finalize()))
     };
     read().with_context(|| format!("can't read the sources in {}", sources.display()))
-}
-
-fn go(sources: &Path) -> Command {
-    let mut go = Command::new("go");
-    // Without cgo, the binary is the same on every machine, and no C compiler is needed.
-    go.current_dir(sources)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS");
-    go
 }
 
 /// Runs `command`, and prints `doing` at the start and at intervals.

@@ -14,6 +14,7 @@ static BINARY: GoBinary = GoBinary {
     package: "helm.sh/helm/v4/cmd/helm",
     tags: "",
     folders: &[],
+    needs_newer_go: false,
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -12,6 +12,7 @@ static BINARY: GoBinary = GoBinary {
     package: ".",
     tags: "",
     folders: &[],
+    needs_newer_go: false,
     link: |_| Ok("-s -w".to_owned()),
 };
 

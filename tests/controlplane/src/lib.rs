@@ -4,13 +4,14 @@
 //! chosen [`Release`]. The control plane itself is that of `flyball dev`: see [`flyball_devcluster`].
 //!
 //! [`api`] is a client of the API server for any kind. A [`Registry`] serves packages of plugins.
-//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients, and [`test_rules`] runs promtool. [`skip`] records
-//! tests that can't run.
+//! [`kubectl`](kubectl()) and [`helm`](helm()) are the stock clients, and [`test_rules`] runs promtool. A [`Moto`]
+//! is the cloud of Kubernetes' provider for AWS. [`skip`] records tests that can't run.
 
 pub mod api;
 mod go_binary;
 mod helm;
 mod kubectl;
+mod moto;
 mod promtool;
 mod registry;
 mod release;
@@ -20,10 +21,12 @@ use anyhow::Context;
 
 pub use flyball_devcluster::{Assets, ControlPlane, Options, Process, Snapshot, process};
 pub use go_binary::{
-    cloud_controller_manager, find_or_build, find_or_build_kcm_before, find_or_build_with_kcm,
+    cloud_controller_manager, eviction_controllers, find_or_build, find_or_build_kcm_before,
+    find_or_build_with_kcm,
 };
 pub use helm::helm;
 pub use kubectl::kubectl;
+pub use moto::{Moto, Vpc, aws_cloud_controller_manager};
 pub use promtool::test_rules;
 pub use registry::Registry;
 pub use release::{KUBERNETES, Release, emulated_version};

@@ -16,6 +16,7 @@ static BINARY: GoBinary = GoBinary {
     // Service discovery, which most of the code is for.
     tags: "remove_all_sd",
     folders: &[],
+    needs_newer_go: false,
     link: |_| Ok("-s -w".to_owned()),
 };
 

@@ -17,6 +17,8 @@ pub struct Report {
     pub(crate) metrics: BTreeMap<&'static str, Vec<String>>,
     /// The texts that stock never wrote.
     pub(crate) texts: Vec<String>,
+    /// The calls that parted from their recordings.
+    pub(crate) parted: Vec<String>,
 }
 
 /// The result for one scenario.
@@ -57,6 +59,7 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         mut outcomes,
         metrics,
         texts: mut written,
+        mut parted,
     } = play_all(Subject::Flyball, scenarios).await?;
     let mut rows: Vec<Row> = scenarios
         .iter()
@@ -75,6 +78,7 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         let played = play_all(Subject::Flyball, &repeated).await?;
         let mut outcomes = played.outcomes;
         texts::add(&mut written, played.texts);
+        parted.extend(played.parted);
         for (scenario, row) in scenarios.iter().zip(&mut rows) {
             if row.only_wrote_more_often() {
                 row.repeat(scenario, outcomes.remove(&scenario.name));
@@ -89,6 +93,7 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
         rows,
         metrics: metrics.collect::<Result<_>>()?,
         texts: Vec::new(),
+        parted,
     };
     report.texts = texts::unknown(&written, &report.known_differences())?;
     Ok(report)
@@ -121,6 +126,7 @@ impl Report {
             }
         }
         found.extend(self.texts.clone());
+        found.extend(self.parted.clone());
         found
     }
 
@@ -218,6 +224,7 @@ mod tests {
             rows,
             metrics: BTreeMap::new(),
             texts: Vec::new(),
+            parted: Vec::new(),
         }
     }
 

@@ -14,11 +14,13 @@ mod endpoints;
 mod folders;
 mod generated_names;
 pub mod golden;
+mod later;
 pub mod managers;
 pub mod metrics;
 pub mod normalise;
 pub mod plane;
 mod play;
+mod repetition;
 mod rest;
 mod scenario;
 mod secrets;
@@ -43,12 +45,17 @@ pub use self::folders::controllers;
 pub use self::golden::Golden;
 use self::metrics::Series;
 pub use self::plane::Plane;
+use self::repetition::Recordings;
+pub use self::repetition::repeat_calls;
 pub use self::scenario::Scenario;
 use self::texts::Texts;
 use self::writes::Writes;
 
 /// The name of the subject's process.
 pub const CONTROLLERS: &str = "controllers";
+/// The rate limits of the controllers: requests per second, and at once.
+const QPS: u32 = 200;
+const BURST: u32 = 300;
 /// How many scenarios are played concurrently on a control plane.
 const SCENARIOS_AT_ONCE: usize = 12;
 /// How many control planes run concurrently if their scenarios mostly wait.
@@ -86,7 +93,7 @@ impl Subject {
         self.start_with(
             cluster,
             CONTROLLERS,
-            &plane.controllers(),
+            &plane.controllers(self),
             qps,
             burst,
             &plane.flags()?,
@@ -155,6 +162,8 @@ pub struct Played {
     pub metrics: BTreeMap<&'static str, Series>,
     /// The texts that the controllers wrote.
     pub texts: Texts,
+    /// The calls that parted from their recordings.
+    pub parted: Vec<String>,
 }
 
 /// Plays scenarios on fresh control planes. Scenarios of the same plane are played concurrently, and
@@ -189,6 +198,7 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<Played
             all.outcomes.extend(played.outcomes);
             all.metrics.extend(played.metrics);
             texts::add(&mut all.texts, played.texts);
+            all.parted.extend(played.parted);
         }
     }
     Ok(all)
@@ -211,9 +221,14 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let flags = plane.flags()?.into_iter();
     let more = serving.iter().chain(&gates).map(String::as_str);
     let flags: Vec<&str> = flags.chain(more).collect();
-    let names = plane.controllers();
-    let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, 200, 300, &flags)?;
-    let mut cloud_controllers = cloud::start_manager(subject, &cluster, plane).await?;
+    let names = plane.controllers(subject);
+    let mut controllers = subject.start_with(&cluster, CONTROLLERS, &names, QPS, BURST, &flags)?;
+    let recordings = match subject {
+        Subject::Flyball => Recordings::start(&cluster, CONTROLLERS).await?,
+        Subject::Stock | Subject::StockBefore => None,
+    };
+    let cloud_controllers = cloud::start_manager(subject, &cluster, plane).await?;
+    let later_controllers = later::start_stock(subject, &cluster, plane).await?;
     let is_prepared = |scenario: &&Scenario| !unprepared.contains_key(&scenario.name);
     let prepared: Vec<Scenario> = scenarios.iter().filter(is_prepared).cloned().collect();
     let mut outcomes = play_on(&cluster, &prepared).await?;
@@ -224,8 +239,12 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
-    if let Some(cloud_controllers) = &mut cloud_controllers {
-        cloud_controllers.stop().await?;
+    let parted = match recordings {
+        Some(recordings) => recordings.repeat().await?,
+        None => Vec::new(),
+    };
+    for mut process in cloud_controllers.into_iter().chain(later_controllers) {
+        process.stop().await?;
     }
     let texts = texts::written(&cluster)?;
     if outcomes.values().any(Result::is_err) {
@@ -245,6 +264,7 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
         outcomes,
         metrics,
         texts,
+        parted,
     })
 }
 

@@ -36,6 +36,9 @@ struct Arguments {
     /// Play the scenarios under stock, and write the results to the goldens of their controllers
     #[arg(long, conflicts_with = "full")]
     bless: bool,
+    /// Record all calls of the controllers, and repeat them afterwards: none may part from its recording
+    #[arg(long, conflicts_with = "bless")]
+    replay: bool,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         );
         bless(&scenarios)
     } else {
+        if arguments.replay {
+            flyball_differential::repeat_calls();
+        }
         compare(&scenarios, if arguments.full { RUNS } else { 1 })
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, MetricsApi};
-use flyball_controllers::{Start, built_in};
+use flyball_controllers::{Controller, Start, built_in};
 use flyball_controlplane::{Options, Release};
+
+use crate::{Subject, later};
 
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,6 +68,7 @@ static PLANES: &[Plane] = &[
     BOUND_VOLUMES,
     MIGRATIONS,
     RESOURCE_POOLS,
+    EVICTIONS,
     CLOUD,
     CLOUD_SERVICES,
     CLOUD_ROUTES,
@@ -375,6 +378,19 @@ const RESOURCE_POOLS: Plane = Plane {
     ..QUIET
 };
 
+/// The plane of Evictions and their requests. The scenarios play all responders but the one that each pod has. The pods of most
+/// scenarios are never scheduled, or stay when they have ended.
+const EVICTIONS: Plane = Plane {
+    name: "evictions",
+    helpers: &["disruption-controller", "garbage-collector-controller"],
+    flags: &["--feature-gates=EvictionRequestAPI=true"],
+    apiserver_flags: &[
+        "--feature-gates=EvictionRequestAPI=true",
+        "--runtime-config=lifecycle.k8s.io/v1alpha1=true",
+    ],
+    ..QUIET
+};
+
 /// The plane of the nodes of a cloud. The scenarios create the instances, and the nodes without kubelets.
 const CLOUD: Plane = Plane {
     name: "cloud",
@@ -469,6 +485,7 @@ impl Plane {
         if self.has_cloud {
             cluster.start_cloud().await?;
         }
+        later::create_roles(&cluster, self).await?;
         Ok(cluster)
     }
 
@@ -483,25 +500,39 @@ impl Plane {
         })
     }
 
-    /// The controllers of kube-controller-manager, in the syntax of `--controllers`.
-    pub(crate) fn controllers(&self) -> String {
-        let all: BTreeSet<&str> = (self.own(|start| start != Start::Cloud))
+    /// The controllers of kube-controller-manager that this subject runs, in the syntax of `--controllers`.
+    pub(crate) fn controllers(&self, subject: Subject) -> String {
+        let has = |controller: &Controller| {
+            controller.start != Start::Cloud
+                && (subject == Subject::Flyball || controller.since.is_none())
+        };
+        let all: BTreeSet<&str> = self
+            .own(has)
             .chain(self.helpers.iter().copied())
             .chain(EVERYWHERE)
             .collect();
         Vec::from_iter(all).join(",")
     }
 
+    /// The controllers that only a later release of kube-controller-manager has.
+    pub(crate) fn later_controllers(&self) -> impl Iterator<Item = &'static Controller> {
+        let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
+        own.map(|(controller, _)| controller)
+            .filter(|controller| controller.since.is_some())
+    }
+
     /// The controllers of cloud-controller-manager, in the syntax of `--controllers`.
     pub(crate) fn cloud_controllers(&self) -> String {
-        let all: BTreeSet<&str> = self.own(|start| start == Start::Cloud).collect();
+        let all: BTreeSet<&str> = self
+            .own(|controller| controller.start == Start::Cloud)
+            .collect();
         Vec::from_iter(all).join(",")
     }
 
-    /// The controllers whose scenarios are played on the plane and that start like this.
-    fn own(&self, starts: fn(Start) -> bool) -> impl Iterator<Item = &'static str> {
+    /// The names of these of the controllers whose scenarios are played on the plane.
+    fn own(&self, has: impl Fn(&Controller) -> bool) -> impl Iterator<Item = &'static str> {
         let own = built_in().filter(|(_, guest)| guest.scenarios.plane == self.name);
-        own.filter(move |(controller, _)| starts(controller.start))
+        own.filter(move |(controller, _)| has(controller))
             .map(|(controller, _)| controller.name)
     }
 }

@@ -94,6 +94,9 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
         Step::PatchSubresource(which, subresource, patch) => {
             patch_on(client, namespace, which, subresource, patch).await
         }
+        Step::ApplyStatus(which, manager, status) => {
+            apply_status(client, namespace, which, manager, status).await
+        }
         Step::Overwrite(which, patch) => overwrite(cluster, namespace, which, patch).await,
         Step::Backdate(which, time) => {
             let patch = json!({"metadata": {"creationTimestamp": time}});
@@ -205,6 +208,26 @@ async fn patch_on(
         namespace, name, ..
     } = find(client, namespace, which).await?;
     api::patch_on(client, &which.kind, &namespace, &name, subresource, &patch).await
+}
+
+/// Applies the status of an object.
+async fn apply_status(
+    client: &Client,
+    namespace: &str,
+    which: &Which,
+    manager: &str,
+    status: &Value,
+) -> Result<()> {
+    let status = filled(client, namespace, status).await?;
+    let found = find(client, namespace, which).await?;
+    let applied = json!({
+        "apiVersion": api::api_version(&which.kind)?, "kind": which.kind,
+        "metadata": {"name": found.name, "namespace": found.namespace}, "status": status,
+    });
+    let Found {
+        namespace, name, ..
+    } = found;
+    api::apply_status(client, &which.kind, &namespace, &name, manager, &applied).await
 }
 
 /// Changes an object in etcd: the fields of the patch replace its own.

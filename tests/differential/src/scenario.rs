@@ -74,6 +74,8 @@ pub(crate) enum Step {
     PatchStatus(Which, Value),
     /// The same for another subresource.
     PatchSubresource(Which, String, Value),
+    /// Applies an object's status by server-side apply, as this manager of fields, with replacements as in `Create`.
+    ApplyStatus(Which, String, Value),
     /// Changes an object in etcd: fields replace its own. The result may be invalid, as objects of older releases are.
     Overwrite(Which, Value),
     /// Sets an object's creation time. This writes to etcd, since the API server refuses it.

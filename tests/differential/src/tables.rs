@@ -168,6 +168,7 @@ mod tests {
             rows: vec![repeated],
             metrics: BTreeMap::new(),
             texts: Vec::new(),
+            parted: Vec::new(),
         };
         let table = report.to_string();
         let lines: Vec<&str> = table.lines().skip(1).collect();
@@ -196,6 +197,7 @@ mod tests {
             ],
             metrics: [("job", vec!["too many: b".to_owned()])].into(),
             texts: Vec::new(),
+            parted: Vec::new(),
         };
         let table = Fidelity::of(&report);
         let expected = Line {

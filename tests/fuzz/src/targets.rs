@@ -4,6 +4,7 @@ mod binary;
 mod description;
 mod json;
 mod policy;
+mod recording;
 mod registry;
 
 mod text;
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     visibility::DESCRIPTION_POLICY,
     visibility::HOST_CALLS,
     policy::POLICY,
+    recording::RECORDING,
     registry::REGISTRY,
     text::FIELD_PATH,
     text::LABEL_SELECTOR,

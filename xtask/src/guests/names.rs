@@ -8,16 +8,18 @@ pub fn built_ins() -> impl Iterator<Item = &'static str> {
 /// A guest that the demo runs as a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guest {
+    CloudSample,
     FakeKubelet,
     Greeter,
 }
 
 impl Guest {
-    const ALL: [Self; 2] = [Self::FakeKubelet, Self::Greeter];
+    const ALL: [Self; 3] = [Self::CloudSample, Self::FakeKubelet, Self::Greeter];
 
     /// The name of the component.
     pub fn name(self) -> &'static str {
         match self {
+            Self::CloudSample => "cloud-sample",
             Self::FakeKubelet => "fake-kubelet",
             Self::Greeter => "greeter",
         }

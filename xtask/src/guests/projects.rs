@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use flyball_author::Language::{self, C, Go, JavaScript, Python, TypeScript};
-use flyball_author::componentize::WORLD_ALONE;
+use flyball_author::componentize::{WITH_HTTP, WORLD_ALONE};
 use flyball_author::tools::require;
 use flyball_author::{COMPONENTIZE_PY, Project};
 
@@ -24,6 +24,8 @@ struct Guest {
     on: &'static [&'static str],
     /// Whether only `cargo xtask test --full` builds it.
     is_large: bool,
+    /// The prefixes of the interfaces that it may import.
+    interfaces: &'static [&'static str],
 }
 
 const fn guest(
@@ -38,6 +40,15 @@ const fn guest(
         folder,
         on,
         is_large: false,
+        interfaces: &WORLD_ALONE,
+    }
+}
+
+/// A cloud, which sends HTTP requests.
+const fn cloud(name: &'static str, folder: &'static str) -> Guest {
+    Guest {
+        interfaces: &WITH_HTTP,
+        ..guest(Go, name, folder, &[GO_SDK])
     }
 }
 
@@ -106,6 +117,11 @@ const GUESTS: &[Guest] = &[
             &[GO_SDK],
         )
     },
+    cloud("go-cloud", "tests/guests/go-cloud"),
+    Guest {
+        is_large: true,
+        ..cloud("cloud-aws", "examples/cloud-aws")
+    },
     guest(
         Go,
         "conformance-go",
@@ -172,7 +188,7 @@ impl Guest {
             }
             let project = prepare(&workspace().join(self.folder))?;
             let encoded = project.build(&guests_folder().join(self.name))?;
-            built.write(&encoded, &WORLD_ALONE)?;
+            built.write(&encoded, self.interfaces)?;
         }
         Ok(built)
     }

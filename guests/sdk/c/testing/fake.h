@@ -21,6 +21,11 @@ fb_outcome fbt_reconcile(const char *key);
 /* Routes one delta, and returns the keys as lines: `queue key delay`. */
 const char *fbt_route(fb_delta delta);
 
+/* Repeats the calls of a recording, which `flyball record` has written. Ends the program where the controller asks or writes
+ * something else than it did then, or ends in another way. Calls that were stopped at a limit are left out, because nothing
+ * stops them here. */
+void fbt_replay(const fb_controller *controller, const char *file);
+
 /* Reads CustomResourceDefinitions from a file in YAML, such as the project's crd.yaml. From then on, objects of their
  * kinds are pruned, defaulted and validated as by the API server. A field that a write has and the schema lacks is a
  * warning in the log and in the line of the write. An object that the test puts must fit, and the fields that the

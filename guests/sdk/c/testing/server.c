@@ -87,3 +87,11 @@ void server_new_cluster(void) {
     server_call("new", NULL, &number);
     cluster = number->valueint;
 }
+
+void server_open_recorded(const char *path, int line) {
+    cJSON *number, *arguments = cJSON_CreateObject();
+    cJSON_AddStringToObject(arguments, "file", path);
+    cJSON_AddNumberToObject(arguments, "line", line);
+    server_call("replay", arguments, &number);
+    cluster = number->valueint;
+}

@@ -278,6 +278,33 @@ static void outcomes_and_routed_keys_are_returned(void) {
     FBT_CHECK_TEXT(fbt_route(delta), "slow a 5");
 }
 
+/* A recording of a call that enqueues `a/y` and is called again after five seconds, and of a call of route. */
+static const char *const RECORDING =
+    "{\"flyballRecording\":1,\"host\":\"0.2.0\",\"world\":\"flyball:controller@0.2.0\",\"plugin\":\"waker\",\"version\":\"1\","
+    "\"digest\":\"\",\"builtIn\":false,\"withSecrets\":false,\"readsSecrets\":false,\"at\":\"\",\"limits\":{}}\n"
+    "{\"call\":{\"reconcile\":{\"queue\":\"waker\",\"key\":\"a/x\",\"attempt\":2}},\"digest\":\"\",\"kept\":\"asked\",\"steps\":[{\"import\":"
+    "\"queue.add\",\"asked\":{\"queue\":\"\",\"key\":\"a/y\",\"delayMs\":0},\"answered\":{\"ok\":null}}],\"ended\":{\"requeueAfter\":{\"ms\":"
+    "5000}}}\n"
+    "{\"call\":{\"route\":{\"deltas\":[{\"watch\":\"v1/ConfigMap\",\"type\":\"added\",\"new\":{\"metadata\":{\"name\":\"x\"}},\"initial\":true}]}},"
+    "\"digest\":\"\",\"kept\":\"asked\",\"steps\":[],\"ended\":{\"routed\":{\"keys\":[{\"queue\":\"slow\",\"key\":\"x\",\"delayMs\":5}]}}}\n";
+
+static int woken;
+
+static fb_outcome wake(const fb_request *request) {
+    woken = (int)request->attempt;
+    FB_TRY(fb_queue_add("", "a/y"));
+    return fb_requeue_after(5000);
+}
+
+static void a_recording_is_repeated(void) {
+    static const fb_controller waker = {.describe = describe, .reconcile = wake, .route = route};
+    char path[] = "build/calls.fbrec";
+    FILE *file = fopen(path, "w");
+    FBT_CHECK(file != NULL && fputs(RECORDING, file) >= 0 && fclose(file) == 0);
+    fbt_replay(&waker, path);
+    FBT_CHECK(woken == 2);
+}
+
 int main(void) {
     static const fbt_test TESTS[] = {
         FBT_TEST(a_description_is_the_hosts_document),
@@ -291,6 +318,7 @@ int main(void) {
         FBT_TEST(lists_have_conditions),
         FBT_TEST(live_reads_ask_the_server),
         FBT_TEST(the_other_imports_are_recorded),
+        FBT_TEST(a_recording_is_repeated),
         FBT_TEST(a_field_that_the_definition_lacks_is_dropped_with_a_warning),
         FBT_TEST(outcomes_and_routed_keys_are_returned),
     };

@@ -38,6 +38,15 @@ export interface RecordedEvent {
 }
 
 /**
+ * Repeats the calls of a recording, which `flyball record` has written, in the test's process. Calls that were stopped at a
+ * limit are left out, because nothing stops them here.
+ *
+ * Throws a TypeError where the controller asks or writes something else than it did then, or ends in another way; and if
+ * the file is not a recording, or has no call to repeat.
+ */
+export function replay(controller: Controller, file: string): void;
+
+/**
  * An API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z and stands still;
  * a controller reads it with `host.now()`.
  *

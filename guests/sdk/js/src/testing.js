@@ -2,11 +2,49 @@
 
 import { resolve } from "node:path";
 
+import { guestOf } from "./controller.js";
 import { ApiError } from "./errors.js";
 import { Host } from "./host.js";
+import { document, parse } from "./json.js";
 import { keyText, parseKey } from "./objects.js";
 import { call } from "./testing/server.js";
 import { worldOf } from "./testing/world.js";
+
+/**
+ * Repeats the calls of a recording, which `flyball record` has written. Throws where the controller asks or writes
+ * something else than it did then, or ends in another way.
+ */
+export function replay(controller, file) {
+  const path = resolve(file);
+  const calls = call(0, "recording", { file: path });
+  if (calls.length === 0) throw new TypeError(`${file}: the recording has no call to repeat`);
+  for (const recorded of calls) {
+    const number = call(0, "replay", { file: path, line: recorded.line });
+    const guest = guestOf(controller, new Host(worldOf((name, args) => call(number, name, args))), () => {});
+    call(number, "replayed", { ended: endOf(guest, recorded.call) });
+  }
+}
+
+/** Calls the controller as the sandbox does. Returns how the call ended, as a recording has it. */
+function endOf(guest, { describe, reconcile, route }) {
+  if (reconcile !== undefined) {
+    const { queue, key, attempt } = reconcile;
+    const { tag, val } = guest.reconcile(queue, key, attempt);
+    if (tag === "done") return { done: {} };
+    return tag === "requeue-after" ? { requeueAfter: { ms: val } } : { [tag]: { message: val } };
+  }
+  if (route !== undefined) {
+    const bytes = (object) => (object === undefined ? undefined : document(object));
+    const deltas = route.deltas.map(({ type, old, new: next, ...more }) => ({ ...more, deltaType: type, old: bytes(old), new: bytes(next) }));
+    try {
+      return { routed: { keys: guest.route(deltas) } };
+    } catch (message) {
+      return { notRouted: { message } };
+    }
+  }
+  if (describe !== undefined) return { described: { description: parse(guest.describe()) } };
+  throw new TypeError("a call of this kind is repeated by `flyball replay` alone");
+}
 
 /** An API server in memory, with the host's other functions. */
 export class Cluster {

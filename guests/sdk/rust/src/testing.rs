@@ -49,7 +49,10 @@
 //! checked nor defaulted.
 //!
 //! `flyball test-server` serves the same cluster to tests in other languages.
+//!
+//! A [`Recording`] of calls on a cluster is a test, too.
 
+mod adopt;
 mod apply;
 mod exported;
 mod imports;
@@ -59,7 +62,9 @@ mod namespace;
 mod patch;
 mod rate;
 mod reads;
+mod recording;
 mod records;
+mod replayed;
 mod schema;
 mod setup;
 mod store;
@@ -84,11 +89,14 @@ use crate::reconcile::{Outcome, Request};
 use crate::reference::ObjectReference;
 use crate::route::{Delta, RoutedKey};
 
+pub use adopt::Saved;
 pub use exported::Exported;
 use memo::Memo;
 use rate::RateLimit;
+pub use recording::Recording;
 use records::EventIdentity;
 pub use records::{Enqueued, Event, Logged, Signed, Written};
+pub use replayed::Replayed;
 use store::{Id, Store};
 
 /// An in-memory API server with the host's other imports.

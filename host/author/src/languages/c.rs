@@ -169,7 +169,7 @@ impl Support for C {
         run(link.args(&objects).arg("-o").arg(&module), &module)?;
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
-        let component = componentize::component_of_wasi(bytes, wit, Some(OUTPUT))
+        let component = componentize::component_of_wasi(bytes, wit, OUTPUT)
             .with_context(|| format!("can't encode {} as a component", module.display()))?;
         componentize::check(&component, &WORLD_ALONE)?;
         Ok(component)

@@ -1,20 +1,22 @@
 //! Projects in Go. The Go toolchain compiles them for WASI preview 1, with bindings that are generated into the SDK.
 
-use std::ffi::OsStr;
+mod bindings;
+mod round_trip;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use wit_bindgen_core::Files;
-use wit_bindgen_core::wit_parser::Resolve;
 
 use super::{Sdk, Support, VENDORED, ensure_built, sdk_folder};
 use crate::Project;
-use crate::componentize::{self, WORLD, WORLD_ALONE};
-use crate::embedded::{self, File, GO_SDK, GO_TEMPLATE};
+use crate::componentize;
+use crate::embedded::{self, File, GO_CLOUD_TEMPLATE, GO_SDK, GO_TEMPLATE};
 use crate::names;
+use crate::parts::Parts;
 use crate::tools::Tool;
 
 /// The module of the SDK.
@@ -25,20 +27,15 @@ const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
 const CLIENT_GO: &str = "k8s.io/client-go";
 /// The folder of controller-runtime's module in the SDK.
 const ADAPTED: &str = "controllerruntime";
-/// The folder of the generated bindings in the SDK.
-const BINDINGS: &str = "internal/bindings";
-/// Imports of the generated bindings, each with its replacement: the project's own runtime, whose comments give the
-/// reason, and the SDK's functions behind the exports.
-const REPLACED_IMPORTS: [(&str, &str); 2] = [
-    (
-        "\"go.bytecodealliance.org/pkg/wit/",
-        "\"flyball.dev/sdk/internal/wit/",
-    ),
-    (
-        "\"flyball.dev/sdk/internal/bindings/export_flyball_controller_guest\"",
-        "export_flyball_controller_guest \"flyball.dev/sdk/internal/guest\"",
-    ),
-];
+/// The modules of the SDK, and those that it has in place of others'.
+const SDK: [&str; 4] = [MODULE, CLOUD_PROVIDER, CONTROLLER_RUNTIME, CLIENT_GO];
+/// The module of the SDK for clouds that are written for Kubernetes' interface.
+const CLOUD_PROVIDER: &str = "flyball.dev/sdk/cloudprovider";
+/// The packages of the SDK whose use makes a plugin a cloud, one that sends HTTP requests, or one with the clients of
+/// Kubernetes.
+const CLOUD: &str = "flyball.dev/sdk/cloud";
+const HTTP: &str = "flyball.dev/sdk/wasihttp";
+const KUBERNETES: &str = "flyball.dev/sdk/cloudprovider/plugin";
 
 /// The folder of the SDK with the program that makes CustomResourceDefinitions of Go types. It is a module of its own,
 /// so that plugins do not depend on what it needs.
@@ -47,6 +44,18 @@ const GENERATOR: &str = "crdgen";
 /// Memory that no program in Go uses: the linker keeps it free for the arguments of programs in browsers, after the
 /// page of nil pointers (`wasmMinDataAddr` in cmd/link).
 const UNUSED: Range<u32> = 4096..4096 + 8192;
+
+/// The variables of the environment that make Go compile for WebAssembly.
+const WASM: [(&str, &str); 2] = [("GOOS", "wasip1"), ("GOARCH", "wasm")];
+
+/// The files of a new cloud. Its checksums are those of the SDK's module for clouds, which needs the same modules.
+static CLOUD_TEMPLATE: LazyLock<Vec<File>> = LazyLock::new(|| {
+    let sums = GO_SDK
+        .iter()
+        .find(|(path, _)| *path == "cloudprovider/go.sum");
+    let sums = sums.map(|(_, content)| ("go.sum.in", *content));
+    GO_CLOUD_TEMPLATE.iter().copied().chain(sums).collect()
+});
 
 pub(super) struct Go;
 
@@ -67,14 +76,20 @@ impl Support for Go {
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>> {
         let dir = &project.dir;
         if let Some(sdk) = replaced_sdk(dir)? {
-            generate(wit, &sdk.join(BINDINGS))
+            bindings::generate(wit, &sdk)
                 .with_context(|| format!("can't generate bindings into {}", sdk.display()))?;
         }
         if let Some(module) = replacement(dir, CONTROLLER_RUNTIME)? {
             copy_upstream(&module)?;
         }
+        let packages = packages(dir)?;
+        let uses = |name: &str| packages.lines().any(|package| package == name);
+        let parts = Parts {
+            cloud: uses(CLOUD),
+            http: uses(HTTP),
+        };
         let module = std::path::absolute(work.join(format!("{}.core.wasm", project.name)))?;
-        let built = go(
+        let mut build = go(
             dir,
             [
                 "build",
@@ -82,29 +97,35 @@ impl Support for Go {
                 "-trimpath",
                 // The names of functions stay, and are reduced below.
                 "-ldflags=-w",
-                "-o",
             ],
-        )
-        .arg(&module)
-        .arg(".")
-        .env("GOOS", "wasip1")
-        .env("GOARCH", "wasm")
-        .stdout(Stdio::inherit())
-        .status()
-        .context("can't run `go`")?;
+        );
+        if parts.http {
+            build.arg("-overlay").arg(round_trip::overlay(dir, work)?);
+        }
+        if uses(KUBERNETES) {
+            build.arg("-modfile").arg(trim(dir, work)?);
+        }
+        let built = build
+            .arg("-o")
+            .arg(&module)
+            .arg(".")
+            .envs(WASM)
+            .stdout(Stdio::inherit())
+            .status()
+            .context("can't run `go`")?;
         ensure_built(built, dir, "go")?;
         let bytes =
             std::fs::read(&module).with_context(|| format!("can't read {}", module.display()))?;
         let authors = authors(dir)?;
         let bytes = names::reduce(&bytes, |name| authors_name(name, &authors))
             .with_context(|| format!("can't reduce the names in {}", module.display()))?;
-        let component = componentize::component_of_wasi(bytes, wit, Some(UNUSED)).with_context(|| {
+        let component = componentize::component_with(bytes, wit, UNUSED, parts).with_context(|| {
             format!(
                 "can't encode {} as a component: does the main package call `flyball.Export` in an init function?",
                 module.display()
             )
         })?;
-        componentize::check(&component, &WORLD_ALONE)?;
+        componentize::check(&component, parts.interfaces())?;
         Ok(component)
     }
 
@@ -147,6 +168,15 @@ impl Support for Go {
 
     fn template(&self) -> &'static [File] {
         &GO_TEMPLATE
+    }
+
+    fn cloud_template(&self) -> Option<&'static [File]> {
+        Some(&CLOUD_TEMPLATE)
+    }
+
+    /// The module for clouds is in the folder of the SDK.
+    fn cloud_sdk_reference(&self, sdk: Sdk) -> Result<String> {
+        Ok(format!("{}/cloudprovider", self.sdk_reference(sdk)?))
     }
 
     fn sdk(&self) -> &'static [File] {
@@ -272,7 +302,37 @@ fn replacement(dir: &Path, module: &str) -> Result<Option<PathBuf>> {
 pub(crate) fn write_bindings(sdk: &Path, work: &Path) -> Result<()> {
     let wit = work.join("wit");
     embedded::write_all(&embedded::WIT, &wit)?;
-    generate(&wit, &sdk.join(BINDINGS))
+    bindings::generate(&wit, sdk)
+}
+
+/// Returns all packages of the plugin, one a line.
+fn packages(dir: &Path) -> Result<String> {
+    let output = go(dir, ["list", "-deps", "."])
+        .envs(WASM)
+        .output()
+        .context("can't run `go`")?;
+    ensure!(
+        output.status.success(),
+        "can't list the packages of {}: `go list` failed with the errors above",
+        dir.display()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Leaves those API groups out of client-go that the plugin does not use, which are the largest part of it. Returns a go.mod
+/// with the smaller module. The program is one of the SDK, because it reads Go.
+fn trim(dir: &Path, work: &Path) -> Result<PathBuf> {
+    let folder = std::path::absolute(work.join("trimmed"))?;
+    let trimmed = go(dir, ["run", &format!("{CLOUD_PROVIDER}/trim"), "-out"])
+        .arg(&folder)
+        .status()
+        .context("can't run `go`")?;
+    ensure!(
+        trimmed.success(),
+        "can't leave out the API groups that {} does not use: `go run` failed with the errors above",
+        dir.display()
+    );
+    Ok(folder.join("go.mod"))
 }
 
 /// Returns the modules whose code is the author's: the project's, and those that it replaces by folders, without the
@@ -294,9 +354,7 @@ fn authors(dir: &Path) -> Result<Vec<String>> {
         .map(|replaced| &replaced["Old"]["Path"]);
     let paths = local.chain([&module["Module"]["Path"]]);
     let names = paths.filter_map(|path| path.as_str().map(str::to_owned));
-    Ok(names
-        .filter(|path| ![MODULE, CONTROLLER_RUNTIME, CLIENT_GO].contains(&path.as_str()))
-        .collect())
+    Ok(names.filter(|path| !SDK.contains(&path.as_str())).collect())
 }
 
 /// Returns the name of a function as its author writes it; none if it belongs to none of the modules. Go's linker
@@ -332,39 +390,6 @@ fn with_receiver(name: &str) -> String {
         },
         None => name.to_owned(),
     }
-}
-
-/// Generates the bindings of the world.
-fn generate(wit: &Path, folder: &Path) -> Result<()> {
-    let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(wit)?;
-    let world = resolve.select_world(&[package], Some(WORLD))?;
-    let options = wit_bindgen_go::Opts {
-        format: wit_bindgen_go::Format::False,
-        pkg_name: Some(format!("{MODULE}/{BINDINGS}")),
-        ..Default::default()
-    };
-    let mut files = Files::default();
-    options.build().generate(&mut resolve, world, &mut files)?;
-    for (path, content) in files.iter() {
-        let is_code = matches!(
-            Path::new(path).extension().and_then(OsStr::to_str),
-            Some("go" | "s")
-        );
-        if is_code {
-            embedded::write(&folder.join(path), bindings(content)?.as_bytes())?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns a generated file with its imports replaced. It is compiled for WebAssembly alone.
-fn bindings(content: &[u8]) -> Result<String> {
-    let mut text = std::str::from_utf8(content)?.to_owned();
-    for (from, to) in REPLACED_IMPORTS {
-        text = text.replace(from, to);
-    }
-    Ok(format!("//go:build wasip1\n\n{text}"))
 }
 
 #[cfg(test)]
@@ -411,27 +436,6 @@ mod tests {
         ] {
             assert_eq!(authors_name(name, &modules).as_deref(), kept, "{name}");
         }
-    }
-
-    #[test]
-    fn bindings_import_only_the_standard_library_and_the_sdk() {
-        let folder = tempfile::tempdir().unwrap();
-        let wit = folder.path().join("wit");
-        embedded::write_all(&embedded::WIT, &wit).unwrap();
-        let out = folder.path().join("bindings");
-        generate(&wit, &out).unwrap();
-        let exports = std::fs::read_to_string(out.join("wit_exports/wit_exports.go")).unwrap();
-        assert!(exports.starts_with("//go:build wasip1\n"), "{exports}");
-        assert!(
-            exports.contains("\"flyball.dev/sdk/internal/guest\""),
-            "{exports}"
-        );
-        assert!(
-            exports.contains("\"flyball.dev/sdk/internal/wit/runtime\""),
-            "{exports}"
-        );
-        assert!(!exports.contains("go.bytecodealliance.org"), "{exports}");
-        assert!(!exports.contains("bindings/export_"), "{exports}");
     }
 
     #[test]

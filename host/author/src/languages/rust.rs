@@ -22,11 +22,12 @@ pub const RUST_TOOLCHAIN: &str = "FLYBALL_RUST_TOOLCHAIN";
 const SDK: &str = "guests/sdk/rust";
 const CLOUD_SDK: &str = "guests/sdk/rust-cloud";
 /// The crates of the SDK, in the workspace and in a vendored copy, which has the same folders.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     SDK,
     "guests/sdk/rust/macros",
     CLOUD_SDK,
     "guests/sdk/rust-kube",
+    "host/recording",
     "host/types",
 ];
 /// The example that prints the project's custom resources.

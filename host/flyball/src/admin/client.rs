@@ -1,5 +1,6 @@
 //! The operator's end of the admin socket: the commands for a running host.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
+use flyball_manager::{PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind};
+use flyball_runtime::trend::TrendBrief;
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
+use super::bundle::bundle;
 use super::protocol::{Request, Response};
-use super::{socket, table};
+use super::{dashboard, record, shadow, socket, table, top};
 use crate::output::Format;
 
 /// Time between two updates of `status --watch`.
@@ -29,6 +32,24 @@ pub(crate) enum AdminCommand {
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
+        #[command(flatten)]
+        host: RunningHost,
+    },
+    /// Show the plugins of the running host in this terminal, live: what they do, and what they did in the last hour
+    Top {
+        #[command(flatten)]
+        host: RunningHost,
+    },
+    /// Show the running host in a browser, live
+    ///
+    /// Prints a link that is valid once, for this user alone, and opens it if there is a browser. The page changes nothing.
+    Dashboard {
+        /// Port on 127.0.0.1; 0 for a free one
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Print the link, and open no browser
+        #[arg(long)]
+        no_open: bool,
         #[command(flatten)]
         host: RunningHost,
     },
@@ -79,10 +100,43 @@ pub(crate) enum AdminCommand {
         #[command(flatten)]
         host: RunningHost,
     },
+    Record(record::Arguments),
+    Shadow(shadow::Arguments),
+    /// Put the candidate in the shadow of a plugin into the place of its file, from where the host loads it
+    Promote {
+        /// The plugin's name
+        plugin: String,
+        #[command(flatten)]
+        host: RunningHost,
+    },
+    /// Find the cause of a fault of the host
+    Debug {
+        #[command(subcommand)]
+        command: DebugCommand,
+    },
     /// Take a plugin out of quarantine
     Resume {
         /// The plugin's name
         plugin: String,
+        #[command(flatten)]
+        host: RunningHost,
+    },
+}
+
+/// A command for bug reports.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DebugCommand {
+    /// Write the state of the running host into one file, for a bug report
+    ///
+    /// It has the status, the last reconciles, the metrics, the descriptions, grants and logs of plugins, and the flags of
+    /// the host. It has no objects of the cluster, configuration values or credentials.
+    Bundle {
+        /// The file; by default flyball-TIME.tar.gz in the current folder. An existing file is not replaced
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Add a file with recorded calls, which holds what the calls were given; may be repeated
+        #[arg(long = "recording", value_name = "FILE")]
+        recordings: Vec<PathBuf>,
         #[command(flatten)]
         host: RunningHost,
     },
@@ -104,6 +158,12 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             output,
             host,
         } => status(watch, output, &host),
+        AdminCommand::Top { host } => top::run(&host),
+        AdminCommand::Dashboard {
+            port,
+            no_open,
+            host,
+        } => dashboard::run(host, port, !no_open),
         AdminCommand::Why {
             object,
             output,
@@ -140,6 +200,19 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             };
             print(&(host.perform(&Request::Rollback { plugin, to })? + "\n"))
         }
+        AdminCommand::Shadow(arguments) => print(&shadow::run(arguments)?),
+        AdminCommand::Promote { plugin, host } => {
+            print(&(host.perform(&Request::Promote { plugin })? + "\n"))
+        }
+        AdminCommand::Record(arguments) => print(&record::run(arguments)?),
+        AdminCommand::Debug {
+            command:
+                DebugCommand::Bundle {
+                    output,
+                    recordings,
+                    host,
+                },
+        } => print(&bundle(output, &recordings, &host)?),
         AdminCommand::Resume { plugin, host } => {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))
         }
@@ -225,6 +298,23 @@ pub(crate) fn served_kinds(host: &RunningHost) -> anyhow::Result<Vec<ServedKind>
     }
 }
 
+/// Returns the last hour of each plugin of the running host that runs, in short.
+pub(super) fn trends(host: &RunningHost) -> anyhow::Result<BTreeMap<String, TrendBrief>> {
+    match host.send(&Request::Trends)? {
+        Response::Trends(trends) => Ok(trends),
+        _ => Err(unexpected_response()),
+    }
+}
+
+/// Returns all that can be seen of a plugin of the running host.
+pub(super) fn details(host: &RunningHost, plugin: &str) -> anyhow::Result<PluginDetails> {
+    let plugin = plugin.to_owned();
+    match host.send(&Request::Details { plugin })? {
+        Response::Details(details) => Ok(*details),
+        _ => Err(unexpected_response()),
+    }
+}
+
 /// Returns the status of the plugins of the running host.
 pub(crate) fn plugins(host: &RunningHost) -> anyhow::Result<Vec<PluginStatus>> {
     match host.send(&Request::Status)? {
@@ -246,14 +336,24 @@ impl RunningHost {
         self.admin_socket.is_some()
     }
 
-    fn send(&self, request: &Request) -> anyhow::Result<Response> {
+    /// Connects to its socket, or to that of the only running host of this user.
+    pub(super) fn connect(&self) -> anyhow::Result<UnixStream> {
+        match &self.admin_socket {
+            Some(path) => connect(path),
+            None => connect_default(&socket::default().context(
+                "the admin socket has no default path here: name it with --admin-socket",
+            )?),
+        }
+    }
+
+    pub(super) fn send(&self, request: &Request) -> anyhow::Result<Response> {
         let mut responses = self.converse(request)?;
         responses
             .next()
             .unwrap_or_else(|| Err(anyhow!("the host closed the connection without a response")))
     }
 
-    fn perform(&self, request: &Request) -> anyhow::Result<String> {
+    pub(super) fn perform(&self, request: &Request) -> anyhow::Result<String> {
         match self.send(request)? {
             Response::Done(sentence) => Ok(printable(&sentence)),
             _ => Err(unexpected_response()),
@@ -261,16 +361,11 @@ impl RunningHost {
     }
 
     /// Sends a request and yields the responses as they arrive.
-    fn converse(
+    pub(super) fn converse(
         &self,
         request: &Request,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Response>> + use<>> {
-        let mut stream = match &self.admin_socket {
-            Some(path) => connect(path)?,
-            None => connect_default(&socket::default().context(
-                "the admin socket has no default path here: name it with --admin-socket",
-            )?)?,
-        };
+        let mut stream = self.connect()?;
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line)?;
@@ -314,11 +409,11 @@ fn connect_default(path: &Path) -> anyhow::Result<UnixStream> {
     }
 }
 
-fn unexpected_response() -> anyhow::Error {
+pub(super) fn unexpected_response() -> anyhow::Error {
     anyhow!("the host sent an unexpected response: it may be of another version")
 }
 
-fn json(value: &impl Serialize) -> anyhow::Result<String> {
+pub(super) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(printable_json(&serde_json::to_string_pretty(value)?) + "\n")
 }
 

@@ -1,11 +1,19 @@
 //! The requests of the admin socket, and their responses. Each is one line of JSON. `logs` with `follow` has a further
-//! response for each new line of the log.
+//! response for each new line of the log, and `record` one for each line of a recording.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use flyball_manager::{PluginDescription, PluginStatus, RollbackTo, ServedKind};
+use flyball_manager::{
+    PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind, ShadowStatus,
+};
+use flyball_runtime::causes::Chain;
 use flyball_runtime::history::Reconciled;
+use flyball_runtime::trend::TrendBrief;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::about::About;
 
 /// A request to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +46,54 @@ pub(super) enum Request {
     },
     /// The kinds that the API server serves.
     Kinds,
+    Record(Record),
+    StartShadow {
+        plugin: String,
+        /// An absolute path.
+        file: PathBuf,
+        for_ms: Option<u64>,
+    },
+    Shadow {
+        plugin: String,
+    },
+    EndShadow {
+        plugin: String,
+    },
+    Promote {
+        plugin: String,
+    },
+    /// The last reconciles of all plugins.
+    Recent,
+    /// The metrics, in the text format of Prometheus.
+    Metrics,
+    /// The process and its machine.
+    About,
+    /// The host itself.
+    Host,
+    /// All that can be seen of a plugin.
+    Details {
+        plugin: String,
+    },
+    /// The last hour of each plugin that runs, in short.
+    Trends,
+    /// The causes and effects of the reconciles of an object.
+    Causes {
+        object: String,
+    },
+}
+
+/// Asks for a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Record {
+    pub(super) plugin: String,
+    /// Only reconciles of this key.
+    pub(super) key: Option<String>,
+    /// Also calls that end well.
+    pub(super) all: bool,
+    pub(super) with_secrets: bool,
+    /// For how long; none for only what is kept or, with `all`, for ever.
+    pub(super) for_ms: Option<u64>,
 }
 
 /// A response of the host.
@@ -50,5 +106,25 @@ pub(super) enum Response {
     Done(String),
     Described(Box<PluginDescription>),
     Kinds(Vec<ServedKind>),
+    Shadow(Box<ShadowStatus>),
+    /// A line of a recording.
+    Recorded(Box<RawValue>),
+    Metrics(String),
+    About(Box<About>),
+    Host(HostInfo),
+    Details(Box<PluginDetails>),
+    Trends(BTreeMap<String, TrendBrief>),
+    Causes(Chain),
     Error(String),
+}
+
+/// The host itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostInfo {
+    /// Flyball's version.
+    pub(crate) version: String,
+    /// The release of Kubernetes that its controllers stand for.
+    pub(crate) kubernetes: String,
+    /// When the host started, in RFC 3339.
+    pub(crate) since: String,
 }

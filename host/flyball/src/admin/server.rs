@@ -4,18 +4,22 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_manager::AdminHandle;
+use flyball_serving::Metrics;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::protocol::{Request, Response};
-use super::socket;
+use super::about::About;
+use super::protocol::{HostInfo, Request, Response};
+use super::{record, socket};
+use crate::kcm::versions::RELEASE;
 use crate::logging::Recent;
 
 /// Maximum size of a request in bytes.
@@ -30,6 +34,20 @@ pub(crate) struct Host {
     pub(crate) admin: AdminHandle,
     /// The last lines of the log.
     pub(crate) recent: Recent,
+    pub(crate) metrics: Metrics,
+    pub(crate) about: Arc<About>,
+    /// When the host started.
+    pub(crate) since: jiff::Timestamp,
+}
+
+impl Host {
+    fn info(&self) -> HostInfo {
+        HostInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kubernetes: RELEASE.to_owned(),
+            since: format!("{:.0}", self.since),
+        }
+    }
 }
 
 /// The task that serves the socket.
@@ -183,7 +201,7 @@ fn is_same_user(stream: &UnixStream) -> bool {
 }
 
 async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
-    let Host { admin, recent } = host;
+    let Host { admin, recent, .. } = host;
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
     BufReader::new(tokio::io::AsyncReadExt::take(reading, MAX_REQUEST))
@@ -196,12 +214,13 @@ async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
             return send(&mut writing, &response).await;
         }
     };
-    let plugin = match &request {
+    let plugin = match request {
         Request::Logs {
             plugin,
             follow: true,
-        } => plugin.clone(),
-        _ => return send(&mut writing, &handle(request, host).await).await,
+        } => plugin,
+        Request::Record(asked) => return record::serve(asked, host, &mut writing).await,
+        request => return send(&mut writing, &handle(request, host).await).await,
     };
     if let Err(error) = admin.describe(&plugin).await {
         return send(&mut writing, &Response::Error(error.to_string())).await;
@@ -218,8 +237,15 @@ async fn converse(mut stream: UnixStream, host: &Host) -> io::Result<()> {
     }
 }
 
-async fn handle(request: Request, host: &Host) -> Response {
-    let Host { admin, recent } = host;
+/// Responds to a request, once.
+pub(super) async fn handle(request: Request, host: &Host) -> Response {
+    let Host {
+        admin,
+        recent,
+        metrics,
+        about,
+        ..
+    } = host;
     let done = match request {
         Request::Status => admin.status().await.map(Response::Status),
         Request::Why { object } => admin.why(&object).await.map(Response::Why),
@@ -238,11 +264,40 @@ async fn handle(request: Request, host: &Host) -> Response {
             .await
             .map(|description| Response::Described(Box::new(description))),
         Request::Kinds => admin.served_kinds().await.map(Response::Kinds),
+        Request::StartShadow {
+            plugin,
+            file,
+            for_ms,
+        } => {
+            let duration = for_ms.map(Duration::from_millis);
+            let started = admin.start_shadow(&plugin, file, duration).await;
+            started.map(Response::Done)
+        }
+        Request::Shadow { plugin } => admin
+            .shadow(&plugin)
+            .await
+            .map(|status| Response::Shadow(Box::new(status))),
+        Request::EndShadow { plugin } => admin.end_shadow(&plugin).await.map(Response::Done),
+        Request::Promote { plugin } => admin.promote(&plugin).await.map(Response::Done),
+        Request::Record(_) => unreachable!("it has more than one response"),
+        Request::Recent => admin.recent().await.map(Response::Why),
+        Request::Metrics => Ok(Response::Metrics(metrics.render())),
+        Request::About => Ok(Response::About(Box::new(About::clone(about)))),
+        Request::Host => Ok(Response::Host(host.info())),
+        Request::Details { plugin } => {
+            let details = admin.details(&plugin).await;
+            details.map(|details| Response::Details(Box::new(details)))
+        }
+        Request::Trends => admin.trends().await.map(Response::Trends),
+        Request::Causes { object } => admin.causes(&object).await.map(Response::Causes),
     };
     done.unwrap_or_else(|error| Response::Error(error.to_string()))
 }
 
-async fn send(writing: &mut (impl AsyncWriteExt + Unpin), response: &Response) -> io::Result<()> {
+pub(super) async fn send(
+    writing: &mut (impl AsyncWriteExt + Unpin),
+    response: &Response,
+) -> io::Result<()> {
     let mut line = serde_json::to_vec(response)?;
     line.push(b'\n');
     writing.write_all(&line).await?;

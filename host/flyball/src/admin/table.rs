@@ -156,6 +156,7 @@ mod tests {
         let done = Reconciled {
             at: "2026-01-01T00:00:00Z".into(),
             plugin: "hello".into(),
+            digest: String::new(),
             queue: "hello".into(),
             key: "demo/web".into(),
             why: "Pod demo/web-1 added".into(),
@@ -165,6 +166,7 @@ mod tests {
             took_ms: 12.3,
             failed: None,
             wrote: vec!["create Pod demo/web-2".into()],
+            trace: None,
         };
         let text = why(&[
             done.clone(),
@@ -186,6 +188,7 @@ mod tests {
         let done = |key: &str, failed: &str| Reconciled {
             at: "2026-01-01T00:00:00Z".into(),
             plugin: "hello".into(),
+            digest: String::new(),
             queue: "hello".into(),
             key: key.into(),
             why: "Pod demo/web-1 added".into(),
@@ -195,6 +198,7 @@ mod tests {
             took_ms: 12.3,
             failed: Some(failed.into()),
             wrote: Vec::new(),
+            trace: None,
         };
         let text = why(&[
             done("a  b", "no\n2026-01-01T00:00:00Z  other"),

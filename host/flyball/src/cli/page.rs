@@ -26,14 +26,21 @@ fn page() -> String {
         page.push_str(&format!("| [`{name}`](#flyball-{name}) | {about} |\n"));
     }
     for one in commands {
-        page.push_str(&section(one));
+        page.push_str(&section(one, "##", &format!("flyball {}", one.get_name())));
+        // Those of `cloud` are flags.
+        for below in one.get_subcommands() {
+            if !matches!(below.get_name(), "help" | "run") {
+                let name = format!("flyball {} {}", one.get_name(), below.get_name());
+                page.push_str(&section(below, "###", &name));
+            }
+        }
     }
     page
 }
 
-fn section(command: &Command) -> String {
+fn section(command: &Command, level: &str, full_name: &str) -> String {
     let name = command.get_name();
-    let mut text = format!("\n## `flyball {name}`\n\n");
+    let mut text = format!("\n{level} `{full_name}`\n\n");
     let long = command.get_long_about().or(command.get_about());
     let long = long.map(|text| text.to_string()).unwrap_or_default();
     for paragraph in long.split("\n\n") {

@@ -8,6 +8,7 @@ mod metrics;
 mod node_ipam;
 mod serving;
 mod signing;
+mod traces;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -101,6 +102,8 @@ impl RunConfig {
             serving,
             metrics: flags.metrics()?,
             logging: flags.logging()?,
+            tracing: flags.tracing()?,
+            given: flags.given(),
             leader_election: flags.leader_election()?,
             warnings: flags
                 .without_effect()

@@ -123,6 +123,7 @@ mod tests {
         start: Start::Default,
         gates: &["HPAConfigurableTolerance", GATE],
         enabled_by: Some(FLAG),
+        since: None,
         flags: &[],
         needs: &[Need::RootCa, Need::ServiceAccountKey, Need::ClusterSigning],
         resyncs: true,

@@ -16,7 +16,7 @@ pub(crate) const OWN_LEASE: &str = "flyball";
 /// Returns the identity of this process in the Lease: the host name and a random number. A process id would not be
 /// unique, because processes in different containers may have the same one. A standby recognises another Flyball by the
 /// 32 hex digits.
-pub(super) fn holder_identity() -> String {
+pub(crate) fn holder_identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:032x}", machine.trim(), rand::random::<u128>())
 }

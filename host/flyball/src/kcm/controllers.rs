@@ -5,7 +5,7 @@
 use flyball_controllers::{CONTROLLERS, Controller, Start};
 
 use crate::kcm::feature_gates::FeatureGates;
-use crate::kcm::versions::Versions;
+use crate::kcm::versions::{CURRENT, Minor, Versions};
 
 const GOLDEN: &str = include_str!("../../testdata/kcm-1.37-controllers.txt");
 
@@ -33,6 +33,25 @@ fn the_table_has_the_controllers_of_kube_controller_manager() {
             "{name}"
         );
         check_gates(controller, gates);
+    }
+}
+
+#[test]
+fn controllers_that_kube_controller_manager_lacks_are_of_a_later_release_and_off() {
+    let gates = FeatureGates::new([], Versions::default()).expect("the defaults fit");
+    let names: Vec<&str> = GOLDEN
+        .lines()
+        .filter_map(|line| line.split('\t').next())
+        .collect();
+    let of_kcm = CONTROLLERS.iter().filter(|one| one.start != Start::Cloud);
+    for controller in of_kcm {
+        let since = controller.since.map(|minor| format!("1.{minor}"));
+        let since = since.map(|text| Minor::parse(&text).expect("a minor release"));
+        let is_later = since.is_some_and(|since| since > CURRENT);
+        let (name, is_known) = (controller.name, names.contains(&controller.name));
+        assert_eq!(is_later, !is_known, "{name}");
+        let is_off = controller.gates.iter().any(|gate| !gates.is_enabled(gate));
+        assert!(is_known || is_off, "{name} is on by default");
     }
 }
 

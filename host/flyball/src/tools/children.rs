@@ -1,4 +1,4 @@
-//! The child processes of `flyball dev` and `flyball test`: builds and the host. Each leads a process group, so that
+//! The child processes of `flyball dev`, `flyball test` and `flyball plan`: builds and the host. Each leads a process group, so that
 //! Ctrl-C in a terminal reaches this process alone, which then ends them in order, with the tools that a build runs.
 
 use std::io::{self, BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! The log of the host that `flyball dev` and `flyball test` run. The host writes it as JSON.
+//! The log of the host that `flyball dev`, `flyball test` and `flyball plan` run. The host writes it as JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};

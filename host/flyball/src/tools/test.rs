@@ -2,12 +2,11 @@
 //!
 //! The server (`flyball_testserver::api`) runs in this process, and the host in a child process of this binary, as
 //! under `flyball dev`. `kinds.rs` finds the kinds to serve, `watch.rs` waits until nothing changes any more,
-//! `observed.rs` reads the host's log, `expect.rs` compares the objects with the expected ones, and `report.rs` writes
+//! `../observed.rs` reads the host's log, `expect.rs` compares the objects with the expected ones, and `report.rs` writes
 //! the result.
 
 mod expect;
-mod kinds;
-mod observed;
+pub(super) mod kinds;
 mod report;
 mod watch;
 
@@ -25,10 +24,10 @@ use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
 use self::expect::Expectation;
-use self::observed::Observed;
 use self::report::Report;
 use self::watch::Watch;
 use super::children::{self, Host, HostFiles};
+use super::observed::{self, Observed};
 use super::output::Done;
 use super::{host_log, load, manifests};
 use crate::admin::RunningHost;

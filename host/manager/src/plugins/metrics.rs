@@ -26,7 +26,7 @@ pub(crate) struct PluginMetrics {
 pub(crate) struct Measured {
     pub(crate) stats: Box<dyn Fn() -> Stats + Send + Sync>,
     /// Returns the memory in bytes that the host holds besides instances and calls, by its use.
-    pub(crate) held: Box<dyn Fn() -> [(&'static str, usize); 5] + Send + Sync>,
+    pub(crate) held: Box<dyn Fn() -> [(&'static str, usize); 6] + Send + Sync>,
     pub(crate) limits: Arc<HostLimits>,
     /// How often a request to the API server waited for its [`RateLimiter`](flyball_limits::rate::RateLimiter).
     pub(crate) waits: Vec<Arc<AtomicU64>>,
@@ -130,7 +130,7 @@ impl Families {
             )?,
             held: metrics.gauge(
                 "flyball_plugin_held_bytes",
-                "Memory that the host holds for the plugin besides its instances: data of its calls, keys of its queues, its last reconciles, its memo, the series of its metrics, and the deltas that wait for its `route`.",
+                "Memory that the host holds for the plugin besides its instances: data of its calls, keys of its queues, its last reconciles and the recordings of the last ones that failed, its memo, the series of its metrics, and the deltas that wait for its `route`.",
                 &["plugin", "use"],
             )?,
             instances: metrics.gauge(
@@ -341,6 +341,7 @@ mod tests {
                     ("history", 5),
                     ("memo", 2),
                     ("metrics", 3),
+                    ("recordings", 6),
                     ("route", 4),
                 ]
             }),
@@ -400,6 +401,7 @@ mod tests {
             took: Duration::from_micros(10),
             failed: None,
             wrote: Vec::new(),
+            trace: None,
         });
         *state.lock() = PluginState::Running;
         assert!(limits.log_lines.pass() && !limits.log_lines.pass());

@@ -2,13 +2,19 @@
 //! them.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_cache::Catalogue;
+use flyball_runtime::causes::PluginHistory;
 use flyball_runtime::history::Reconciled;
 use tokio::sync::oneshot;
 
+use crate::plugins::details::PluginDetails;
+use crate::plugins::recordings::Recordings;
 use crate::plugins::rollback::RollbackTo;
+use crate::plugins::shadows::ShadowStatus;
 use crate::plugins::status::{PluginDescription, PluginStatus};
 
 /// A request with the channel for its response.
@@ -26,6 +32,9 @@ pub(crate) enum Request {
         /// The kinds that the API server serves; empty if they are not known.
         served: Arc<Catalogue>,
         reply: oneshot::Sender<Result<Vec<Reconciled>, RequestError>>,
+    },
+    Recent {
+        reply: oneshot::Sender<Vec<Reconciled>>,
     },
     Approve {
         plugin: String,
@@ -45,6 +54,37 @@ pub(crate) enum Request {
     Describe {
         plugin: String,
         reply: oneshot::Sender<Result<PluginDescription, RequestError>>,
+    },
+    /// Starts a candidate in the shadow of a plugin.
+    StartShadow {
+        plugin: String,
+        file: PathBuf,
+        duration: Option<Duration>,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Shadow {
+        plugin: String,
+        reply: oneshot::Sender<Result<ShadowStatus, RequestError>>,
+    },
+    EndShadow {
+        plugin: String,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Promote {
+        plugin: String,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Recordings {
+        plugin: String,
+        reply: oneshot::Sender<Result<Recordings, RequestError>>,
+    },
+    Details {
+        plugin: String,
+        reply: oneshot::Sender<Result<Box<PluginDetails>, RequestError>>,
+    },
+    /// The histories of the plugins that run.
+    Histories {
+        reply: oneshot::Sender<Vec<PluginHistory>>,
     },
 }
 

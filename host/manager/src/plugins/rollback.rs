@@ -232,6 +232,17 @@ impl PluginVersions {
         digests.chain(pinned).map(String::as_str)
     }
 
+    /// Returns the digests of the versions before the current one, the latest first, each with its own name and the
+    /// address of its package, if it has them.
+    pub(crate) fn before(&self) -> impl Iterator<Item = (&str, Option<&str>, Option<&str>)> {
+        let digests = self.previous.iter().chain(&self.earlier);
+        digests.map(|digest| {
+            let name = self.names.get(digest).map(String::as_str);
+            let package = self.packages.get(digest).map(String::as_str);
+            (digest.as_str(), name, package)
+        })
+    }
+
     /// A version in words: its name, if that is known, and its digest.
     fn words(&self, digest: &str) -> String {
         match self.names.get(digest) {

@@ -15,7 +15,7 @@ use flyball_limits::counters::PluginCounters;
 use flyball_limits::host_limits::HostLimits;
 use flyball_limits::quarantine::QuarantineState;
 use flyball_limits::rate::RateLimiter;
-use flyball_policy::PluginPolicy;
+use flyball_policy::{LimitPolicy, PluginPolicy};
 use flyball_reads::cached::{CachedReads, SharedReads};
 use flyball_reads::discovery::PluginDiscovery;
 use flyball_reads::live::LiveReads;
@@ -236,6 +236,14 @@ impl Starter {
             }
             _ => Arc::new(Memo::new(policy.limits.memo)),
         };
+        let recordings = recordings(&policy.limits);
+        let recorder = match same {
+            Some(same) => {
+                same.recorder.set_limit(recordings);
+                same.recorder.clone()
+            }
+            None => flyball_rehearse::Recorder::new(recordings),
+        };
         // A dropped-in plugin can't use the name of another component.
         let event_source = match &*description.event_source {
             source if grant.is_builtin && !source.is_empty() => source,
@@ -268,6 +276,7 @@ impl Starter {
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
             counters: Arc::new(counters),
             metrics: CustomMetrics::declare(&self.telemetry.metrics, description, grant.is_builtin),
+            tracer: self.telemetry.tracer.clone(),
         };
         Ok(PluginContext {
             reads: Reads { cached, live },
@@ -284,6 +293,7 @@ impl Starter {
             credentials: opened.credentials.clone(),
             limits,
             telemetry,
+            recorder,
             runtime: threads,
             settings: Settings {
                 description: description.clone(),
@@ -392,6 +402,15 @@ fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, st
     } else {
         format!("{plugin}/{queue}").into()
     }
+}
+
+/// The memory for recordings in bytes, if the policy sets none.
+const RECORDINGS: usize = 1 << 20;
+
+/// The memory for recordings of a plugin, in bytes.
+fn recordings(limits: &LimitPolicy) -> usize {
+    let recordings = limits.recordings.map(usize::try_from);
+    recordings.map_or(RECORDINGS, |bytes| bytes.unwrap_or(usize::MAX))
 }
 
 /// Whether a version continues with the memo of the previous one. A dropped-in plugin and the built-in controller that

@@ -68,6 +68,12 @@ pub struct PluginStatus {
     /// Keys that are being reconciled.
     #[serde(default)]
     pub processing: usize,
+    /// Keys that wait for their time: a requeue, or the retry of a failure.
+    #[serde(default)]
+    pub delayed: usize,
+    /// In how many milliseconds the first of these is due; none if there are none.
+    #[serde(default)]
+    pub next_delayed_ms: Option<u64>,
     /// Objects whose changes wait for its `route`.
     #[serde(default)]
     pub route_waiting: usize,
@@ -115,6 +121,8 @@ impl PluginStatus {
             rolled_back: false,
             queued: 0,
             processing: 0,
+            delayed: 0,
+            next_delayed_ms: None,
             route_waiting: 0,
             route_failing: 0,
             performance: Performance::default(),

@@ -51,6 +51,7 @@ use crate::plugins::open::{OpenError, may_read};
 use crate::plugins::plan::{self, Action, CurrentState, SourceKey, Trouble, Version};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{Record, VersionFolder, VersionStore};
+use crate::plugins::shadows::Shadows;
 use crate::plugins::start::Starter;
 use crate::plugins::{DropIns, PluginOptions, Telemetry};
 
@@ -83,6 +84,7 @@ pub(crate) struct Supervisor {
     opener: Opener,
     running: RunningPlugins,
     reports: Reports,
+    shadows: Shadows,
     inbox: Inbox,
     /// Answers to operators that are sent when the next plan was carried out.
     answers: Vec<(Reply, Answer)>,
@@ -98,8 +100,8 @@ struct Inbox {
 
 type Events = mpsc::UnboundedSender<Event>;
 /// The answer to an operator is a sentence.
-type Answer = Result<String, RequestError>;
-type Reply = oneshot::Sender<Answer>;
+pub(crate) type Answer = Result<String, RequestError>;
+pub(crate) type Reply = oneshot::Sender<Answer>;
 
 /// The supervisor can't be set up.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +188,7 @@ impl Supervisor {
             opener: Opener::new(cluster.clone(), options.clone(), sender.clone()),
             running: RunningPlugins::new(starter, options.drain),
             reports,
+            shadows: Shadows::new(engine.clone()),
             inbox: Inbox {
                 events,
                 requests,

@@ -147,8 +147,8 @@ pub struct Fake {
     pub server: Option<(String, tokio::runtime::Handle)>,
     /// How long a call of the cloud takes; none if no cloud is granted.
     pub cloud_delay: Option<Duration>,
-    /// The only credential's name. Its value is `secret`.
-    pub credential: Option<&'static str>,
+    /// The credentials: their names and values.
+    pub credentials: Vec<(&'static str, String)>,
     /// Number of calls of the cloud.
     pub cloud_calls: AtomicUsize,
     /// Number of lines that were logged.
@@ -499,8 +499,9 @@ impl Imports for Fake {
     }
 
     fn credential(&self, name: &str) -> Option<Bytes> {
-        let found = self.credential.filter(|own| *own == name);
-        found.map(|_| Bytes::from("secret"))
+        let mut all = self.credentials.iter();
+        let found = all.find(|(own, _)| *own == name);
+        found.map(|(_, value)| Bytes::from(value.clone()))
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {

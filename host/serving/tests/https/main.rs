@@ -1,6 +1,7 @@
 //! Requests over HTTPS to the server in this process, with a fake API server.
 
 mod connections;
+mod dashboard;
 mod pages;
 mod server;
 mod tls;

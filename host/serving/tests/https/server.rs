@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use flyball_dashboard::{Dashboard, Followed, Problem, Query, SignIn, Source};
 use flyball_serving::review::{Access, AccessReviewer, ReviewError, TokenReviewer, TrustLookup};
 use flyball_serving::{
     Algorithms, Authentication, AuthenticationOptions, Authorization, AuthorizationOptions,
@@ -15,11 +16,14 @@ use flyball_serving::{
 use futures::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::{
@@ -29,7 +33,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 /// An API server. The name of a user is its token, and the token `stolen` is not valid. The user `scraper` and the
-/// group `monitoring` may get metrics. It trusts one authority for clients and one for proxies. A review of the user
+/// group `monitoring` may get metrics, the user `onlooker` the dashboard. It trusts one authority for clients and one for proxies. A review of the user
 /// `slow` takes a second.
 struct Fake {
     client_ca: String,
@@ -60,6 +64,12 @@ impl AccessReviewer for Fake {
             if user.name == "slow" {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
+            if user.name == "onlooker" {
+                return Ok(Access {
+                    allowed: verb == "get" && path.starts_with("/dashboard/"),
+                    reason: "says the fake".to_owned(),
+                });
+            }
             let known =
                 user.name == "scraper" || user.groups.iter().any(|group| group == "monitoring");
             Ok(Access {
@@ -89,6 +99,23 @@ impl TrustLookup for Fake {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into();
         Box::pin(async move { Ok(data) })
+    }
+}
+
+/// What the dashboard shows: one plugin.
+struct Shown;
+
+impl Source for Shown {
+    fn document<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Value, Problem>> {
+        let document = match query {
+            Query::Plugins => json!([{"name": "greeter", "origin": "greeter.wasm"}]),
+            _ => json!({}),
+        };
+        Box::pin(async move { Ok(document) })
+    }
+
+    fn follow<'a>(&'a self, plugin: &'a str) -> BoxFuture<'a, Result<Followed, Problem>> {
+        Box::pin(async move { Err(Problem::Refused(format!("there is no log of {plugin}"))) })
     }
 }
 
@@ -208,6 +235,7 @@ impl Server {
             }),
             configz: "{\"kubecontrollermanager.config.k8s.io\":{}}".into(),
             profiling: Some(Arc::new(|_| {})),
+            dashboard: Some(Arc::new(Dashboard::new(Arc::new(Shown), SignIn::Token))),
             authentication: Arc::new(Authentication::new(
                 authentication,
                 reviews_tokens.then(|| fake.clone() as Arc<dyn TokenReviewer>),
@@ -289,20 +317,45 @@ impl Server {
         self.send(request, Some(admin)).await
     }
 
-    async fn send(
+    /// Sends a request over its own connection, and returns the head of the response and the first part of its body.
+    pub(crate) async fn first_part(
         &self,
         request: Request<Full<Bytes>>,
         pair: Option<Pair>,
     ) -> anyhow::Result<Response<String>> {
+        let (connection, response) = self.begin(request, pair).await?;
+        let (head, mut body) = response.into_parts();
+        let part = body.frame().await.transpose()?;
+        let part = part.and_then(|frame| frame.into_data().ok());
+        connection.abort();
+        let part = String::from_utf8_lossy(&part.unwrap_or_default()).into_owned();
+        Ok(Response::from_parts(head, part))
+    }
+
+    /// Sends a request over its own connection, and returns the response when it begins.
+    pub(crate) async fn begin(
+        &self,
+        request: Request<Full<Bytes>>,
+        pair: Option<Pair>,
+    ) -> anyhow::Result<(AbortHandle, Response<Incoming>)> {
         let stream = TcpStream::connect(self.address).await?;
         let stream = self.handshake(stream, b"h2", pair).await?;
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
                 .await?;
         let connection = tokio::spawn(connection);
-        let (head, body) = sender.send_request(request).await?.into_parts();
+        let response = sender.send_request(request).await?;
+        Ok((connection.abort_handle(), response))
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        pair: Option<Pair>,
+    ) -> anyhow::Result<Response<String>> {
+        let (connection, response) = self.begin(request, pair).await?;
+        let (head, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
-        drop(sender);
         connection.abort();
         // A profile is not text.
         let body = String::from_utf8_lossy(&body).into_owned();

@@ -27,8 +27,8 @@ const VERBS: [&str; 8] = [
 /// The resources of each version of a group, in the order in which they were added.
 type Versions<'a> = Vec<(&'a str, Vec<Value>)>;
 
-/// The core group (`/api`), or the named groups (`/apis`).
-pub(super) fn groups(kinds: &[Served], core: bool) -> Value {
+/// Returns the document of the core group (`/api`), or of the named groups (`/apis`).
+pub fn groups(kinds: &[Served], core: bool) -> Value {
     let mut groups: Vec<(&str, Versions<'_>)> = Vec::new();
     for served in kinds {
         let (group, version) = (&*served.kind.group, &*served.kind.version);

@@ -12,43 +12,46 @@ use serde_json::Value;
 use super::discovery::Served;
 
 /// A request with its body.
-pub(super) struct Call<'a> {
-    pub(super) method: &'a Method,
-    pub(super) path: &'a str,
-    pub(super) query: &'a str,
+pub struct Call<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub query: &'a str,
     /// The field manager of a write that names none.
-    pub(super) agent: &'a str,
-    pub(super) accept: &'a str,
-    pub(super) content_type: &'a str,
-    pub(super) body: &'a Bytes,
+    pub agent: &'a str,
+    pub accept: &'a str,
+    pub content_type: &'a str,
+    pub body: &'a Bytes,
 }
 
 /// The object or the list that a path names.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) kind: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub kind: String,
     /// Empty for all namespaces, and for cluster-scoped kinds.
-    pub(super) namespace: String,
+    pub namespace: String,
     /// Empty for a list.
-    pub(super) name: String,
-    pub(super) subresource: String,
+    pub name: String,
+    pub subresource: String,
 }
 
 impl Call<'_> {
     /// The first value of a parameter; empty if it is absent.
-    pub(super) fn parameter(&self, name: &str) -> String {
+    pub fn parameter(&self, name: &str) -> String {
         let mut pairs = form_urlencoded::parse(self.query.as_bytes());
         let found = pairs.find(|(key, _)| key == name);
         found.map_or_else(String::new, |(_, value)| value.into_owned())
     }
 
     /// Whether the client asks for the objects' metadata alone.
-    pub(super) fn wants_metadata(&self) -> bool {
+    pub fn wants_metadata(&self) -> bool {
         self.accept.contains("as=PartialObjectMetadata")
     }
 
     /// The body as JSON; null if it is empty.
-    pub(super) fn json(&self) -> Result<Value, ApiError> {
+    ///
+    /// # Errors
+    /// It is not JSON.
+    pub fn json(&self) -> Result<Value, ApiError> {
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
@@ -56,7 +59,11 @@ impl Call<'_> {
             .map_err(|error| bad_request(format!("the body is not JSON: {error}")))
     }
 
-    pub(super) fn selection(&self, target: &Target) -> Result<Selection, ApiError> {
+    /// The objects that the request selects.
+    ///
+    /// # Errors
+    /// A selector is malformed.
+    pub fn selection(&self, target: &Target) -> Result<Selection, ApiError> {
         Ok(Selection {
             namespace: target.namespace.clone(),
             labels: self.parsed("labelSelector")?,
@@ -74,14 +81,25 @@ impl Call<'_> {
 }
 
 /// The objects that a list or a watch selects.
-pub(super) struct Selection {
-    namespace: String,
-    labels: LabelSelector,
-    fields: FieldSelector,
+#[derive(Default)]
+pub struct Selection {
+    /// Empty for all namespaces.
+    pub namespace: String,
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
 }
 
 impl Selection {
-    pub(super) fn matches(&self, object: &Value) -> bool {
+    /// All objects of a namespace, or of all namespaces if it is empty.
+    pub fn everything(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the namespace, the labels and the fields of an object match.
+    pub fn matches(&self, object: &Value) -> bool {
         let metadata = &object["metadata"];
         let labels = metadata["labels"].as_object().into_iter().flatten();
         let labels = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
@@ -92,8 +110,8 @@ impl Selection {
     }
 }
 
-/// Parses a path such as `/apis/apps/v1/namespaces/default/deployments/web/status`.
-pub(super) fn target(path: &str, kinds: &[Served]) -> Option<Target> {
+/// Parses a path such as `/apis/apps/v1/namespaces/default/deployments/web/status`; `None` if no kind has it.
+pub fn target(path: &str, kinds: &[Served]) -> Option<Target> {
     let segments = path.trim_matches('/').split('/');
     let segments: Vec<_> = segments
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
@@ -126,17 +144,19 @@ pub(super) fn target(path: &str, kinds: &[Served]) -> Option<Target> {
     })
 }
 
-pub(super) fn bad_request(message: impl Into<String>) -> ApiError {
+/// An error of the client.
+pub fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::of_server(400, "BadRequest", message.into())
 }
 
-pub(super) fn not_found(path: &str) -> ApiError {
+/// The error for a path that is not served.
+pub fn not_found(path: &str) -> ApiError {
     let message = format!("the API server in memory does not serve {path}");
     ApiError::of_server(404, "NotFound", message)
 }
 
 /// The time of this machine. Guests see the same one.
-pub(super) fn now() -> Time {
+pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since.unwrap_or_default().as_secs();
     Time::of_seconds(seconds.try_into().unwrap_or(i64::MAX))

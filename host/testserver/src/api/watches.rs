@@ -7,8 +7,8 @@ use flyball_types::ApiError;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use serde_json::{Value, json};
 
-use super::objects::shown;
 use super::request::{Call, Selection, Target};
+use super::writes::shown;
 use super::{Reply, State};
 
 /// The events so far, and the clients that wait for more.

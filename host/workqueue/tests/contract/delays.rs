@@ -18,6 +18,17 @@ async fn a_delayed_key_is_served_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_of_the_first_delayed_key_is_known() {
+    let queue = queue();
+    assert_eq!(queue.next_delayed(), None);
+    queue.add_after("a", ms(1500), Priority::Normal, 1);
+    queue.add_after("b", ms(500), Priority::Normal, 2);
+    assert_eq!(queue.next_delayed(), Some(ms(500)));
+    advance(ms(600)).await;
+    assert_eq!(queue.next_delayed(), Some(ms(900)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_earliest_time_asked_for_wins() {
     let (queue, start) = (queue(), Instant::now());
     queue.add_after("a", ms(500), Priority::Low, 1);

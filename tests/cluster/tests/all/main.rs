@@ -3,11 +3,13 @@
 
 mod bad_input;
 mod book;
+mod cloud_aws;
 mod conformance;
 mod connections;
 mod controller_runtime;
 mod coordinated_election;
 mod crd;
+mod dashboard;
 mod deploy;
 mod deployments;
 mod dev;
@@ -23,10 +25,14 @@ mod kubebuilder;
 mod leader_migration;
 mod leaders;
 mod messages;
+mod monitoring;
 mod packages;
+mod plan;
 mod plugins;
+mod recordings;
 mod reloads;
 mod replicasets;
 mod tools;
+mod traces;
 mod tutorials;
 mod versions;

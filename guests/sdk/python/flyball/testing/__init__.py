@@ -26,6 +26,7 @@ from ..guest import Exported
 from ..host import Host
 from ..logs import TRACE, HostHandler
 from .records import Enqueued, Event, Logged, Measured, Signed, Written
+from .replay import replay
 from .server import document_of
 from .world import World, instant
 
@@ -235,4 +236,4 @@ def delta(watch: str, old: dict[str, Any] | None, new: dict[str, Any] | None) ->
     return Delta(watch, kind, old, new)
 
 
-__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Measured", "Signed", "Written", "delta", "refusal"]
+__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Measured", "Signed", "Written", "delta", "refusal", "replay"]

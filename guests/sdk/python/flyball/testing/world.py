@@ -20,8 +20,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class World:
     """The imports."""
 
-    def __init__(self) -> None:
-        self._cluster = server().call(0, "new")
+    def __init__(self, number: int | None = None) -> None:
+        """The imports of a new cluster, or of the cluster or recorded call with this number."""
+        self._cluster = server().call(0, "new") if number is None else number
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Makes a call on this cluster."""

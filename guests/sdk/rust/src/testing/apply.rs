@@ -7,6 +7,8 @@
 //! nulls, defaults, conversion between versions, and `metadata.managedFields` itself, which the
 //! host never passes to a plugin.
 
+mod managed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

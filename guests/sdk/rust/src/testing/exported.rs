@@ -39,8 +39,7 @@ impl Exported {
     /// # Errors
     /// The error of the controller.
     pub fn reconcile(&self, cluster: &Cluster, request: &Request) -> Result<Outcome, Error> {
-        let host = self.restricted(cluster);
-        (self.reconcile)(&host, request).inspect_err(|error| self.report(&host, error))
+        self.reconcile_with(&self.restricted(cluster), request)
     }
 
     /// Routes deltas, under the description for the cluster's configuration.
@@ -48,8 +47,26 @@ impl Exported {
     /// # Errors
     /// The error of the controller.
     pub fn route(&self, cluster: &Cluster, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
-        let host = self.restricted(cluster);
-        (self.route)(&host, deltas).inspect_err(|error| self.report(&host, error))
+        self.route_with(&self.restricted(cluster), deltas)
+    }
+
+    /// Returns the description for the configuration of a host.
+    pub(super) fn describe_with(&self, host: &Host) -> Description {
+        (self.describe_configured)(host)
+    }
+
+    /// Reconciles a request with a host.
+    pub(super) fn reconcile_with(&self, host: &Host, request: &Request) -> Result<Outcome, Error> {
+        (self.reconcile)(host, request).inspect_err(|error| self.report(host, error))
+    }
+
+    /// Routes deltas with a host.
+    pub(super) fn route_with(
+        &self,
+        host: &Host,
+        deltas: &[Delta],
+    ) -> Result<Vec<RoutedKey>, Error> {
+        (self.route)(host, deltas).inspect_err(|error| self.report(host, error))
     }
 
     /// Returns a host that is restricted to the description.

@@ -10,9 +10,11 @@ use super::kind_of;
 const FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
 /// The built-in kinds whose status writes leave metadata unchanged.
-const UNCHANGED: [&str; 13] = [
+const UNCHANGED: [&str; 15] = [
     "CustomResourceDefinition",
     "DeviceTaintRule",
+    "Eviction",
+    "EvictionRequest",
     "FlowSchema",
     "PodCertificateRequest",
     "PodGroup",

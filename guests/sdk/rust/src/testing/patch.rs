@@ -68,7 +68,10 @@ pub(super) fn merge_key(field: &str) -> Option<&'static str> {
         | "imagePullSecrets"
         | "secrets"
         | "resourceClaims"
-        | "resourceClaimStatuses" => Some("name"),
+        | "resourceClaimStatuses"
+        | "requesters"
+        | "responders"
+        | "targetResponders" => Some("name"),
         "volumeMounts" => Some("mountPath"),
         "hostAliases" => Some("ip"),
         "finalizers" => Some(""),

@@ -1,6 +1,7 @@
-//! The objects of the fake API server. `mutate` creates and changes them as the server does, and
-//! `delete` deletes them.
+//! The objects of the fake API server. `mutate` creates and changes them as the server does,
+//! `delete` deletes them, and `adopt` takes over objects of another server.
 
+mod adopt;
 mod delete;
 mod mutate;
 
@@ -14,6 +15,7 @@ use crate::time::Time;
 use super::apply::Owners;
 use super::metadata;
 use super::schema::{self, Definitions, FieldValidation};
+pub use adopt::Saved;
 pub(super) use delete::DeleteOptions;
 
 /// Identifies an object.

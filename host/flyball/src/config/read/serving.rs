@@ -67,6 +67,7 @@ impl Flags<'_> {
             },
             authorization_kubeconfig: self.path("authorization-kubeconfig"),
             tolerate_lookup_failure: self.bool("authentication-tolerate-lookup-failure"),
+            dashboard: self.bool("dashboard"),
             profiling: self.bool("profiling"),
             flagz,
             configz: match is_ccm {
@@ -182,13 +183,8 @@ impl Flags<'_> {
     /// The values of all flags by name. Configuration values of plugins may be secrets. As in kube-controller-manager, the
     /// flags of the certificate have the files that are used.
     fn flagz(&self, certificate: &Certificate) -> BTreeMap<String, String> {
-        let shown = |flag: &'static Flag| match flag.name {
-            "help" => "false".to_owned(),
-            "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),
-            _ => kcm::shown::text(flag.kind, &self.uses(flag)),
-        };
         let mut all: BTreeMap<_, _> = flags::all()
-            .map(|flag| (flag.name.to_owned(), shown(flag)))
+            .map(|flag| (flag.name.to_owned(), self.shown(flag)))
             .collect();
         let flags = ["tls-cert-file", "tls-private-key-file"];
         for (flag, file) in flags
@@ -198,6 +194,22 @@ impl Flags<'_> {
             all.insert(flag.to_owned(), file.display().to_string());
         }
         all
+    }
+
+    /// The values of the flags on the command line, as `/flagz` shows them.
+    pub(super) fn given(&self) -> BTreeMap<String, String> {
+        let given = flags::all().filter(|flag| self.is_given(flag.name));
+        given
+            .map(|flag| (flag.name.to_owned(), self.shown(flag)))
+            .collect()
+    }
+
+    fn shown(&self, flag: &'static Flag) -> String {
+        match flag.name {
+            "help" => "false".to_owned(),
+            "plugin-config" if self.is_given(flag.name) => "CLASSIFIED".to_owned(),
+            _ => kcm::shown::text(flag.kind, &self.uses(flag)),
+        }
     }
 
     /// All uses of a flag, or its default.

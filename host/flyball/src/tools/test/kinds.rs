@@ -12,7 +12,7 @@ use crate::tools::kinds::of_definition;
 use crate::tools::plural::{self, Plurals};
 
 /// Returns the kinds. One that no definition describes is namespaced, and its plural is the usual one.
-pub(super) fn served<'a>(
+pub(in crate::tools) fn served<'a>(
     objects: impl Iterator<Item = &'a Value> + Clone,
     description: &Description,
 ) -> Vec<Served> {

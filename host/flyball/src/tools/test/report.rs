@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::expect::Expectation;
 use super::kinds::{self, Objects};
-use super::observed::Observed;
 use super::watch::Ended;
+use crate::tools::observed::Observed;
 use crate::tools::output::{self, Done};
 
 /// The last writes of a plugin that does not settle.
@@ -96,7 +96,7 @@ impl Report<'_> {
             }
             Ended::Settled(_) => {}
         }
-        for (key, failure) in &self.observed.failing {
+        for ((_, key), failure) in &self.observed.failing {
             let last = failure.last.trim().replace('\n', "\n    ");
             problems.push(format!(
                 "the reconcile of {key} failed {} times: {last}",

@@ -9,9 +9,9 @@ use flyball_testserver::api::ApiServer;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::observed::Observed;
 use crate::admin::{self, RunningHost};
 use crate::tools::children::Host;
+use crate::tools::observed::Observed;
 
 /// How long nothing may change. Longer than the minimum interval of a key, its first backoffs, and the way of a change
 /// through the cache.

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use flyball_policy::PluginPolicy;
+use flyball_runtime::causes::PluginHistory;
 use flyball_runtime::history::Reconciled;
 use flyball_runtime::object_name::ObjectName;
 use flyball_types::{Kind, printable};
 use tokio::sync::oneshot;
 
 use super::{Event, Reply, Supervisor};
+use crate::plugins::details::PluginDetails;
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::{Content, Holders, Source, SourceKey};
+use crate::plugins::recordings::Recordings;
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::rollback::{RollbackError, RollbackTo};
 use crate::plugins::served;
@@ -36,6 +40,7 @@ impl Supervisor {
                 served,
                 reply,
             } => drop(reply.send(self.why(&ObjectName::parse(&object, &served)))),
+            Request::Recent { reply } => drop(reply.send(self.recent())),
             Request::Approve {
                 plugin,
                 namespaces,
@@ -44,7 +49,48 @@ impl Supervisor {
             Request::RollBack { plugin, to, reply } => self.roll_back(&plugin, &to, reply),
             Request::Resume { plugin, reply } => drop(reply.send(self.resume(&plugin))),
             Request::Describe { plugin, reply } => drop(reply.send(self.description(&plugin))),
+            Request::StartShadow {
+                plugin,
+                file,
+                duration,
+                reply,
+            } => {
+                let running = self.known_running(&plugin);
+                let candidate =
+                    running.map(|running| self.shadows.candidate(running, file, duration));
+                match candidate {
+                    Ok(candidate) => self.shadows.start(candidate, reply),
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
+            Request::Shadow { plugin, reply } => {
+                let known = self.known(&plugin).map(drop);
+                drop(reply.send(known.and_then(|()| self.shadows.status(&plugin))));
+            }
+            Request::EndShadow { plugin, reply } => drop(reply.send(self.shadows.end(&plugin))),
+            Request::Promote { plugin, reply } => match self.known_running(&plugin) {
+                Ok(running) => self.shadows.promote(running, reply),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Request::Recordings { plugin, reply } => drop(reply.send(self.recordings(&plugin))),
+            Request::Details { plugin, reply } => drop(reply.send(self.details(&plugin))),
+            Request::Histories { reply } => drop(reply.send(self.histories())),
         }
+    }
+
+    fn histories(&self) -> Vec<PluginHistory> {
+        let history = |(name, running): (&str, &RunningVersion)| {
+            let context = running.tasks.context();
+            let kinds = context.kinds_of_keys();
+            PluginHistory {
+                plugin: name.to_owned(),
+                history: context.telemetry.history.clone(),
+                kinds: kinds
+                    .map(|(queue, kind)| (queue.clone(), kind.clone()))
+                    .collect(),
+            }
+        };
+        self.running.iter().map(history).collect()
     }
 
     fn why(&self, object: &ObjectName<'_>) -> Result<Vec<Reconciled>, RequestError> {
@@ -60,6 +106,17 @@ impl Supervisor {
             Some(unknown) if all.is_empty() => Err(RequestError::Refused(unknown)),
             _ => Ok(all),
         }
+    }
+
+    /// The last reconciles of all plugins, the oldest first.
+    fn recent(&self) -> Vec<Reconciled> {
+        let recent = |(name, running): (&str, &RunningVersion)| {
+            let context = running.tasks.context();
+            context.telemetry.history.recent(name)
+        };
+        let mut all: Vec<_> = self.running.iter().flat_map(recent).collect();
+        all.sort_by(|a, b| a.at.cmp(&b.at));
+        all
     }
 
     fn status(&self) -> Vec<PluginStatus> {
@@ -123,6 +180,15 @@ impl Supervisor {
             processing: context.map_or(0, |context| {
                 let queues = context.queues.iter();
                 queues.map(|queue| queue.keys.snapshot().processing).sum()
+            }),
+            delayed: context.map_or(0, |context| {
+                let queues = context.queues.iter();
+                queues.map(|queue| queue.keys.snapshot().delayed).sum()
+            }),
+            next_delayed_ms: context.and_then(|context| {
+                let queues = context.queues.iter();
+                let due = queues.filter_map(|queue| queue.keys.next_delayed()).min()?;
+                u64::try_from(due.as_millis()).ok()
             }),
             performance: context
                 .map(|context| context.telemetry.history.performance())
@@ -289,21 +355,62 @@ impl Supervisor {
         }
     }
 
+    fn recordings(&self, name: &str) -> Result<Recordings, RequestError> {
+        self.known_running(name).map(Recordings::of)
+    }
+
+    fn known_running(&self, name: &str) -> Result<&RunningVersion, RequestError> {
+        self.known(name)?;
+        self.running.get(name).ok_or_else(|| {
+            RequestError::Refused(format!(
+                "`{name}` does not run, so that it has no calls: `flyball status` says why"
+            ))
+        })
+    }
+
     fn description(&self, name: &str) -> Result<PluginDescription, RequestError> {
         let plugin = self.known(name)?;
+        Ok(PluginDescription {
+            description: (*plugin.description).clone(),
+            policy: self.policy_of(name, plugin).cloned(),
+        })
+    }
+
+    /// The policy in force, or else the one that the operator gives this plugin: a plugin that waits, for example for the
+    /// rights of its account, has a policy, too.
+    fn policy_of(&self, name: &str, plugin: &LoadedPlugin) -> Option<&PluginPolicy> {
         let running = self.state.running(name);
-        let in_force = running.map(|running| (*running.grant.policy).clone());
-        // A plugin that waits, for example for the rights of its account, has a policy, too.
         let granted = || {
             let grants = self.feeds.grants();
             let is_granted = grants.is_for(name, plugin.file());
-            let policy = grants.plugins.plugins.get(name);
-            policy.filter(|_| is_granted).cloned()
+            grants.plugins.plugins.get(name).filter(|_| is_granted)
         };
-        Ok(PluginDescription {
-            description: (*plugin.description).clone(),
-            policy: in_force.or_else(granted),
-        })
+        running
+            .map(|running| &*running.grant.policy)
+            .or_else(granted)
+    }
+
+    fn details(&self, name: &str) -> Result<Box<PluginDetails>, RequestError> {
+        let details = match (self.known(name), self.status_of(name)) {
+            (Ok(plugin), Some(status)) => PluginDetails::new(
+                status,
+                plugin,
+                self.running.get(name),
+                self.policy_of(name, plugin),
+                self.state.record.of(name),
+            ),
+            (known, _) => {
+                // A file without a valid description is shown by its path.
+                let mut all = self.status().into_iter();
+                let status = all.find(|status| status.name == name);
+                match (status, known) {
+                    (Some(status), _) => PluginDetails::not_loaded(status),
+                    (None, Err(error)) => return Err(error),
+                    (None, Ok(_)) => return Err(RequestError::Unknown(name.to_owned())),
+                }
+            }
+        };
+        Ok(Box::new(details))
     }
 }
 

@@ -19,6 +19,7 @@ use flyball_runtime::route_turns::RouteTurns;
 use flyball_runtime::telemetry::{CustomMetrics, PluginTelemetry};
 use flyball_serving::Metrics;
 use flyball_signer::SigningKeys;
+use flyball_traces::Tracer;
 
 use super::plugin_view::PluginView;
 
@@ -74,6 +75,7 @@ impl GuestCalls {
                 limits: limits.clone(),
             },
             counters: Arc::new(counters),
+            tracer: Tracer::default(),
             history: Arc::default(),
             metrics: CustomMetrics::declare(&metrics, &description, false),
         };
@@ -88,6 +90,7 @@ impl GuestCalls {
             credentials: None,
             limits,
             telemetry,
+            recorder: flyball_rehearse::Recorder::new(0),
             runtime: tokio::runtime::Handle::current(),
             settings: Settings {
                 description,

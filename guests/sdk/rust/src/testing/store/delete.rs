@@ -77,6 +77,9 @@ impl Store {
             object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             namespace::terminate(id, &mut object);
             self.touch(&mut object);
+        } else if pending.is_some_and(|pending| grace < pending) {
+            object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+            self.touch(&mut object);
         }
         if let Entry::Occupied(mut entry) = self.objects.entry(id.clone()) {
             entry.insert(object.clone());

@@ -1,8 +1,8 @@
-//! The host's log during a test: failed reconciles, denied requests, and the plugin's own lines.
+//! The host's log during a test or a plan: failed reconciles, denied requests, and the plugin's own lines.
 
 use std::collections::BTreeMap;
 
-use crate::tools::host_log::{GUEST, Line, RECONCILE, WARNINGS};
+use super::host_log::{GUEST, Line, RECONCILE, WARNINGS};
 
 /// The target of the lines about denied requests.
 pub(super) const DENIALS: &str = "flyball_api::incidents";
@@ -15,11 +15,11 @@ const HOST_LINES: usize = 3;
 pub(super) struct Observed {
     /// The plugin's lines, and the API server's warnings about its writes.
     pub(super) log: Vec<String>,
-    /// The keys whose last reconcile failed.
-    pub(super) failing: BTreeMap<String, Failure>,
+    /// The plugins and keys whose last reconcile failed.
+    pub(super) failing: BTreeMap<(String, String), Failure>,
     /// Denied requests, each with the number of times.
     pub(super) denials: BTreeMap<String, usize>,
-    /// Warnings and errors of the host.
+    /// The last warnings and errors of the host.
     host: Vec<String>,
 }
 
@@ -35,29 +35,38 @@ impl Observed {
     /// Adds a line of the log.
     pub(super) fn add(&mut self, line: &str) {
         let Some(line) = Line::parse(line) else {
-            self.host.push(line.to_owned());
+            self.add_problem(line.to_owned());
             return;
         };
-        let (key, message) = (line.text("key"), line.text("msg"));
+        let key = || (line.text("plugin").to_owned(), line.text("key").to_owned());
+        let message = line.text("msg");
         match line.text("target") {
             GUEST | WARNINGS => self.log.push(line.shown()),
             RECONCILE if line.is_problem() || message.starts_with("failed") => {
-                let failure = self.failing.entry(key.to_owned()).or_default();
+                let failure = self.failing.entry(key()).or_default();
                 failure.times += 1;
                 failure.last = format!("{message}\n{}", line.text("backtrace"));
             }
-            RECONCILE => drop(self.failing.remove(key)),
+            RECONCILE => drop(self.failing.remove(&key())),
             DENIALS => *self.denials.entry(message.to_owned()).or_default() += 1,
-            _ if line.is_problem() => self.host.push(line.shown()),
+            _ if line.is_problem() => self.add_problem(line.shown()),
             _ => {}
         }
+    }
+
+    /// Keeps a line of the host. Only the last ones are ever shown.
+    fn add_problem(&mut self, line: String) {
+        if self.host.len() == HOST_LINES {
+            self.host.remove(0);
+        }
+        self.host.push(line);
     }
 
     /// The last warnings and errors of the host, on one line.
     pub(super) fn host_lines(&self) -> String {
         match self.host.as_slice() {
             [] => "it logged no problem".to_owned(),
-            lines => lines[lines.len().saturating_sub(HOST_LINES)..].join("; "),
+            lines => lines.join("; "),
         }
     }
 }
@@ -72,8 +81,7 @@ mod tests {
     fn a_key_fails_until_a_reconcile_of_it_succeeds() {
         let mut observed = Observed::default();
         let mut add = |level: &str, target: &str, msg: &str| {
-            let line =
-                json!({"ts": 1.0, "level": level, "target": target, "msg": msg, "key": "a/b"});
+            let line = json!({"ts": 1.0, "level": level, "target": target, "msg": msg, "plugin": "p", "key": "a/b"});
             observed.add(&line.to_string());
         };
         add("WARN", "flyball::reconcile", "failed: no");
@@ -81,11 +89,15 @@ mod tests {
         add("DEBUG", "flyball_api::incidents", "it may not");
         add("DEBUG", "flyball_api::incidents", "it may not");
         add("WARN", "flyball_cache", "lost");
-        assert_eq!(observed.failing["a/b"].times, 2);
-        assert!(observed.failing["a/b"].last.starts_with("a trap"));
+        let failure = &observed.failing[&("p".to_owned(), "a/b".to_owned())];
+        assert_eq!(failure.times, 2);
+        assert!(failure.last.starts_with("a trap"));
         assert_eq!(observed.denials["it may not"], 2);
         assert!(observed.host_lines().contains("lost"));
-        observed.add(&json!({"level": "DEBUG", "target": "flyball::reconcile", "msg": "reconciled", "key": "a/b"}).to_string());
+        let reconciled = json!({
+            "level": "DEBUG", "target": "flyball::reconcile", "msg": "reconciled", "plugin": "p", "key": "a/b",
+        });
+        observed.add(&reconciled.to_string());
         assert!(observed.failing.is_empty());
     }
 }

@@ -1,0 +1,165 @@
+use flyball_cache::Catalogue;
+use flyball_types::description::DeltaType;
+use flyball_writer::Touched;
+
+use super::*;
+
+fn kind(name: &str) -> Kind {
+    let group = if name == "Pod" { "" } else { "apps" };
+    Kind::new(group, "v1", name)
+}
+
+/// The histories of plugins whose keys are objects of a kind.
+struct Cluster(Vec<PluginHistory>);
+
+impl Cluster {
+    fn new(plugins: &[(&str, &str)]) -> Self {
+        let plugins = plugins.iter().map(|(plugin, own)| PluginHistory {
+            plugin: (*plugin).to_owned(),
+            history: Arc::default(),
+            kinds: vec![("q".into(), kind(own))],
+        });
+        Self(plugins.collect())
+    }
+
+    /// Adds a reconcile that is queued at `at`, in milliseconds, and takes two.
+    fn reconciles(&self, plugin: &str, at: u64, key: &str, why: Reason, wrote: &[(&str, &str)]) {
+        let of = self.0.iter().find(|of| of.plugin == plugin);
+        let wrote = wrote.iter().map(|(name, key)| Touched {
+            verb: "update",
+            kind: kind(name),
+            subresource: String::new(),
+            key: (*key).to_owned(),
+        });
+        of.expect("a plugin").history.add(HistoryEntry {
+            at: UNIX_EPOCH + Duration::from_millis(1_000_000 + at + 2),
+            digest: "0123".into(),
+            queue: "q".into(),
+            key: key.into(),
+            why,
+            coalesced: 0,
+            attempt: 0,
+            queued: Duration::from_millis(1),
+            took: Duration::from_millis(1),
+            failed: None,
+            wrote: wrote.collect(),
+        });
+    }
+
+    /// Returns each step of the chain as `plugin key`, with the step that caused it.
+    fn chain(&self, object: &str) -> Vec<(String, Option<usize>, Option<Link>)> {
+        let served = Catalogue::default();
+        let chain = chain(&self.0, &ObjectName::parse(object, &served));
+        assert!(!chain.truncated);
+        let told = |step: &Step| {
+            let Reconciled { plugin, key, .. } = &step.reconciled;
+            (format!("{plugin} {key}"), step.from, step.link)
+        };
+        chain.steps.iter().map(told).collect()
+    }
+}
+
+fn changed(name: &str, object: &str) -> Reason {
+    Reason::Delta {
+        kind: Arc::new(kind(name)),
+        object: object.into(),
+        delta: DeltaType::Modified,
+    }
+}
+
+fn rollout() -> Cluster {
+    let cluster = Cluster::new(&[("deployment", "Deployment"), ("replicaset", "ReplicaSet")]);
+    let (web, set, pod) = ("demo/web", "demo/web-1", "demo/web-1-a");
+    let of_user = changed("Deployment", web);
+    cluster.reconciles("deployment", 0, web, of_user, &[("ReplicaSet", set)]);
+    let why = changed("ReplicaSet", set);
+    cluster.reconciles("replicaset", 5, set, why, &[("Pod", pod)]);
+    let why = changed("Pod", pod);
+    cluster.reconciles("replicaset", 20, set, why, &[("ReplicaSet", set)]);
+    let why = changed("ReplicaSet", set);
+    cluster.reconciles("deployment", 30, web, why, &[]);
+    cluster
+}
+
+#[test]
+fn a_rollout_is_one_chain_across_plugins_whichever_object_is_asked_for() {
+    let cluster = rollout();
+    let write = Some(Link::Write);
+    let expected = [
+        ("deployment demo/web".to_owned(), None, None),
+        ("replicaset demo/web-1".to_owned(), Some(0), write),
+        ("replicaset demo/web-1".to_owned(), Some(1), write),
+        ("deployment demo/web".to_owned(), Some(2), write),
+    ];
+    for object in [
+        "Deployment/demo/web",
+        "ReplicaSet/demo/web-1",
+        "Pod/demo/web-1-a",
+    ] {
+        assert_eq!(cluster.chain(object), expected, "{object}");
+    }
+    assert_eq!(cluster.chain("Pod/demo/other"), []);
+}
+
+#[test]
+fn a_change_long_after_a_write_or_before_it_is_no_effect_of_it() {
+    let cluster = rollout();
+    let late = 32 + LAG.as_millis() as u64;
+    for at in [late, late + 60_000] {
+        let why = changed("Pod", "demo/web-1-a");
+        cluster.reconciles("replicaset", at, "demo/web-1", why, &[]);
+    }
+    let chain = cluster.chain("Pod/demo/web-1-a");
+    assert_eq!(chain.len(), 6, "both are of the pod");
+    assert_eq!((chain[4].1, chain[5].1), (None, None));
+    assert_eq!(cluster.chain("Deployment/demo/web").len(), 4);
+}
+
+#[test]
+fn the_last_of_several_writes_is_the_cause() {
+    let cluster = Cluster::new(&[("a", "Deployment"), ("b", "ReplicaSet")]);
+    for at in [0, 10] {
+        let why = changed("Deployment", "demo/web");
+        cluster.reconciles("a", at, "demo/web", why, &[("Pod", "demo/p")]);
+    }
+    cluster.reconciles("b", 20, "demo/set", changed("Pod", "demo/p"), &[]);
+    let chain = cluster.chain("ReplicaSet/demo/set");
+    assert_eq!(chain.len(), 2, "{chain:?}");
+    assert_eq!(chain[1].1, Some(0));
+    let chain = cluster.chain("Deployment/demo/web");
+    assert_eq!(chain[2].1, Some(1), "{chain:?}");
+}
+
+#[test]
+fn a_retry_follows_the_attempt_before_it_and_a_requeue_who_asked_for_it() {
+    let cluster = Cluster::new(&[("a", "Deployment")]);
+    let why = changed("Deployment", "demo/web");
+    cluster.reconciles("a", 0, "demo/web", why, &[]);
+    cluster.reconciles("a", 60_000, "demo/web", Reason::Retry, &[]);
+    let by = "demo/web".into();
+    cluster.reconciles("a", 90_000, "demo/other", Reason::Requeued { by }, &[]);
+    let chain = cluster.chain("Deployment/demo/other");
+    let links: Vec<_> = chain.iter().map(|(_, from, link)| (*from, *link)).collect();
+    assert_eq!(
+        links,
+        [
+            (None, None),
+            (Some(0), Some(Link::Retry)),
+            (Some(1), Some(Link::Requeue))
+        ]
+    );
+}
+
+#[test]
+fn a_long_chain_has_its_last_steps() {
+    let cluster = Cluster::new(&[("a", "Deployment")]);
+    for at in 0..MOST as u64 + 10 {
+        let why = changed("Deployment", "demo/web");
+        cluster.reconciles("a", at * 60_000, "demo/web", why, &[]);
+    }
+    let served = Catalogue::default();
+    let chain = chain(&cluster.0, &ObjectName::parse("demo/web", &served));
+    assert_eq!((chain.steps.len(), chain.truncated), (MOST, true));
+    let first = chain.steps[0].start_ms;
+    assert_eq!(first, 1_000_000.0 + 10.0 * 60_000.0 + 1.0);
+}

@@ -1,0 +1,51 @@
+//! Recorded calls, which the tests of the other SDKs repeat natively.
+
+use std::path::Path;
+
+use flyball_recording::Ended;
+use flyball_sdk::testing::{Recording, Replayed};
+use serde_json::{Value, json};
+
+use crate::result::{Failure, Result, ok};
+
+/// Returns the calls of a recording that can be repeated natively: the line of each, and what the controller is called
+/// with. A call that was stopped at a limit can't, because nothing would stop it here.
+pub(crate) fn list(file: &Path) -> Result {
+    let recording = read(file)?;
+    let calls = recording.calls_with_lines();
+    let is_repeatable = |ended: &Ended| !matches!(ended, Ended::Stopped { .. });
+    let calls = calls.filter(|(_, call)| is_repeatable(&call.ended));
+    let call = |(line, call): (usize, &flyball_recording::Call)| json!({"line": line, "label": call.call.label(), "call": call.call});
+    ok(calls.map(call).collect::<Vec<Value>>())
+}
+
+/// Opens a call of a recording.
+pub(crate) fn open(file: &Path, line: usize) -> std::result::Result<Replayed, Failure> {
+    let recording = read(file)?;
+    let mut calls = recording.calls_with_lines();
+    let found = calls.find(|(own, _)| *own == line);
+    let place = format!("{}, line {line}", file.display());
+    let (_, call) = found.ok_or_else(|| format!("{place}: the recording has no call there"))?;
+    let replayed = recording.imports(call);
+    let replayed = replayed.map_err(|error| format!("{place}: {error}"))?;
+    Ok(replayed.at(&format!("{place}, {}", call.call.label())))
+}
+
+/// Ends a call. A mistake says where it has parted from the recording.
+pub(crate) fn end(recorded: &Replayed, ended: &Value) -> Result {
+    // Documents are read from text alone.
+    let ended: Ended =
+        serde_json::from_str(&ended.to_string()).map_err(|error| error.to_string())?;
+    match recorded.end(Some(ended)) {
+        None => Ok(Value::Null),
+        Some(parted) => Err(Failure::Mistake(recorded.report(&parted))),
+    }
+}
+
+fn read(file: &Path) -> std::result::Result<Recording, Failure> {
+    Recording::try_read(file)
+        .map_err(|error| Failure::Mistake(format!("{}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests;
