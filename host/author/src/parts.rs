@@ -74,7 +74,7 @@ impl Packages {
             items.join("; ")
         );
         let package = self.resolve.push_str(format!("{name}.wit"), &text)?;
-        Ok(self.resolve.select_world(&[package], Some(name))?)
+        self.resolve.select_world(&[package], Some(name))
     }
 
     /// Adds the world of a guest.

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use flyball_devcluster::process;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -79,7 +80,7 @@ impl Moto {
             .args(["-H", "127.0.0.1", "-p", &address.port().to_string()])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let Ok(process) = command.spawn() else {
+        let Ok(process) = process::spawn(command) else {
             return Ok(None);
         };
         let moto = Self { process, address };

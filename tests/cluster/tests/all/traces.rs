@@ -157,7 +157,7 @@ fn check_creation(spans: &[CollectedSpan], trace: &str) -> Result<()> {
         "the API server continues none of the requests in\n{tree}"
     );
     let audits = |span: &CollectedSpan| attribute(span, "audit-id").to_owned();
-    let of_requests: BTreeSet<String> = of_trace.iter().map(|span| audits(span)).collect();
+    let of_requests: BTreeSet<String> = of_trace.iter().map(&audits).collect();
     ensure!(
         continued
             .iter()
