@@ -235,7 +235,11 @@ async fn play_set(subject: Subject, plane: &Plane, scenarios: &[Scenario]) -> Re
     let unprepared = unprepared.into_iter();
     outcomes.extend(unprepared.map(|(name, error)| (name, Err(error))));
     let mut metrics = BTreeMap::new();
-    if !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)? {
+    // Stock's later controllers run in a process of their own, which serves no metrics.
+    let has_later = plane.later_controllers().next().is_some();
+    let has_all =
+        !scenarios.iter().any(Scenario::is_alone) && Scenario::are_all_of(plane, scenarios)?;
+    if has_all && !has_later {
         metrics.insert(plane.name(), metrics::scrape(&cluster, port).await?);
     }
     controllers.stop().await?;
