@@ -56,7 +56,7 @@ else:
         return type("Guest", (), {})
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 __all__ = [

@@ -4,7 +4,7 @@
 //! A plugin renames this crate in its `Cargo.toml`:
 //!
 //! ```toml
-//! kube = { package = "flyball-kube", version = "0.1.0" }
+//! kube = { package = "flyball-kube", version = "0.2.0" }
 //! ```
 //!
 //! The paths are the same as in kube: `kube::Api`, `kube::runtime::Controller`, `kube::runtime::finalizer`. Resources,
