@@ -94,6 +94,16 @@ fn deployment(image: &str) -> Value {
     })
 }
 
+/// The Deployment as a user writes it, without what the server sets.
+fn manifest(image: &str) -> Value {
+    let mut object = deployment(image);
+    let metadata = object["metadata"].as_object_mut().expect("metadata");
+    for name in ["uid", "resourceVersion", "generation"] {
+        metadata.remove(name);
+    }
+    object
+}
+
 fn counts(plan: &Value, action: &str, kind: &str) -> usize {
     let changes = plan["changes"].as_array().expect("changes").iter();
     changes
@@ -130,7 +140,7 @@ fn a_deployment_leads_to_pods_and_then_to_nothing_and_its_change_replaces_them()
     assert!(plan(&settled).ends_with(0).contains("nothing would change"));
 
     let changed = plan(&settled)
-        .with("--change", "change.json", &[deployment("web:2")])
+        .with("--change", "change.json", &[manifest("web:2")])
         .json();
     assert_eq!(
         counts(&changed, "created", "apps/v1/ReplicaSet"),
@@ -153,7 +163,7 @@ fn a_rollout_stops_where_it_waits_for_pods_that_stay_pending() {
     let controllers = |plan: Plan| plan.arg("--controllers").arg(WORKLOADS);
     let settled = after(&controllers(Plan::over(&[deployment("web:1")])).json());
     let plan =
-        controllers(Plan::over(&settled)).with("--change", "change.json", &[deployment("web:2")]);
+        controllers(Plan::over(&settled)).with("--change", "change.json", &[manifest("web:2")]);
     let changed = plan.arg("--pods=stay").json();
     // One more than three, of which all have to be ready.
     assert_eq!(counts(&changed, "created", "v1/Pod"), 1, "{changed}");
