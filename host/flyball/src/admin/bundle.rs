@@ -213,6 +213,7 @@ fn kept_of(host: &RunningHost, plugin: &str) -> anyhow::Result<Vec<u8>> {
         plugin: plugin.to_owned(),
         key: None,
         all: false,
+        new: false,
         with_secrets: false,
         for_ms: None,
     });
