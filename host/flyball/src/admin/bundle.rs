@@ -68,7 +68,7 @@ const PARTS: [(&str, Part); 5] = [
 
 /// Recorded calls for a bundle.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Recorded {
+pub(crate) struct Recorded {
     /// Add the calls that the host keeps of each plugin: the last ones that failed, trapped or took long, with the objects
     /// that they were given
     #[arg(long)]
