@@ -25,13 +25,14 @@ const AT_ONCE: usize = 32;
 /// The collector of the pages.
 const COLLECTOR: &str = "localhost:4317";
 
-/// A reader of a page in an empty folder.
-fn reader(cluster: &Cluster, kubectl: &Path, folder: &Path, page: &str) -> Result<Reader> {
-    let programs = cluster.plane.dir().join("programs");
+/// A reader of a page, who begins in an empty folder below `home`.
+fn reader(cluster: &Cluster, kubectl: &Path, home: &Path, page: &str) -> Result<Reader> {
+    let [programs, folder] = ["programs", "work"].map(|name| home.join(name));
     fs::create_dir(&programs)?;
+    fs::create_dir(&folder)?;
     symlink(kubectl, programs.join("kubectl"))?;
     symlink(host()?.canonicalize()?, programs.join("flyball"))?;
-    Reader::new(cluster, &programs, folder, page)
+    Reader::new(cluster, &programs, &folder, page)
 }
 
 /// The steps of a page, of which some show what commands print.
@@ -45,11 +46,11 @@ fn steps(page: &str) -> Result<Vec<Step>> {
 #[tokio::test]
 async fn the_story_of_one_object_of_ten_thousand_is_true_word_for_word() -> Result<()> {
     let kubectl = kubectl().await?;
-    let folder = tempfile::tempdir()?;
+    let home = tempfile::tempdir()?;
     let cluster = Cluster::for_plugins().await?;
     let result = async {
         write_articles(&cluster).await?;
-        let mut reader = reader(&cluster, &kubectl, folder.path(), REPLAY)?;
+        let mut reader = reader(&cluster, &kubectl, home.path(), REPLAY)?;
         reader.follow(&steps(REPLAY)?).await
     };
     let result = result.await;
@@ -76,9 +77,9 @@ async fn write_articles(cluster: &Cluster) -> Result<()> {
 #[tokio::test]
 async fn the_story_of_a_bug_report_is_true_word_for_word() -> Result<()> {
     let kubectl = kubectl().await?;
-    let folder = tempfile::tempdir()?;
+    let home = tempfile::tempdir()?;
     let cluster = Cluster::for_plugins().await?;
-    let mut reader = reader(&cluster, &kubectl, folder.path(), BUNDLE)?;
+    let mut reader = reader(&cluster, &kubectl, home.path(), BUNDLE)?;
     let steps = steps(BUNDLE)?;
     let is_elsewhere =
         |step: &Step| matches!(step, Step::Run(commands) if commands.contains("tar -xzf"));
@@ -106,10 +107,10 @@ fn carry_out(reader: &mut Reader, steps: &[Step]) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_story_of_a_rollout_that_hangs_is_true_word_for_word() -> Result<()> {
     let kubectl = kubectl().await?;
-    let folder = tempfile::tempdir()?;
+    let home = tempfile::tempdir()?;
     let collector = FakeCollector::start().await;
     let cluster = Cluster::start(Options::default()).await?;
-    let mut reader = reader(&cluster, &kubectl, folder.path(), ROLLOUT)?;
+    let mut reader = reader(&cluster, &kubectl, home.path(), ROLLOUT)?;
     let mut result = Ok(());
     for step in steps(ROLLOUT)? {
         result = match &step {

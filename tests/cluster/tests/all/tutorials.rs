@@ -112,8 +112,9 @@ impl Reader {
         Ok(())
     }
 
-    /// From now on, the reader is where neither a cluster nor a running host is found.
+    /// From now on, the reader is where neither a cluster nor a running host is found. The folder is empty.
     pub(crate) fn move_away(&mut self, empty: &Path) {
+        self.log = empty.join("log");
         for (name, value) in &mut self.environment {
             if matches!(*name, "KUBECONFIG" | "XDG_RUNTIME_DIR" | "XDG_STATE_HOME") {
                 empty.clone_into(value);
