@@ -113,7 +113,9 @@ pub(super) fn bundle(
     let path = output.unwrap_or_else(|| format!("{name}.tar.gz").into());
     write(&path, &name, &entries)
         .with_context(|| format!("can't write the bundle {}", path.display()))?;
-    let has_recordings = entries.iter().any(|entry| entry.path.starts_with(RECORDINGS));
+    let has_recordings = entries
+        .iter()
+        .any(|entry| entry.path.starts_with(RECORDINGS));
     let has = match has_recordings {
         true => "objects that plugins were given",
         false => "names of your objects",
@@ -382,7 +384,9 @@ mod tests {
         let added = recording(recorded(false).path()).expect("it is added");
         assert!(added.path.starts_with(RECORDINGS) && added.bytes.ends_with(b"\n"));
         let refused = |path: &Path| {
-            let error = recording(path).map(|entry| entry.path).expect_err("it is refused");
+            let error = recording(path)
+                .map(|entry| entry.path)
+                .expect_err("it is refused");
             format!("{error:#}")
         };
         let error = refused(recorded(true).path());
@@ -401,7 +405,12 @@ mod tests {
         let mut entries = paths.map(|path| Entry::text(path, String::new()));
         distinguish(&mut entries);
         let paths = entries.map(|entry| entry.path);
-        let expected = ["recordings/a", "recordings/2-a", "about.json", "recordings/3-a"];
+        let expected = [
+            "recordings/a",
+            "recordings/2-a",
+            "about.json",
+            "recordings/3-a",
+        ];
         assert_eq!(paths, expected);
     }
 

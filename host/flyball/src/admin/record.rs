@@ -73,7 +73,9 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<String> {
         host,
     } = arguments;
     if new && !all && duration.is_none() {
-        bail!("--new without --for or --all would record nothing: say for how long, as in --for 1m");
+        bail!(
+            "--new without --for or --all would record nothing: say for how long, as in --for 1m"
+        );
     }
     let request = Request::Record(Record {
         plugin: plugin.clone(),

@@ -60,11 +60,17 @@ async fn sizes_that_lie_end_the_call_at_its_limits() {
     let mut call = recorded_by(guest(), plain(), "page", 0).await;
     let last = call.steps.len() - 1;
     // A page whose rest takes all memory there is, by its own word.
-    let page = format!("{{\"ok\":{{\"items\":[],\"rest\":0,\"restBytes\":{}}}}}", u64::MAX);
+    let page = format!(
+        "{{\"ok\":{{\"items\":[],\"rest\":0,\"restBytes\":{}}}}}",
+        u64::MAX
+    );
     call.steps[last].answered = Some(raw(&page));
     let verdict = repeated(guest(), &header(), &call).await;
     let text = end_of(&verdict);
-    assert!(text.starts_with("traps") || text.starts_with("is stopped"), "{text}");
+    assert!(
+        text.starts_with("traps") || text.starts_with("is stopped"),
+        "{text}"
+    );
     // A page of more bytes than a call may get, which the honest limit of the header allows.
     let items = format!("[{}null]", "null,".repeat(4 << 20));
     call.steps[last].answered = Some(raw(&format!("{{\"ok\":{{\"items\":{items}}}}}")));
@@ -119,7 +125,10 @@ async fn no_byte_of_a_recording_that_is_changed_makes_a_replay_panic_or_hang() {
     for key in ["get", "page", "write", "raw"] {
         let call = recorded_by(guest(), plain(), key, 2).await;
         let line = call_line(&call).unwrap();
-        for (at, byte) in (0..line.len()).step_by(5).zip(b"09-\"{}[]:,e.tn\\ ".iter().cycle()) {
+        for (at, byte) in (0..line.len())
+            .step_by(5)
+            .zip(b"09-\"{}[]:,e.tn\\ ".iter().cycle())
+        {
             let mut lie = line.clone();
             lie[at] = *byte;
             let Ok(call) = read_call(&lie) else {
@@ -136,5 +145,8 @@ async fn no_byte_of_a_recording_that_is_changed_makes_a_replay_panic_or_hang() {
             repeated += 1;
         }
     }
-    assert!(repeated > 20, "only {repeated} of the changed lines are calls");
+    assert!(
+        repeated > 20,
+        "only {repeated} of the changed lines are calls"
+    );
 }

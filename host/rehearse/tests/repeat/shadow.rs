@@ -9,7 +9,10 @@ const CALLS: u32 = 3000;
 
 /// A guest that computes without end where the other one reads an object.
 fn burning() -> Vec<u8> {
-    mutant("(then (call $read-one))", "(then (loop $again (br $again)))")
+    mutant(
+        "(then (call $read-one))",
+        "(then (loop $again (br $again)))",
+    )
 }
 
 /// Lets the candidate follow a plugin that reads an object `calls` times. Returns what it found once `is_enough`.
@@ -30,11 +33,15 @@ async fn followed(
     let (follows, follower) = (shadow.clone(), candidate.clone());
     let task = tokio::spawn(async move {
         let config = BTreeMap::new();
-        follows.follow(&follower, &header(), &config, listener).await;
+        follows
+            .follow(&follower, &header(), &config, listener)
+            .await;
     });
     for _ in 0..calls {
         let session = recorder.begin(plain());
-        let result = running.reconcile(session.imports(), "queue", "get", 0).await;
+        let result = running
+            .reconcile(session.imports(), "queue", "get", 0)
+            .await;
         assert!(result.is_ok(), "{result:?}");
         session
             .end("0123", Some("get"), of_reconcile(&result), || input("get"))

@@ -221,7 +221,13 @@ async fn a_trace_tells_which_reconcile_caused_another_and_nothing_is_inferred() 
     cluster.add("a", HistoryEntry { trace, ..writes });
     let reconciles = |at, key, cause| {
         let why = changed("Pod", "demo/p");
-        cluster.add("b", HistoryEntry { cause, ..entry(at, key, why, &[]) });
+        cluster.add(
+            "b",
+            HistoryEntry {
+                cause,
+                ..entry(at, key, why, &[])
+            },
+        );
     };
     // A user's change in the same moment, and one that was held up for longer than inference goes.
     reconciles(1, "demo/of-user", of_pod(&tracer, 4, true));

@@ -146,8 +146,7 @@ fn the_metrics_of_an_expression_are_found() {
 
 #[test]
 fn the_labels_of_an_expression_are_found() {
-    let expression =
-        "sum by (name, le) (a{job=~\"x|y\", state!=\"a, b=c\"} * on (instance) group_left () group by (job) (b))";
+    let expression = "sum by (name, le) (a{job=~\"x|y\", state!=\"a, b=c\"} * on (instance) group_left () group by (job) (b))";
     let expected = ["instance", "job", "le", "name", "state"];
     assert_eq!(labels_in(expression), BTreeSet::from(expected));
     let variable = "label_values(flyball_plugin_info{job=~\".*\"}, plugin)";
@@ -251,9 +250,19 @@ fn check_bundle(cluster: &Cluster) -> Result<()> {
     let with_secrets = recorded(cluster, "secrets.fbrec", &["--with-secrets"])?;
     let path = cluster.plane.dir().join("bundle.tar.gz");
     let output = path.display().to_string();
-    let bundle = ["debug", "bundle", "-o", &output, "--recordings", "--recording"];
+    let bundle = [
+        "debug",
+        "bundle",
+        "-o",
+        &output,
+        "--recordings",
+        "--recording",
+    ];
     let refused = cluster.operator_command("host", &[&bundle[..], &[&with_secrets]].concat());
-    let refused = format!("{:#}", refused.err().context("it takes the data of Secrets")?);
+    let refused = format!(
+        "{:#}",
+        refused.err().context("it takes the data of Secrets")?
+    );
     ensure!(
         refused.contains("--with-secrets") && !path.exists(),
         "{refused}"

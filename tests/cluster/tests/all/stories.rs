@@ -119,7 +119,9 @@ async fn the_story_of_a_rollout_that_hangs_is_true_word_for_word() -> Result<()>
                 reader.carry_out(&Step::Save { path, text })
             }
             // What Jaeger shows.
-            Step::Expect(text) if text.starts_with("change ") => until_drawn(&collector, text).await,
+            Step::Expect(text) if text.starts_with("change ") => {
+                until_drawn(&collector, text).await
+            }
             step => reader.carry_out(step),
         };
         result = result.with_context(|| format!("{step:?} fails"));
@@ -193,7 +195,12 @@ fn label(span: &CollectedSpan) -> String {
 #[test]
 fn a_drawing_is_read_by_its_indentation() {
     let top = drawn("a\n  b\n    c\n  d x\ne\n");
-    let labels = |drawn: &[Drawn]| drawn.iter().map(|one| one.label.clone()).collect::<Vec<_>>();
+    let labels = |drawn: &[Drawn]| {
+        drawn
+            .iter()
+            .map(|one| one.label.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(labels(&top), ["a", "e"]);
     assert_eq!(labels(&top[0].below), ["b", "d x"]);
     assert_eq!(labels(&top[0].below[0].below), ["c"]);
@@ -211,7 +218,10 @@ fn each_story_is_linked_from_the_readme_and_from_the_page_that_it_illustrates() 
         (crate::plan::STORY, "plan.md"),
     ] {
         let link = PathBuf::from("docs").join(story).display().to_string();
-        ensure!(readme.contains(&format!("({link})")), "README.md has no {link}");
+        ensure!(
+            readme.contains(&format!("({link})")),
+            "README.md has no {link}"
+        );
         let page = book.page(page)?;
         ensure!(page.contains(&format!("({story})")), "no link to {story}");
     }

@@ -139,7 +139,9 @@ impl Reader {
                 let script = format!("set -euo pipefail\n{commands}\npwd >&3");
                 let place = self.log.with_extension("place");
                 let script = format!("exec 3>'{}'\n{script}", place.display());
-                let output = self.shell(&["timeout", LONGEST, "bash"], &script).output()?;
+                let output = self
+                    .shell(&["timeout", LONGEST, "bash"], &script)
+                    .output()?;
                 self.printed = String::from_utf8_lossy(&output.stdout).into_owned();
                 if !output.status.success() {
                     let beside = fs::read_to_string(&self.log).unwrap_or_default();
@@ -156,8 +158,7 @@ impl Reader {
                 self.beside = Some(Process::spawn("the second terminal", shell, &self.log)?);
             }
             Step::Expect(text) => ensure!(
-                self.printed.trim_end().ends_with(text.trim_end())
-                    || is_shown(text, &self.printed),
+                self.printed.trim_end().ends_with(text.trim_end()) || is_shown(text, &self.printed),
                 "the commands print {:?}",
                 self.printed
             ),
