@@ -30,6 +30,9 @@ use crate::outcome::Outcome;
 use crate::overlay::{Id, Overlay};
 use crate::writes::Origin;
 
+/// The most distinct notes that are kept.
+const MAX_NOTES: usize = 1000;
+
 /// Options of a plan.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -100,8 +103,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Keeps a note for the reader. Of very many, only the first ones are kept.
     pub(crate) fn note(&mut self, note: String) {
-        *self.notes.entry(note).or_default() += 1;
+        if self.notes.len() < MAX_NOTES || self.notes.contains_key(&note) {
+            *self.notes.entry(note).or_default() += 1;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flyball_types::printable;
+use flyball_types::excerpt;
 use serde_json::{Value, json};
 
 use crate::diff::differences;
@@ -14,6 +14,8 @@ const FIELDS: usize = 20;
 const PLACE: usize = 200;
 /// The longest question that is shown, in bytes.
 const QUESTION: usize = 2000;
+/// The longest text on a line, in bytes. A message may be as long as a line of a recording.
+const LINE: usize = 4000;
 
 /// The first point at which a call parts from its recording. Steps are counted from 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,7 +187,7 @@ fn is_write(import: &str) -> bool {
 
 /// A text of a recording or of a guest, on one line, without control characters.
 fn line(text: &str) -> String {
-    printable(text)
+    excerpt(text, LINE)
 }
 
 /// A question on one line. Fields that are empty are left out.

@@ -70,6 +70,11 @@ impl Listener {
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
+
+    /// The count of [`dropped`](Self::dropped), for those who look at it while the listener is at work.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        self.dropped.clone()
+    }
 }
 
 impl Sender {

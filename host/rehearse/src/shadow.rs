@@ -5,6 +5,8 @@
 //! the running version never waits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_plugin::Plugin;
 use flyball_recording::{Call, Header, file};
@@ -61,7 +63,8 @@ struct State {
     calls: u64,
     same: u64,
     left_out: u64,
-    dropped: u64,
+    /// Counts the calls that the listener drops, also while the candidate is in a call.
+    dropped: Arc<AtomicU64>,
     groups: BTreeMap<String, Group>,
 }
 
@@ -76,8 +79,8 @@ impl Shadow {
         config: &BTreeMap<String, String>,
         mut listener: Listener,
     ) {
+        self.state.lock().dropped = listener.counter();
         while let Some(line) = listener.next().await {
-            self.state.lock().dropped = listener.dropped();
             // The host wrote the line. Parsing takes long for a large one, as its repetition does.
             let parse = move || file::call(&line);
             let Ok(Ok(call)) = tokio::task::spawn_blocking(parse).await else {
@@ -122,7 +125,7 @@ impl Shadow {
         Findings {
             calls: state.calls,
             same: state.same,
-            left_out: state.left_out + state.dropped,
+            left_out: state.left_out + state.dropped.load(Relaxed),
             groups,
         }
     }

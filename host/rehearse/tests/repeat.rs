@@ -1,5 +1,9 @@
 //! Calls of a guest are recorded and repeated: against the same guest, against others, and from recordings that lie.
 
+#[path = "repeat/hostile.rs"]
+mod hostile;
+#[path = "repeat/shadow.rs"]
+mod shadow;
 #[path = "../../plugin/tests/support/mod.rs"]
 mod support;
 

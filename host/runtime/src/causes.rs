@@ -1,20 +1,22 @@
 //! The chain of causes of an object: what changed, which key was reconciled for it, what that wrote, and what that caused
 //! in turn, in whichever plugin.
 //!
-//! No reconcile knows which write caused it, because the change came from the API server like any other. So a write and a
-//! reconcile are linked by what is known of both: the reconcile was queued for a change of the object that was written,
-//! and this while the writing reconcile ran or up to ten seconds after it. If several wrote the object, the last one
-//! counts.
+//! A reconcile is queued for a change that came from the API server like any other. With traces, its cause is known: the
+//! trace of the change names the reconcile whose write led to it, or none if somebody else made it. Without traces, or in
+//! one that is not recorded, it is inferred from what is known of both: the reconcile was queued for a change of the object
+//! that was written, and this while the writing reconcile ran or up to ten seconds after it. If several wrote the object,
+//! the last one counts.
 //!
 //! An example: deployment-controller reconciles `demo/web` and writes `update ReplicaSet demo/web-1`. A moment later,
 //! replicaset-controller reconciles `demo/web-1` because `ReplicaSet demo/web-1 modified`: the second step is `from` the
 //! first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use flyball_traces::{Trace, WorkId};
 use flyball_types::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +109,10 @@ struct Found {
     reconciled: Reconciled,
     times: Times,
     why: Reason,
+    /// Its own work, if its trace is recorded.
+    work: Option<WorkId>,
+    /// The work that led to the change that it was queued for, as its trace has it.
+    traced: Option<Traced>,
     wrote: Vec<u64>,
     objects: Vec<Written>,
     about: bool,
@@ -124,9 +130,19 @@ struct Times {
     end: SystemTime,
 }
 
-/// What may have caused a reconcile: hashes of the objects that a write touched, or of the key of a plugin.
+/// The cause of a change that a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Traced {
+    Work(WorkId),
+    /// Somebody else made the change.
+    Others,
+}
+
+/// What may have caused a reconcile: the work that its trace names, or hashes of the objects that a write touched, or of
+/// the key of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Origin {
+    Work(WorkId),
     Object(u64),
     Key(u64),
 }
@@ -178,7 +194,9 @@ fn effects(
     depth: usize,
 ) -> Vec<(Id, Found)> {
     let mut writes: HashMap<u64, Vec<Times>> = HashMap::new();
+    let mut works: HashSet<WorkId> = HashSet::new();
     for found in found.values().filter(|found| found.depth + 1 == depth) {
+        works.extend(found.work);
         for object in &found.wrote {
             writes.entry(*object).or_default().push(found.times);
         }
@@ -191,10 +209,17 @@ fn effects(
         let Some((kind, object)) = entry.why.object() else {
             return;
         };
-        let times = Times::of(entry);
-        let writes = writes.get(&object_hash(kind, object));
-        let mut writes = writes.into_iter().flatten();
-        if writes.any(|write| times.may_follow(*write)) && !found.contains_key(&id) {
+        let is_effect = match Traced::of(entry) {
+            Some(Traced::Work(work)) => works.contains(&work),
+            Some(Traced::Others) => false,
+            None => {
+                let times = Times::of(entry);
+                let writes = writes.get(&object_hash(kind, object));
+                let mut writes = writes.into_iter().flatten();
+                writes.any(|write| times.may_follow(*write))
+            }
+        };
+        if is_effect && !found.contains_key(&id) {
             effects.push((id, Found::new(of, entry, false, depth)));
         }
     });
@@ -221,8 +246,10 @@ fn causes(
         let wrote = entry.wrote.iter();
         let objects = wrote.map(|one| Origin::Object(object_hash(&one.kind, &one.key)));
         let key = Origin::Key(key_hash(id.0, &entry.key));
+        let work = entry.trace.as_ref().and_then(Trace::as_work);
         let origins: BTreeSet<&Id> = objects
             .chain([key])
+            .chain(work.map(Origin::Work))
             .filter_map(|origin| effects.get(&origin))
             .flatten()
             .collect();
@@ -312,6 +339,8 @@ impl Found {
             reconciled: entry.for_people(&of.plugin),
             times: Times::of(entry),
             why: entry.why.clone(),
+            work: entry.trace.as_ref().and_then(Trace::as_work),
+            traced: Traced::of(entry),
             wrote: wrote
                 .clone()
                 .map(|one| object_hash(&one.kind, &one.key))
@@ -340,7 +369,12 @@ impl Found {
             }
             why => {
                 let (kind, object) = why.object()?;
-                Some((Origin::Object(object_hash(kind, object)), Link::Write))
+                let origin = match self.traced {
+                    Some(Traced::Work(work)) => Origin::Work(work),
+                    Some(Traced::Others) => return None,
+                    None => Origin::Object(object_hash(kind, object)),
+                };
+                Some((origin, Link::Write))
             }
         }
     }
@@ -350,8 +384,17 @@ impl Found {
         match self.why {
             // A retry waits for its backoff, a requeue as long as the guest asked for.
             Reason::Retry | Reason::Requeued { .. } => cause.end <= self.times.start,
-            _ => self.times.may_follow(cause),
+            _ => self.traced.is_some() || self.times.may_follow(cause),
         }
+    }
+}
+
+impl Traced {
+    /// None if the reconcile was not queued for a change, or if the trace of the change is not recorded.
+    fn of(entry: &HistoryEntry) -> Option<Self> {
+        entry.why.object()?;
+        let cause = entry.cause.as_ref()?;
+        Some(cause.work().map_or(Self::Others, Self::Work))
     }
 }
 

@@ -179,6 +179,7 @@ impl GuestRoute {
                 failed: Some(format!("`route` failed: {error}")),
                 wrote: Vec::new(),
                 trace: cause.trace.filter(Trace::is_recorded),
+                cause: None,
             });
         }
         self.report(context);

@@ -71,6 +71,8 @@ pub struct HistoryEntry {
     pub wrote: Vec<Touched>,
     /// The trace that it is a part of, if that is recorded.
     pub trace: Option<Trace>,
+    /// The trace of `why`, if that is recorded.
+    pub cause: Option<Trace>,
 }
 
 /// One reconcile, for people.
@@ -450,6 +452,7 @@ mod tests {
                 key: "demo/token".into(),
             }],
             trace: None,
+            cause: None,
         }
     }
 

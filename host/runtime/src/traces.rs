@@ -132,10 +132,10 @@ impl ReconcileSpan {
                 let others = latest.and_then(|latest| latest.trace.clone());
                 let others = others.as_slice();
                 queued(cause, item.queued());
-                cause.go_on(SpanOptions::named("reconcile").linked_to(others))
+                cause.go_on(reconcile().linked_to(others))
             }
             None if item.priority() == Priority::Low => Span::default(),
-            None => tracer.begin(SpanOptions::named("reconcile")),
+            None => tracer.begin(reconcile()),
         };
         let cause = cause.or_else(|| span.trace().cloned());
         Self { span, cause }
@@ -187,6 +187,11 @@ impl ReconcileSpan {
             Err(error) => self.span.fail(|| error.to_string()),
         }
     }
+}
+
+/// What its writes cause is its work: the chains of causes follow it.
+fn reconcile<'a>() -> SpanOptions<'a> {
+    SpanOptions::named("reconcile").of_work()
 }
 
 /// The trace of the first cause; of the latest if only that one is recorded.

@@ -193,6 +193,7 @@ impl Worker {
             failed,
             wrote: call.take_touched(),
             trace: span.trace().filter(Trace::is_recorded),
+            cause: item.causes().first.trace.clone().filter(Trace::is_recorded),
         });
         let again = span.cause();
         span.end(call.host_calls(), result_label(&result), &result);

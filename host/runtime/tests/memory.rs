@@ -114,6 +114,7 @@ async fn the_last_reconciles_take_the_memory_that_is_counted() {
                 failed: Some("x".repeat(size)),
                 wrote: (0..writes).map(touched).collect(),
                 trace: None,
+                cause: None,
             });
         }
         let (taken, counted) = (resident().saturating_sub(before), history.bytes());

@@ -27,4 +27,4 @@ mod trace;
 pub use causes::{Change, ChangeType, Target, Writing};
 pub use export::{Exporting, TracingError, start};
 pub use options::{OptionsError, TracingOptions};
-pub use trace::{Span, SpanOptions, Trace, Tracer, current, within};
+pub use trace::{Span, SpanOptions, Trace, Tracer, WorkId, current, within};

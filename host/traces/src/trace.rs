@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 use opentelemetry::trace::{
-    Link, Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _,
+    Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt as _,
+    Tracer as _,
 };
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
@@ -42,9 +43,15 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub struct Trace(Arc<Place>);
 
+/// Identifies a piece of work whose writes cause further work, such as a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorkId(SpanId);
+
 struct Place {
     shared: Arc<Shared>,
     span: SpanContext,
+    /// The work that the span is a part or a consequence of.
+    work: Option<WorkId>,
     /// When the trace began.
     began: Instant,
 }
@@ -64,6 +71,8 @@ pub struct SpanOptions<'a> {
     began: Option<SystemTime>,
     /// Other causes.
     links: &'a [Trace],
+    /// Whether what the span causes is the work of it, and not of what caused it.
+    is_work: bool,
 }
 
 impl Tracer {
@@ -80,7 +89,7 @@ impl Tracer {
     /// Begins a trace, with this as its first span.
     pub fn begin(&self, options: SpanOptions<'_>) -> Span {
         match &self.0 {
-            Some(shared) => shared.begin(options, None),
+            Some(shared) => shared.begin(options, None, None),
             None => Span::default(),
         }
     }
@@ -96,7 +105,7 @@ impl Tracer {
             let begun = match causes.origin(change, Instant::now()) {
                 Origin::Seen(trace) => return Some(trace),
                 Origin::Written(trace) => trace.go_on(options),
-                Origin::Unknown => shared.begin(options, None),
+                Origin::Unknown => shared.begin(options, None, None),
             };
             causes.note_change(change, begun.trace()?);
             begun
@@ -120,7 +129,13 @@ impl Tracer {
 }
 
 impl Shared {
-    fn begin(self: &Arc<Self>, options: SpanOptions<'_>, parent: Option<&Trace>) -> Span {
+    /// `work` is the work that the span is a part or a consequence of, unless it is work itself.
+    fn begin(
+        self: &Arc<Self>,
+        options: SpanOptions<'_>,
+        parent: Option<&Trace>,
+        work: Option<WorkId>,
+    ) -> Span {
         let context = match parent {
             Some(parent) => Context::new().with_remote_span_context(parent.0.span.clone()),
             None => Context::new(),
@@ -135,6 +150,10 @@ impl Shared {
         let trace = Trace(Arc::new(Place {
             shared: self.clone(),
             span: span.span_context().clone(),
+            work: match options.is_work {
+                true => Some(WorkId(span.span_context().span_id())),
+                false => work,
+            },
             began: parent.map_or_else(Instant::now, |parent| parent.0.began),
         }));
         Span {
@@ -153,7 +172,7 @@ impl Trace {
                 trace: Some(self.clone()),
             };
         }
-        self.0.shared.begin(options, Some(self))
+        self.0.shared.begin(options, Some(self), self.0.work)
     }
 
     /// Begins a consequence of this span. It begins another trace, with a link to this one, if this one has gone on for
@@ -167,7 +186,7 @@ impl Trace {
             links: &links,
             ..options
         };
-        self.0.shared.begin(options, None)
+        self.0.shared.begin(options, None, self.0.work)
     }
 
     /// Notes that this span is about to write the object, so that the change that the watch reports continues the
@@ -183,6 +202,18 @@ impl Trace {
     /// Returns the ID of the trace, in hex.
     pub fn id(&self) -> String {
         self.0.span.trace_id().to_string()
+    }
+
+    /// Returns the work that this span is a part of, or that caused it; none if no work of this process did, or if the
+    /// trace is not recorded.
+    pub fn work(&self) -> Option<WorkId> {
+        self.0.work.filter(|_| self.is_recorded())
+    }
+
+    /// Returns the work that this span is; none if it is only a part or a consequence of work.
+    pub fn as_work(&self) -> Option<WorkId> {
+        self.work()
+            .filter(|WorkId(span)| *span == self.0.span.span_id())
     }
 
     /// Returns the header that makes the receiver of a request continue the trace; none if it is not recorded.
@@ -232,6 +263,7 @@ impl<'a> SpanOptions<'a> {
             kind: SpanKind::Internal,
             began: None,
             links: &[],
+            is_work: false,
         }
     }
 
@@ -247,6 +279,12 @@ impl<'a> SpanOptions<'a> {
     pub fn since(self, began: SystemTime) -> Self {
         let began = Some(began);
         Self { began, ..self }
+    }
+
+    /// The span is a piece of work: what it causes has its [`WorkId`].
+    pub fn of_work(self) -> Self {
+        let is_work = true;
+        Self { is_work, ..self }
     }
 
     /// The span has other causes, too.

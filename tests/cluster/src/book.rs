@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 
 /// The folder of parts that pages include, in the folder of a page.
 const PARTS: &str = "parts";
+/// Stands for text that is another one each time.
+const ANYTHING: &str = "…";
 
 /// The site.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub enum Step {
     Run(String),
     /// Type a command in the second terminal, which goes on running.
     RunBeside(String),
-    /// Expect that the commands before print this last.
+    /// Expect that the commands before print this last: see [`is_shown`].
     Expect(String),
 }
 
@@ -76,6 +78,44 @@ impl Book {
     pub fn steps(&self, path: &str) -> Result<Vec<Step>> {
         steps(&self.page(path)?).with_context(|| path.to_owned())
     }
+}
+
+/// Whether a page shows what commands printed last. In a line of the page, `…` stands for any text; a line of `…` alone
+/// stands for any lines, or none. Blanks between words may be more or less.
+pub fn is_shown(page: &str, printed: &str) -> bool {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines = |text: &str| text.trim_end().lines().map(words).collect::<Vec<_>>();
+    let (page, printed) = (lines(page), lines(printed));
+    (0..=printed.len()).any(|from| are_shown(&page, &printed[from..]))
+}
+
+fn are_shown(page: &[String], printed: &[String]) -> bool {
+    let Some((first, rest)) = page.split_first() else {
+        return printed.is_empty();
+    };
+    if first == ANYTHING {
+        return (0..=printed.len()).any(|from| are_shown(rest, &printed[from..]));
+    }
+    let Some((line, others)) = printed.split_first() else {
+        return false;
+    };
+    is_line_shown(first, line) && are_shown(rest, others)
+}
+
+fn is_line_shown(page: &str, printed: &str) -> bool {
+    let Some((start, rest)) = page.split_once(ANYTHING) else {
+        return page == printed;
+    };
+    let (middle, end) = rest.rsplit_once(ANYTHING).unwrap_or(("", rest));
+    let printed = printed.strip_prefix(start);
+    let Some(printed) = printed.and_then(|printed| printed.strip_suffix(end)) else {
+        return false;
+    };
+    let after = |left: &str, part: &str| Some(left.split_once(part)?.1.to_owned());
+    let mut parts = middle.split(ANYTHING);
+    parts
+        .try_fold(printed.to_owned(), |left, part| after(&left, part))
+        .is_some()
 }
 
 /// Returns the targets of a page's links and images, without those in code.
@@ -161,6 +201,30 @@ mod tests {
         ];
         assert_eq!(steps(page).unwrap(), expected);
         assert!(steps("Look:\n```c\nint a;\n```\n").is_err());
+    }
+
+    #[test]
+    fn a_page_may_leave_out_what_is_another_text_each_time() {
+        let printed = "first\nat  12:01  web-5d   failed: no room\nlast\n";
+        for page in [
+            "last",
+            "at … web-… failed: no room\nlast\n",
+            "… failed: … room\nlast",
+            "first\n…\nlast\n",
+            "…\nat 12:01 web-5d failed: no room\n…\n",
+            "…\n…",
+        ] {
+            assert!(is_shown(page, printed), "{page}");
+        }
+        for page in [
+            "first",
+            "at … web-… failed: no\nlast",
+            "… room … failed: …\nlast",
+            "last\n…\nfirst",
+            "at 12:01 web-5d failed: no room\n…\nlast\nmore",
+        ] {
+            assert!(!is_shown(page, printed), "{page}");
+        }
     }
 
     #[test]

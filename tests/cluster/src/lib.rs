@@ -29,7 +29,7 @@ use kube::core::GroupVersionKind;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-pub use book::{Book, Step, links};
+pub use book::{Book, Step, is_shown, links};
 pub use builds::{replace, stamped};
 pub use container::{Pod, Running, bundle_command, projected, unable};
 pub use examples::Example;

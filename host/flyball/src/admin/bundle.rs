@@ -1,6 +1,7 @@
-//! `flyball debug bundle`: what a bug report needs, in one file. It holds no object of the cluster and no secret, but names
-//! of objects.
+//! `flyball debug bundle`: what a bug report needs, in one file. It holds no secret, and names of objects. It holds no object
+//! of the cluster, unless recorded calls are added.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,15 +11,22 @@ use anyhow::{Context, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use flyball_manager::PluginStatus;
+use flyball_recording::file::Recording;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::client::{RunningHost, unexpected_response};
-use super::protocol::{Request, Response};
+use super::protocol::{Record, Request, Response};
 use super::scrub::scrub;
 
 /// Stands for a value that may be a secret.
 const REMOVED: &str = "REMOVED";
+/// The most bytes of all recorded calls. The host keeps 1 MiB of each plugin, unless the policy says otherwise.
+const MAX_RECORDED: usize = 256 << 20;
+/// The lines of a recording that are no calls of the plugin's work: the header and the description.
+const NO_CALLS: usize = 2;
+/// The folder of recordings in a bundle.
+const RECORDINGS: &str = "recordings/";
 /// What the file's README says.
 const README: &str = "\
 This is the state of a Flyball host, for a bug report.
@@ -33,7 +41,11 @@ recordings/      recorded calls that were added to it
 
 It holds no objects of the cluster, no configuration values and no credentials. What looks like a private key, a token or
 a password was removed. It does hold names of objects, namespaces, files and servers, and the errors of plugins: look
-through it before you give it to somebody else. A recording holds what its calls were given.
+through it before you give it to somebody else.
+
+Recordings are the exception: they hold the objects that their calls were given, as they were, but no data of Secrets.
+`flyball replay recordings/NAME.fbrec --wasm FILE` repeats the calls of a plugin on any machine, those of a built-in
+controller without --wasm.
 ";
 
 /// A file of the bundle.
@@ -54,23 +66,36 @@ const PARTS: [(&str, Part); 5] = [
     ("logs", logs),
 ];
 
-/// Writes the bundle of a running host, with these recordings. Returns a sentence about it.
+/// Recorded calls for a bundle.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Recorded {
+    /// Add the calls that the host keeps of each plugin: the last ones that failed, trapped or took long, with the objects
+    /// that they were given
+    #[arg(long)]
+    recordings: bool,
+    /// Add a file with recorded calls, which holds the objects that they were given; may be repeated
+    #[arg(long = "recording", value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Writes the bundle of a running host. Returns a sentence about it.
 ///
 /// # Errors
-/// No host runs, a recording can't be read, or the file can't be created.
+/// No host runs, a recording can't be read or has the data of Secrets, or the file can't be created.
 pub(super) fn bundle(
     output: Option<PathBuf>,
-    recordings: &[PathBuf],
+    recorded: &Recorded,
     host: &RunningHost,
 ) -> anyhow::Result<String> {
     let status = super::client::plugins(host)?;
-    let recordings = recordings.iter().map(|path| recording(path));
+    let recordings = recorded.files.iter().map(|path| recording(path));
     let recordings: Vec<Entry> = recordings.collect::<anyhow::Result<_>>()?;
     let mut entries = vec![
         Entry::text("README", README.to_owned()),
         Entry::json("status.json", &status)?,
     ];
-    for (name, part) in PARTS {
+    let kept = recorded.recordings.then_some(("recordings", kept as Part));
+    for (name, part) in PARTS.into_iter().chain(kept) {
         match part(host, &status) {
             Ok(more) => entries.extend(more),
             Err(error) => {
@@ -80,6 +105,7 @@ pub(super) fn bundle(
         }
     }
     entries.extend(recordings);
+    distinguish(&mut entries);
     let name = format!(
         "flyball-{}",
         jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")
@@ -87,8 +113,15 @@ pub(super) fn bundle(
     let path = output.unwrap_or_else(|| format!("{name}.tar.gz").into());
     write(&path, &name, &entries)
         .with_context(|| format!("can't write the bundle {}", path.display()))?;
+    let has_recordings = entries
+        .iter()
+        .any(|entry| entry.path.starts_with(RECORDINGS));
+    let has = match has_recordings {
+        true => "objects that plugins were given",
+        false => "names of your objects",
+    };
     Ok(format!(
-        "wrote {} with {} files. It has names of your objects: look through it before you give it to somebody else\n",
+        "wrote {} with {} files. It has {has}: look through it before you give it to somebody else\n",
         path.display(),
         entries.len()
     ))
@@ -150,17 +183,85 @@ fn logs(host: &RunningHost, status: &[PluginStatus]) -> anyhow::Result<Vec<Entry
     Ok(entries)
 }
 
-/// A file of recorded calls.
+/// The calls that the host keeps. A plugin without such calls has no file.
+fn kept(host: &RunningHost, status: &[PluginStatus]) -> anyhow::Result<Vec<Entry>> {
+    let (mut entries, mut all) = (Vec::new(), 0);
+    for PluginStatus { name, .. } in status {
+        // A plugin that does not run has no calls.
+        let Ok(bytes) = kept_of(host, name) else {
+            continue;
+        };
+        if bytes.iter().filter(|byte| **byte == b'\n').count() <= NO_CALLS {
+            continue;
+        }
+        all += bytes.len();
+        if all > MAX_RECORDED {
+            let text = format!(
+                "the calls of {name} and of further plugins are left out, because all take more than {MAX_RECORDED} bytes: \
+                 add those that matter with `flyball record` and --recording\n"
+            );
+            entries.push(Entry::text("recordings.error.txt", text));
+            break;
+        }
+        let path = format!("{RECORDINGS}{}.fbrec", file_name(name));
+        entries.push(Entry { path, bytes });
+    }
+    Ok(entries)
+}
+
+/// The recording of the calls that the host keeps of a plugin, without the data of Secrets.
+fn kept_of(host: &RunningHost, plugin: &str) -> anyhow::Result<Vec<u8>> {
+    let request = Request::Record(Record {
+        plugin: plugin.to_owned(),
+        key: None,
+        all: false,
+        new: false,
+        with_secrets: false,
+        for_ms: None,
+    });
+    let mut bytes = Vec::new();
+    for response in host.converse(&request)? {
+        match response? {
+            Response::Recorded(line) => {
+                bytes.extend_from_slice(line.get().as_bytes());
+                bytes.push(b'\n');
+            }
+            Response::Done(_) => {}
+            _ => return Err(unexpected_response()),
+        }
+    }
+    Ok(bytes)
+}
+
+/// A file of recorded calls. It must not have the data of Secrets, which it says itself.
 fn recording(path: &Path) -> anyhow::Result<Entry> {
-    let Some(name) = path.file_name() else {
-        bail!("{} is not a file with a recording", path.display());
-    };
-    let bytes = std::fs::read(path);
-    let bytes = bytes.with_context(|| format!("can't read the recording {}", path.display()))?;
-    Ok(Entry {
-        path: format!("recordings/{}", file_name(&name.to_string_lossy())),
-        bytes,
-    })
+    let cant = || format!("can't add {}", path.display());
+    let bytes = flyball_files::read(path, MAX_RECORDED).with_context(cant)?;
+    let recording = Recording::open(&bytes[..]).with_context(cant)?;
+    if recording.header().with_secrets {
+        bail!(
+            "{}: it has the data of Secrets, tokens and credentials: record the calls again, without --with-secrets",
+            cant()
+        );
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let path = format!("{RECORDINGS}{}", file_name(&name));
+    Ok(Entry { path, bytes })
+}
+
+/// Gives files of the same path different ones: a number before the name.
+fn distinguish(entries: &mut [Entry]) {
+    let mut taken = BTreeSet::new();
+    for Entry { path, .. } in entries {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let numbered = |number: u32| format!("{folder}/{number}-{name}");
+        let further = (2..).map(numbered);
+        let mut paths = std::iter::once(path.clone()).chain(further);
+        if let Some(free) = paths.find(|path| !taken.contains(path)) {
+            taken.insert(free.clone());
+            *path = free;
+        }
+    }
 }
 
 /// Removes the texts in a value, and keeps its keys.
@@ -263,6 +364,54 @@ mod tests {
         remove_values(&mut policy);
         let kept = json!({"region": REMOVED, "list": [REMOVED, 1], "nested": {"on": true, "key": REMOVED}});
         assert_eq!(policy, kept);
+    }
+
+    /// A file with the header of a recording.
+    fn recorded(with_secrets: bool) -> tempfile::NamedTempFile {
+        let header = flyball_recording::Header {
+            flyball_recording: flyball_recording::FORMAT,
+            with_secrets,
+            ..flyball_recording::Header::default()
+        };
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let line = flyball_recording::file::header_line(&header);
+        file.write_all(&line).expect("it is written");
+        file
+    }
+
+    #[test]
+    fn only_a_recording_without_the_data_of_secrets_is_added() {
+        let added = recording(recorded(false).path()).expect("it is added");
+        assert!(added.path.starts_with(RECORDINGS) && added.bytes.ends_with(b"\n"));
+        let refused = |path: &Path| {
+            let error = recording(path)
+                .map(|entry| entry.path)
+                .expect_err("it is refused");
+            format!("{error:#}")
+        };
+        let error = refused(recorded(true).path());
+        assert!(error.contains("without --with-secrets"), "{error}");
+        let mut other = tempfile::NamedTempFile::new().expect("a temporary file");
+        other.write_all(b"token: abc\n").expect("it is written");
+        let error = refused(other.path());
+        assert!(error.contains("not a recording"), "{error}");
+        let error = refused(Path::new("/no/such.fbrec"));
+        assert!(error.contains("can't add /no/such.fbrec"), "{error}");
+    }
+
+    #[test]
+    fn recordings_of_one_name_have_different_files() {
+        let paths = ["recordings/a", "recordings/a", "about.json", "recordings/a"];
+        let mut entries = paths.map(|path| Entry::text(path, String::new()));
+        distinguish(&mut entries);
+        let paths = entries.map(|entry| entry.path);
+        let expected = [
+            "recordings/a",
+            "recordings/2-a",
+            "about.json",
+            "recordings/3-a",
+        ];
+        assert_eq!(paths, expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use flyball_runtime::trend::TrendBrief;
 use flyball_types::{printable, printable_json};
 use serde::Serialize;
 
-use super::bundle::bundle;
+use super::bundle::{Recorded, bundle};
 use super::protocol::{Request, Response};
 use super::{dashboard, record, shadow, socket, table, top};
 use crate::output::Format;
@@ -129,14 +129,14 @@ pub(crate) enum DebugCommand {
     /// Write the state of the running host into one file, for a bug report
     ///
     /// It has the status, the last reconciles, the metrics, the descriptions, grants and logs of plugins, and the flags of
-    /// the host. It has no objects of the cluster, configuration values or credentials.
+    /// the host. It has no configuration values or credentials, and no objects of the cluster, unless recorded calls are
+    /// added.
     Bundle {
         /// The file; by default flyball-TIME.tar.gz in the current folder. An existing file is not replaced
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Add a file with recorded calls, which holds what the calls were given; may be repeated
-        #[arg(long = "recording", value_name = "FILE")]
-        recordings: Vec<PathBuf>,
+        #[command(flatten)]
+        recorded: Recorded,
         #[command(flatten)]
         host: RunningHost,
     },
@@ -209,10 +209,10 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             command:
                 DebugCommand::Bundle {
                     output,
-                    recordings,
+                    recorded,
                     host,
                 },
-        } => print(&bundle(output, &recordings, &host)?),
+        } => print(&bundle(output, &recorded, &host)?),
         AdminCommand::Resume { plugin, host } => {
             print(&(host.perform(&Request::Resume { plugin })? + "\n"))
         }

@@ -91,6 +91,9 @@ pub(super) struct Record {
     pub(super) key: Option<String>,
     /// Also calls that end well.
     pub(super) all: bool,
+    /// Without the calls that are kept.
+    #[serde(default)]
+    pub(super) new: bool,
     pub(super) with_secrets: bool,
     /// For how long; none for only what is kept or, with `all`, for ever.
     pub(super) for_ms: Option<u64>,

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use flyball_manager::{Recordings, RequestError};
 use flyball_recording::file::header_line;
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Record all calls from now on, also those that end well; without --for, until Ctrl-C
     #[arg(long)]
     all: bool,
+    /// Leave out the calls that the host keeps: record only those that end from now on
+    #[arg(long)]
+    new: bool,
     /// Leave the data of Secrets, tokens and credentials in the recording
     #[arg(long)]
     with_secrets: bool,
@@ -64,14 +67,21 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<String> {
         key,
         duration,
         all,
+        new,
         with_secrets,
         output,
         host,
     } = arguments;
+    if new && !all && duration.is_none() {
+        bail!(
+            "--new without --for or --all would record nothing: say for how long, as in --for 1m"
+        );
+    }
     let request = Request::Record(Record {
         plugin: plugin.clone(),
         key,
         all,
+        new,
         with_secrets,
         for_ms: duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
     });
@@ -172,7 +182,10 @@ async fn sent(
             all: asked.all,
         })
     });
-    let kept = recorder.kept();
+    let kept = match asked.new {
+        true => Vec::new(),
+        false => recorder.kept(),
+    };
     drop(recorder);
     let mut sending = Sending {
         header,

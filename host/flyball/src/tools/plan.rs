@@ -128,7 +128,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<Done> {
 }
 
 async fn plan(arguments: &Arguments) -> anyhow::Result<Done> {
-    let inputs = Inputs::read(arguments).await?;
+    let mut inputs = Inputs::read(arguments).await?;
     let base = inputs.base(arguments).await?;
     let server = Server::start(base, arguments.options()).await;
     let server = server.context("can't start the plan's API server")?;

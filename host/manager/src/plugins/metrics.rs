@@ -402,6 +402,7 @@ mod tests {
             failed: None,
             wrote: Vec::new(),
             trace: None,
+            cause: None,
         });
         *state.lock() = PluginState::Running;
         assert!(limits.log_lines.pass() && !limits.log_lines.pass());

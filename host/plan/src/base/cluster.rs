@@ -10,7 +10,7 @@ use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_types::ApiError;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +23,8 @@ use crate::kinds::Kinds;
 
 /// How long a response may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest response, in bytes. A page of 500 objects of the largest size that etcd stores is smaller.
+const MAX_RESPONSE: usize = 1 << 30;
 const AGENT: &str = concat!("flyball-plan/", env!("CARGO_PKG_VERSION"));
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -30,6 +32,8 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub struct ClusterBase {
     connection: Connection,
     dry_runs: bool,
+    /// The largest response, in bytes.
+    max_response: usize,
 }
 
 /// A page of a list, with objects that are passed on unread.
@@ -59,7 +63,16 @@ impl ClusterBase {
         Ok(Self {
             connection,
             dry_runs,
+            max_response: MAX_RESPONSE,
         })
+    }
+
+    /// Refuses larger responses than this, in bytes. The default is 1 GiB.
+    pub fn at_most(self, max_response: usize) -> Self {
+        Self {
+            max_response,
+            ..self
+        }
     }
 
     pub(crate) fn has_dry_runs(&self) -> bool {
@@ -162,8 +175,11 @@ impl ClusterBase {
             let (head, body) = response
                 .map_err(|error| unreachable(error.to_string()))?
                 .into_parts();
-            let body = body.collect().await;
-            let body = body.map_err(|error| unreachable(error.to_string()))?;
+            let body = Limited::new(body, self.max_response).collect().await;
+            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+                true => self.too_large(path),
+                false => unreachable(error.to_string()),
+            })?;
             Ok::<_, ApiError>((head.status, body.to_bytes()))
         };
         let answer = timeout(TIMEOUT, answer).await;
@@ -178,6 +194,15 @@ impl ClusterBase {
             return Ok(body);
         }
         Err(refusal(status, &body))
+    }
+
+    fn too_large(&self, path: &str) -> ApiError {
+        let message = format!(
+            "the answer of the cluster to {path} has more than {} bytes: the plugin should list with a limit and read page by \
+             page, or the plan be limited to one namespace",
+            self.max_response
+        );
+        ApiError::of_server(413, "RequestEntityTooLarge", message)
     }
 }
 

@@ -312,6 +312,62 @@ async fn writes_beyond_the_limit_are_refused() {
     assert!(plan.state.borrow().is_full);
 }
 
+/// A plan over this many ConfigMaps of files.
+async fn plan_over(count: usize, options: Options) -> Shared {
+    let objects = (0..count).map(|number| map("shop", &format!("map-{number:06}")));
+    let base = FileBase::new(served(), objects.collect()).expect("they are valid");
+    let base = Base::Files(base);
+    let kinds = base.kinds().await.expect("files have their kinds");
+    Shared::new(base, kinds, options)
+}
+
+#[tokio::test]
+async fn a_plan_over_many_objects_holds_only_those_that_were_written() {
+    let plan = plan_over(10_000, options()).await;
+    let (mut seen, mut token) = (0, String::new());
+    loop {
+        let path = format!("{MAPS}?limit=100&continue={token}");
+        let page = plan.json(Method::GET, &path, Value::Null).await;
+        let items = page["items"].as_array().expect("a list").len();
+        assert!(items <= 100, "a page has {items} objects");
+        seen += items;
+        match page["metadata"]["continue"].as_str() {
+            Some(next) => next.clone_into(&mut token),
+            None => break,
+        }
+    }
+    assert_eq!(seen, 10_000);
+    let change = json!({"data": {"a": "9"}});
+    let one = format!("{MAPS}/map-005000");
+    plan.json(Method::PATCH, &one, change).await;
+    let state = plan.state.borrow();
+    let taken = state.overlay.taken().keys();
+    let maps = taken.filter(|id| id.kind == "v1/ConfigMap");
+    assert_eq!(maps.count(), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_that_deletes_all_of_many_objects_is_stopped_at_the_limit_of_writes() {
+    let plan = plan_over(10_000, options()).await;
+    assert_eq!(plan.refusal(Method::DELETE, MAPS, Value::Null).await, 429);
+    let most = options().max_writes;
+    {
+        let state = plan.state.borrow();
+        assert!(state.is_full && state.overlay.taken().len() <= most);
+    }
+    let deleted = plan.outcome().len();
+    assert!(0 < deleted && deleted <= most, "{deleted} were deleted");
+}
+
+#[tokio::test]
+async fn notes_are_bounded() {
+    let plan = plan().await;
+    let state = &mut *plan.state.borrow_mut();
+    (0..2 * MAX_NOTES).for_each(|number| state.note(number.to_string()));
+    state.note("0".to_owned());
+    assert_eq!((state.notes.len(), state.notes["0"]), (MAX_NOTES, 2));
+}
+
 #[tokio::test]
 async fn a_plan_of_one_namespace_neither_reads_nor_writes_others() {
     let plan = plan_with(Options {
@@ -438,6 +494,35 @@ fn only_the_holder_of_the_token_is_served() {
     assert!(with("Bearer secret"));
     assert!(!with("Bearer secre") && !with("Bearer ") && !with("secret"));
     assert!(!is_authorized(&HeaderMap::new(), ""));
+}
+
+/// A list without a limit of a large cluster is not held whole.
+#[tokio::test]
+async fn an_answer_of_the_cluster_that_is_too_large_is_refused_with_what_to_do() {
+    let run = async {
+        let below = ApiServer::start(served()).await.expect("a port is free");
+        for number in 0..1000 {
+            let object = map("shop", &format!("map-{number}"));
+            below.put(object).expect("its kind is served");
+        }
+        let config = kube::Config::new(below.url().parse().expect("a URL"));
+        let cluster = ClusterBase::new(&config, false).expect("it needs no credentials");
+        let base = Base::Cluster(cluster.at_most(64 << 10));
+        let kinds = base.kinds().await.expect("the server answers");
+        let plan = Shared::new(base, kinds, options());
+        let Err(error) = plan.send(Method::GET, MAPS, Value::Null).await else {
+            panic!("the list is passed on")
+        };
+        assert_eq!(error.status, 413);
+        assert!(error.message.contains("page by page"), "{error}");
+        let note = plan.state.borrow().notes.keys().next().cloned();
+        let note = note.expect("the plan says that a list is missing");
+        assert!(note.starts_with("can't list v1/ConfigMap"), "{note}");
+        let one = format!("{MAPS}/map-7");
+        let one = plan.json(Method::GET, &one, Value::Null).await;
+        assert_eq!(one["metadata"]["name"], "map-7");
+    };
+    LocalSet::new().run_until(run).await;
 }
 
 /// The plan's own writes never reach the cluster below it.

@@ -1,4 +1,6 @@
 use flyball_cache::Catalogue;
+use flyball_serving::Metrics;
+use flyball_traces::{Change, ChangeType, SpanOptions, Target, Tracer, TracingOptions};
 use flyball_types::description::DeltaType;
 use flyball_writer::Touched;
 
@@ -24,27 +26,12 @@ impl Cluster {
 
     /// Adds a reconcile that is queued at `at`, in milliseconds, and takes two.
     fn reconciles(&self, plugin: &str, at: u64, key: &str, why: Reason, wrote: &[(&str, &str)]) {
+        self.add(plugin, entry(at, key, why, wrote));
+    }
+
+    fn add(&self, plugin: &str, entry: HistoryEntry) {
         let of = self.0.iter().find(|of| of.plugin == plugin);
-        let wrote = wrote.iter().map(|(name, key)| Touched {
-            verb: "update",
-            kind: kind(name),
-            subresource: String::new(),
-            key: (*key).to_owned(),
-        });
-        of.expect("a plugin").history.add(HistoryEntry {
-            at: UNIX_EPOCH + Duration::from_millis(1_000_000 + at + 2),
-            digest: "0123".into(),
-            queue: "q".into(),
-            key: key.into(),
-            why,
-            coalesced: 0,
-            attempt: 0,
-            queued: Duration::from_millis(1),
-            took: Duration::from_millis(1),
-            failed: None,
-            wrote: wrote.collect(),
-            trace: None,
-        });
+        of.expect("a plugin").history.add(entry);
     }
 
     /// Returns each step of the chain as `plugin key`, with the step that caused it.
@@ -57,6 +44,31 @@ impl Cluster {
             (format!("{plugin} {key}"), step.from, step.link)
         };
         chain.steps.iter().map(told).collect()
+    }
+}
+
+/// A reconcile that is queued at `at`, in milliseconds, and takes two.
+fn entry(at: u64, key: &str, why: Reason, wrote: &[(&str, &str)]) -> HistoryEntry {
+    let wrote = wrote.iter().map(|(name, key)| Touched {
+        verb: "update",
+        kind: kind(name),
+        subresource: String::new(),
+        key: (*key).to_owned(),
+    });
+    HistoryEntry {
+        at: UNIX_EPOCH + Duration::from_millis(1_000_000 + at + 2),
+        digest: "0123".into(),
+        queue: "q".into(),
+        key: key.into(),
+        why,
+        coalesced: 0,
+        attempt: 0,
+        queued: Duration::from_millis(1),
+        took: Duration::from_millis(1),
+        failed: None,
+        wrote: wrote.collect(),
+        trace: None,
+        cause: None,
     }
 }
 
@@ -163,4 +175,75 @@ fn a_long_chain_has_its_last_steps() {
     assert_eq!((chain.steps.len(), chain.truncated), (MOST, true));
     let first = chain.steps[0].start_ms;
     assert_eq!(first, 1_000_000.0 + 10.0 * 60_000.0 + 1.0);
+}
+
+/// A tracer that records everything, for a collector that is not there.
+fn tracer() -> Tracer {
+    let options = TracingOptions {
+        endpoint: "127.0.0.1:1".to_owned(),
+        sampling_rate_per_million: 1_000_000,
+    };
+    let started = flyball_traces::start(&options, "flyball", "1", "host", &Metrics::new());
+    started.expect("it starts").0
+}
+
+/// The trace of a change of the pod to this version.
+fn of_pod(tracer: &Tracer, version: u64, is_of_intent: bool) -> Option<Trace> {
+    tracer.change(&Change {
+        change_type: ChangeType::Modified,
+        kind: "Pod",
+        namespace: "demo",
+        name: "p",
+        uid: "1",
+        versions: &[version],
+        is_of_intent,
+    })
+}
+
+#[tokio::test]
+async fn a_trace_tells_which_reconcile_caused_another_and_nothing_is_inferred() {
+    let tracer = tracer();
+    let span = tracer.begin(SpanOptions::named("reconcile").of_work());
+    let work = span.trace().cloned().expect("tracing is on");
+    let target = Target {
+        kind: "Pod".into(),
+        namespace: "demo".into(),
+        name: "p".into(),
+        is_prefix: false,
+    };
+    let written = work.writing(target);
+    written.acknowledged("1", Some(5), false);
+
+    let cluster = Cluster::new(&[("a", "Deployment"), ("b", "ReplicaSet")]);
+    let why = changed("Deployment", "demo/web");
+    let writes = entry(0, "demo/web", why, &[("Pod", "demo/p")]);
+    let trace = Some(work);
+    cluster.add("a", HistoryEntry { trace, ..writes });
+    let reconciles = |at, key, cause| {
+        let why = changed("Pod", "demo/p");
+        cluster.add(
+            "b",
+            HistoryEntry {
+                cause,
+                ..entry(at, key, why, &[])
+            },
+        );
+    };
+    // A user's change in the same moment, and one that was held up for longer than inference goes.
+    reconciles(1, "demo/of-user", of_pod(&tracer, 4, true));
+    let late = 60_000 + LAG.as_millis() as u64;
+    reconciles(late, "demo/of-write", of_pod(&tracer, 5, false));
+    // Somebody else reports the status of the object that was written.
+    reconciles(late + 10, "demo/of-status", of_pod(&tracer, 6, false));
+
+    let chain = cluster.chain("Deployment/demo/web");
+    let write = Some(Link::Write);
+    let expected = [
+        ("a demo/web".to_owned(), None, None),
+        ("b demo/of-write".to_owned(), Some(0), write),
+        ("b demo/of-status".to_owned(), Some(0), write),
+    ];
+    assert_eq!(chain, expected);
+    let chain = cluster.chain("ReplicaSet/demo/of-user");
+    assert_eq!(chain, [("b demo/of-user".to_owned(), None, None)]);
 }

@@ -32,6 +32,7 @@ mod plugins;
 mod recordings;
 mod reloads;
 mod replicasets;
+mod stories;
 mod tools;
 mod traces;
 mod tutorials;

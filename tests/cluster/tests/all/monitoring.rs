@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, finish, guest};
+use flyball_cluster_tests::{Cluster, Space, finish, guest, host_output};
 use flyball_controlplane::{Options, test_rules};
 use flyball_fakes::collector::FakeCollector;
 use serde_json::{Value, json};
@@ -34,19 +34,40 @@ fn read(name: &str) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
 }
 
-/// The expressions of the board, with values of its variables.
+/// The expressions of the board's panels, with values of its variables.
 fn of_board() -> Result<Vec<String>> {
     let board: Value = serde_json::from_str(&read("board.json")?)?;
-    let panels = board["panels"].as_array().context("the board has panels")?;
-    let targets = panels
+    let mut expressions = Vec::new();
+    add_expressions(&board, &mut expressions);
+    Ok(expressions)
+}
+
+/// Adds the expressions of all panels in a part of the board. A row that is folded has its panels in it.
+fn add_expressions(part: &Value, expressions: &mut Vec<String>) {
+    let panels = part["panels"].as_array().into_iter().flatten();
+    for panel in panels {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        let found = targets.filter_map(|target| target["expr"].as_str());
+        expressions.extend(found.map(with_values));
+        add_expressions(panel, expressions);
+    }
+}
+
+/// The queries of the board's variables: which values of a label a user can choose.
+fn of_variables() -> Result<Vec<String>> {
+    let board: Value = serde_json::from_str(&read("board.json")?)?;
+    let variables = board["templating"]["list"].as_array();
+    let variables = variables.context("the board has variables")?;
+    let queries = variables
         .iter()
-        .filter_map(|panel| panel["targets"].as_array());
-    let expressions = targets.flatten().filter_map(|target| {
-        let expression = target["expr"].as_str()?;
-        let expression = expression.replace("$__rate_interval", "5m");
-        Some(expression.replace("$job", ".*").replace("$plugin", ".*"))
-    });
-    Ok(expressions.collect())
+        .filter_map(|variable| variable["query"]["query"].as_str());
+    Ok(queries.map(with_values).collect())
+}
+
+/// An expression with values in the place of the board's variables.
+fn with_values(expression: &str) -> String {
+    let expression = expression.replace("$__rate_interval", "5m");
+    expression.replace("$job", ".*").replace("$plugin", ".*")
 }
 
 /// The expressions of the alerts by their names.
@@ -69,6 +90,44 @@ fn metrics_in(expression: &str) -> BTreeSet<&str> {
     names.map(without_suffix).collect()
 }
 
+/// The labels that an expression selects or groups by, or that a variable lists.
+fn labels_in(expression: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = |word: &&str| !word.is_empty() && word.chars().all(is_part);
+    let mut labels = BTreeSet::new();
+    let selectors = expression.split('{').skip(1);
+    for selector in selectors.filter_map(|rest| Some(rest.split_once('}')?.0)) {
+        // Values are between quotes.
+        let outside = selector.split('"').step_by(2);
+        let names = outside.map(|text| text.trim_matches([',', ' ', '=', '~', '!']));
+        labels.extend(names.filter(is_name));
+    }
+    for words in ["by (", "on (", "group_left (", "label_values("] {
+        let lists = expression.split(words).skip(1);
+        let lists = lists.filter_map(|rest| Some(rest.rsplit_once(')')?.0));
+        for list in lists {
+            let list = match words {
+                "label_values(" => list.rsplit(',').next().unwrap_or_default(),
+                _ => list.split(')').next().unwrap_or_default(),
+            };
+            labels.extend(list.split(',').map(str::trim).filter(is_name));
+        }
+    }
+    labels
+}
+
+/// The labels of each metric that a page has series of. Those of histograms are without their suffixes.
+fn labels_on(page: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut metrics: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let series = page.lines().filter(|line| !line.starts_with('#'));
+    for line in series {
+        let end = line.find(['{', ' ']).unwrap_or(line.len());
+        let labels = metrics.entry(without_suffix(&line[..end])).or_default();
+        labels.extend(labels_in(line));
+    }
+    metrics
+}
+
 /// The name of the histogram that a series belongs to, or of another metric.
 fn without_suffix(series: &str) -> &str {
     let suffixes = ["_bucket", "_sum", "_count"].into_iter();
@@ -83,6 +142,19 @@ fn the_metrics_of_an_expression_are_found() {
     let found = metrics_in(expression);
     let expected = ["flyball_plugin_info", "workqueue_work_duration_seconds"];
     assert_eq!(found, BTreeSet::from(expected));
+}
+
+#[test]
+fn the_labels_of_an_expression_are_found() {
+    let expression = "sum by (name, le) (a{job=~\"x|y\", state!=\"a, b=c\"} * on (instance) group_left () group by (job) (b))";
+    let expected = ["instance", "job", "le", "name", "state"];
+    assert_eq!(labels_in(expression), BTreeSet::from(expected));
+    let variable = "label_values(flyball_plugin_info{job=~\".*\"}, plugin)";
+    assert_eq!(labels_in(variable), BTreeSet::from(["job", "plugin"]));
+    let page = "# TYPE a histogram\na_bucket{name=\"n\",le=\"1\"} 2\na_sum{name=\"n\"} 3\nb 1\n";
+    let found = labels_on(page);
+    assert_eq!(found["a"], BTreeSet::from(["le", "name"]));
+    assert!(found["b"].is_empty());
 }
 
 #[tokio::test]
@@ -128,10 +200,11 @@ fn check_metrics(page: &str) -> Result<()> {
     let served: BTreeSet<&str> = types
         .filter_map(|line| Some(line.split_once(' ')?.0))
         .collect();
-    let (board, alerts) = (of_board()?, of_alerts()?);
-    ensure!(board.len() > 20 && alerts.len() > 10);
-    let read = board.iter().chain(alerts.values());
-    let read: BTreeSet<&str> = read.flat_map(|expression| metrics_in(expression)).collect();
+    let (board, variables, alerts) = (of_board()?, of_variables()?, of_alerts()?);
+    ensure!(board.len() > 20 && variables.len() > 1 && alerts.len() > 10);
+    let all = || board.iter().chain(&variables).chain(alerts.values());
+    let read = all().flat_map(|expression| metrics_in(expression));
+    let read: BTreeSet<&str> = read.collect();
     let missing: Vec<_> = read
         .iter()
         .filter(|name| !served.contains(*name) && !OF_CLOUDS.contains(*name))
@@ -140,29 +213,75 @@ fn check_metrics(page: &str) -> Result<()> {
         missing.is_empty(),
         "the host serves no {missing:?}, which the board or an alert reads:\n{page}"
     );
+    let labels = labels_on(page);
+    all().try_for_each(|expression| check_labels(expression, &labels))
+}
+
+/// Checks that the metrics of an expression have its labels. A metric without series yet has any, and Prometheus itself
+/// adds two.
+fn check_labels(expression: &str, labels: &BTreeMap<&str, BTreeSet<&str>>) -> Result<()> {
+    let mut known = BTreeSet::from(["instance", "job"]);
+    for metric in metrics_in(expression) {
+        match labels.get(metric) {
+            Some(labels) => known.extend(labels),
+            None => return Ok(()),
+        }
+    }
+    let asked = labels_in(expression);
+    let unknown: Vec<_> = asked.difference(&known).collect();
+    ensure!(
+        unknown.is_empty(),
+        "no metric of `{expression}` has the labels {unknown:?}, only {known:?}"
+    );
     Ok(())
+}
+
+/// Records what the host keeps of a controller. Returns the file.
+fn recorded(cluster: &Cluster, name: &str, more: &[&str]) -> Result<String> {
+    let path = cluster.plane.dir().join(name).display().to_string();
+    let args = [&["record", "deployment-controller", "-o", &path], more].concat();
+    cluster.operator_command("host", &args)?;
+    Ok(path)
 }
 
 /// Writes the bundle of the host, and checks what is in it.
 fn check_bundle(cluster: &Cluster) -> Result<()> {
-    let recording = cluster.plane.dir().join("calls.fbrec");
-    std::fs::write(&recording, "recorded")?;
+    let recording = recorded(cluster, "calls.fbrec", &[])?;
+    let with_secrets = recorded(cluster, "secrets.fbrec", &["--with-secrets"])?;
     let path = cluster.plane.dir().join("bundle.tar.gz");
-    let [output, recording] = [&path, &recording].map(|path| path.display().to_string());
-    let args = ["debug", "bundle", "-o", &output, "--recording", &recording];
-    cluster.operator_command("host", &args)?;
-    let file = std::fs::File::open(&path)?;
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
-    let mut files = BTreeMap::new();
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?.display().to_string();
-        let (_, name) = path.split_once('/').context("one folder has all files")?;
-        let (name, mut text) = (name.to_owned(), String::new());
-        entry.read_to_string(&mut text)?;
-        ensure!(!text.contains(SECRET), "{name} has a value of a plugin");
-        files.insert(name, text);
+    let output = path.display().to_string();
+    let bundle = [
+        "debug",
+        "bundle",
+        "-o",
+        &output,
+        "--recordings",
+        "--recording",
+    ];
+    let refused = cluster.operator_command("host", &[&bundle[..], &[&with_secrets]].concat());
+    let refused = format!(
+        "{:#}",
+        refused.err().context("it takes the data of Secrets")?
+    );
+    ensure!(
+        refused.contains("--with-secrets") && !path.exists(),
+        "{refused}"
+    );
+    cluster.operator_command("host", &[&bundle[..], &[&recording]].concat())?;
+
+    let files = files_of(&path)?;
+    let secrets = secrets_of(cluster.plane.kcm_kubeconfig_path())?;
+    for (name, text) in &files {
+        for secret in secrets.iter().map(String::as_str).chain([SECRET]) {
+            ensure!(!text.contains(secret), "{name} has the secret {secret}");
+        }
     }
+    // Elsewhere, with neither the host nor the cluster.
+    let elsewhere = tempfile::tempdir()?;
+    let copy = elsewhere.path().join("copy.fbrec");
+    std::fs::write(&copy, &files["recordings/calls.fbrec"])?;
+    let replayed = host_output(&["replay", &copy.display().to_string()])?;
+    ensure!(replayed.contains("all repeated"), "{replayed}");
     let names: Vec<_> = files.keys().collect();
     for name in [
         "README",
@@ -187,6 +306,35 @@ fn check_bundle(cluster: &Cluster) -> Result<()> {
         "no reconcile of the Deployment with its trace: {recent:?}"
     );
     Ok(())
+}
+
+/// The files of a bundle, by their names in its folder.
+fn files_of(bundle: &Path) -> Result<BTreeMap<String, String>> {
+    let file = std::fs::File::open(bundle)?;
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.display().to_string();
+        let (_, name) = path.split_once('/').context("one folder has all files")?;
+        let (name, mut text) = (name.to_owned(), String::new());
+        entry.read_to_string(&mut text)?;
+        files.insert(name, text);
+    }
+    Ok(files)
+}
+
+/// The lines of the private key that a kubeconfig names.
+fn secrets_of(kubeconfig: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(kubeconfig)?;
+    let config: Value = serde_saphyr::from_str(&text)?;
+    let key = config["users"][0]["user"]["client-key"].as_str();
+    let key = std::fs::read_to_string(key.context("its user has no key")?)?;
+    let is_key = |line: &&str| !line.starts_with("-----") && line.len() > 20;
+    let lines = key.lines().filter(is_key);
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    ensure!(!lines.is_empty(), "the key is empty");
+    Ok(lines)
 }
 
 #[tokio::test]

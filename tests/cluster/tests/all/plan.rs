@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-const STORY: &str = "plan-story.md";
+pub(crate) const STORY: &str = "plan-story.md";
 
 #[tokio::test]
 async fn a_plan_predicts_a_rollout_and_writes_nothing() -> Result<()> {

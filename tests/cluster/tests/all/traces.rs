@@ -133,15 +133,28 @@ fn check_creation(spans: &[CollectedSpan], trace: &str) -> Result<()> {
         let is_there = of_trace.iter().any(|span| span.name == name);
         ensure!(is_there, "no span {name} in\n{tree}");
     }
-    // A write is caused by a reconcile, and causes the change that the watch reports.
-    let creation = find(&of_trace, "create ReplicaSet")?;
-    let run = parent(&of_trace, creation)?;
-    ensure!(run.name == "writer.run" && parent(&of_trace, run)?.name == "reconcile");
-    let change = find(&of_trace, "change ReplicaSet")?;
-    ensure!(
-        change.parent == creation.id,
-        "the change of the ReplicaSet is not below its creation in\n{tree}"
-    );
+    // From the change to the request, and from the write to what it causes in the other controller.
+    let creation = [
+        "create ReplicaSet",
+        "writer.run",
+        "reconcile",
+        "change Deployment",
+    ];
+    let caused = [&["reconcile", "change ReplicaSet"], &creation[..]].concat();
+    for (name, ancestors) in [
+        ("POST", &creation[..]),
+        ("queue", &creation[3..]),
+        ("lister.list", &creation[2..]),
+        ("create Pod", &[&["writer.run"], &caused[..]].concat()),
+        ("queue", &caused[1..]),
+    ] {
+        let spans = of_trace.iter().filter(|span| span.name == name);
+        let mut places = spans.map(|span| names_above(&of_trace, span));
+        ensure!(
+            places.any(|place| place == ancestors),
+            "no span {name} is below {ancestors:?} in\n{tree}"
+        );
+    }
     // The API server continues the requests.
     let requests: BTreeSet<&str> = of_trace
         .iter()
@@ -183,14 +196,11 @@ fn of_host(spans: &[CollectedSpan], trace: &str) -> Vec<CollectedSpan> {
     of_trace.cloned().collect()
 }
 
-fn find<'a>(spans: &'a [CollectedSpan], name: &str) -> Result<&'a CollectedSpan> {
-    let found = spans.iter().find(|span| span.name == name);
-    found.with_context(|| format!("no span {name}"))
-}
-
-fn parent<'a>(spans: &'a [CollectedSpan], span: &CollectedSpan) -> Result<&'a CollectedSpan> {
-    let found = spans.iter().find(|other| other.id == span.parent);
-    found.with_context(|| format!("the parent of {} is missing", span.name))
+/// The names of the spans above one, from its parent to the first of the trace.
+fn names_above<'a>(spans: &'a [CollectedSpan], span: &CollectedSpan) -> Vec<&'a str> {
+    let above = |span: &CollectedSpan| spans.iter().find(|other| other.id == span.parent);
+    let above = std::iter::successors(above(span), |span| above(span));
+    above.map(|span| &*span.name).collect()
 }
 
 fn attribute<'a>(span: &'a CollectedSpan, name: &str) -> &'a str {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use flyball_cluster_tests::{Book, Cluster, Step, finish, guest, host, target_of_projects};
+use flyball_cluster_tests::{
+    Book, Cluster, Step, finish, guest, host, is_shown, target_of_projects,
+};
 use flyball_controlplane::{Process, kubectl, skip};
 
 /// The pages, each with the greeter in its language.
@@ -19,6 +21,9 @@ const TUTORIALS: [(&str, &str); 6] = [
     ("tutorial/python.md", "greeter-python"),
     ("tutorial/c.md", "greeter-c"),
 ];
+
+/// How long the commands of a block may take, in seconds. A page may wait in them for what never comes.
+const LONGEST: &str = "1800";
 
 #[tokio::test]
 async fn each_tutorial_leads_from_an_empty_folder_to_a_running_plugin() -> Result<()> {
@@ -97,12 +102,27 @@ impl Reader {
             self.carry_out(step)
                 .with_context(|| format!("{step:?} fails in {}", self.folder.display()))?;
         }
+        self.stop_beside().await
+    }
+
+    /// Stops what the reader has started in the second terminal.
+    pub(crate) async fn stop_beside(&mut self) -> Result<()> {
         let mut host = self.beside.take().context("the page starts no host")?;
         host.stop().await?;
         Ok(())
     }
 
-    fn carry_out(&mut self, step: &Step) -> Result<()> {
+    /// From now on, the reader is where neither a cluster nor a running host is found. The folder is empty.
+    pub(crate) fn move_away(&mut self, empty: &Path) {
+        self.log = empty.join("log");
+        for (name, value) in &mut self.environment {
+            if matches!(*name, "KUBECONFIG" | "XDG_RUNTIME_DIR" | "XDG_STATE_HOME") {
+                empty.clone_into(value);
+            }
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Save { path, text } => {
                 let path = self.folder.join(path);
@@ -118,8 +138,10 @@ impl Reader {
                 // The shell reports the folder in which it ends.
                 let script = format!("set -euo pipefail\n{commands}\npwd >&3");
                 let place = self.log.with_extension("place");
-                let mut shell = self.shell(&format!("exec 3>'{}'\n{script}", place.display()));
-                let output = shell.output()?;
+                let script = format!("exec 3>'{}'\n{script}", place.display());
+                let output = self
+                    .shell(&["timeout", LONGEST, "bash"], &script)
+                    .output()?;
                 self.printed = String::from_utf8_lossy(&output.stdout).into_owned();
                 if !output.status.success() {
                     let beside = fs::read_to_string(&self.log).unwrap_or_default();
@@ -132,11 +154,11 @@ impl Reader {
                 self.folder = fs::read_to_string(place)?.trim_end().into();
             }
             Step::RunBeside(command) => {
-                let shell = self.shell(&format!("exec {command}"));
+                let shell = self.shell(&["bash"], &format!("exec {command}"));
                 self.beside = Some(Process::spawn("the second terminal", shell, &self.log)?);
             }
             Step::Expect(text) => ensure!(
-                self.printed.trim_end().ends_with(text.trim_end()),
+                self.printed.trim_end().ends_with(text.trim_end()) || is_shown(text, &self.printed),
                 "the commands print {:?}",
                 self.printed
             ),
@@ -144,9 +166,10 @@ impl Reader {
         Ok(())
     }
 
-    fn shell(&self, script: &str) -> Command {
-        let mut shell = Command::new("bash");
+    fn shell(&self, program: &[&str], script: &str) -> Command {
+        let mut shell = Command::new(program[0]);
         shell
+            .args(&program[1..])
             .args(["-c", script])
             .current_dir(&self.folder)
             .env_remove("VIRTUAL_ENV")

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -34,6 +36,9 @@ const CONSEQUENCES: [&str; 7] = [
     "job-controller",
 ];
 
+/// The most bytes of all files of `--from`. Their objects take several times as much memory.
+const MAX_DUMP: usize = 256 << 20;
+
 pub(super) struct Inputs {
     /// The plugin with the name of its file, which a policy may require.
     pub(super) plugin: Option<(OsString, Inspection)>,
@@ -61,12 +66,6 @@ impl Inputs {
                 Some((name, inspection))
             }
         };
-        let mut objects = Vec::new();
-        for path in &arguments.from {
-            for file in files(path)? {
-                objects.extend(read(&file)?);
-            }
-        }
         let mut changes = of_files(&arguments.change)?;
         // Definitions first: they apply to the objects that follow.
         changes.sort_by_key(|(_, object)| !is_definition(object));
@@ -74,7 +73,7 @@ impl Inputs {
             plugin,
             policy,
             controllers: controllers(arguments.controllers.as_deref()),
-            objects,
+            objects: dump(&arguments.from, MAX_DUMP)?,
             changes,
             deletions: of_files(&arguments.delete)?,
         })
@@ -94,14 +93,16 @@ impl Inputs {
         builtins.chain(plugin).collect()
     }
 
-    pub(super) async fn base(&self, arguments: &Arguments) -> anyhow::Result<Base> {
+    /// Returns what lies below the plan. The objects of files are moved there.
+    pub(super) async fn base(&mut self, arguments: &Arguments) -> anyhow::Result<Base> {
         if !arguments.from.is_empty() {
             let plugin = self.plugin.iter();
             let mut descriptions = plugin.map(|(_, inspection)| &*inspection.description);
             let none = Description::default();
             let description = descriptions.next().unwrap_or(&none);
             let kinds = kinds::served(self.objects.iter(), description);
-            return Ok(Base::Files(FileBase::new(kinds, self.objects.clone())?));
+            let objects = std::mem::take(&mut self.objects);
+            return Ok(Base::Files(FileBase::new(kinds, objects)?));
         }
         let config = match &arguments.kubeconfig {
             None => Config::from_kubeconfig(&KubeConfigOptions::default())
@@ -164,7 +165,7 @@ fn controllers(asked: Option<&str>) -> String {
 fn of_files(files: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Value)>> {
     let mut objects = Vec::new();
     for file in files {
-        let read = read(file)?;
+        let read = manifests::read(file)?;
         if read.is_empty() {
             bail!("{} has no objects", file.display());
         }
@@ -173,16 +174,50 @@ fn of_files(files: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Value)>> {
     Ok(objects)
 }
 
-/// Reads the objects of a file. JSON, which dumps of clusters are large in, has a parser of its own.
-fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
+/// Reads the objects of a dump: files, and folders of files.
+///
+/// # Errors
+/// A file can't be read or parsed, or they have more than `limit` bytes together.
+fn dump(paths: &[PathBuf], limit: usize) -> anyhow::Result<Vec<Value>> {
+    let (mut objects, mut left) = (Vec::new(), limit);
+    for path in paths {
+        for file in files(path)? {
+            let Some(text) = text_of(&file, left)? else {
+                bail!(
+                    "the files of --from have more than {} MiB, and their objects would take several times as much memory: dump \
+                     only the kinds that the controllers read, or one namespace; or plan over the cluster itself, which is read \
+                     page by page",
+                    limit >> 20
+                );
+            };
+            left -= text.len();
+            objects.extend(parse(&file, &text)?);
+        }
+    }
+    Ok(objects)
+}
+
+/// Reads a file; none if it has more than `limit` bytes.
+fn text_of(file: &Path, limit: usize) -> anyhow::Result<Option<String>> {
+    let mut text = String::new();
+    let read = File::open(file).and_then(|open| {
+        let mut open = open.take((limit as u64).saturating_add(1));
+        open.read_to_string(&mut text)
+    });
+    read.with_context(|| format!("can't read {}", file.display()))?;
+    Ok((text.len() <= limit).then_some(text))
+}
+
+/// Parses the objects of a file. JSON, which dumps of clusters are large in, has a parser of its own.
+fn parse(file: &Path, text: &str) -> anyhow::Result<Vec<Value>> {
     let is_json = file
         .extension()
         .is_some_and(|extension| extension == "json");
     if !is_json {
-        return manifests::read(file);
+        let parsed = flyball_testserver::manifests::parse(text);
+        return parsed.with_context(|| format!("{} is not YAML", file.display()));
     }
-    let text = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
-    let parsed = serde_json::from_slice(&text);
+    let parsed = serde_json::from_str(text);
     let document: Value = parsed.with_context(|| format!("{} is not JSON", file.display()))?;
     Ok(flyball_testserver::manifests::items(document))
 }
@@ -245,15 +280,14 @@ mod tests {
         );
         write("a/x.yaml", "kind: A\n---\nkind: B\n");
         write("notes.txt", "kind: E\n");
-        let files = files(folder.path()).expect("they are found");
-        let objects: Vec<Value> = files
-            .iter()
-            .flat_map(|file| read(file).expect("it is valid"))
-            .collect();
+        let dumped = |limit| dump(&[folder.path().to_owned()], limit);
+        let objects = dumped(1000).expect("they are valid");
         let kinds: Vec<&str> = objects
             .iter()
             .filter_map(|object| object["kind"].as_str())
             .collect();
         assert_eq!(kinds, ["A", "B", "C", "D"]);
+        let error = dumped(20).expect_err("they have more bytes");
+        assert!(error.to_string().contains("page by page"), "{error}");
     }
 }

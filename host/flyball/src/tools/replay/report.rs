@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use flyball_plugin::LogLevel;
 use flyball_recording::{Call, Header};
 use flyball_rehearse::Verdict;
-use flyball_types::printable;
+use flyball_types::{excerpt, printable};
 use serde_json::{Value, json};
 
 use crate::output::Format;
@@ -14,6 +14,11 @@ use crate::tools::output::{Done, pretty_json};
 
 /// The part of a digest that is shown.
 const DIGEST: usize = 12;
+/// The longest name of a call, and the longest way in which one ended, in bytes. A recording chooses them.
+const LABEL: usize = 1000;
+/// The most bytes of text, and the most calls in JSON. A recording may have millions of calls.
+const MAX_TEXT: usize = 16 << 20;
+const MAX_CALLS: usize = 100_000;
 
 /// Collects verdicts.
 pub(super) struct Report {
@@ -21,6 +26,8 @@ pub(super) struct Report {
     is_check: bool,
     logs: bool,
     out: String,
+    /// Lines that are more than the text may have.
+    more_lines: u64,
     files: Vec<Value>,
     /// The recording that is being repeated.
     current: Option<Current>,
@@ -31,7 +38,9 @@ struct Current {
     path: String,
     /// Of the version that repeats it.
     digest: String,
+    /// The first calls, for JSON.
     calls: Vec<Value>,
+    count: usize,
     parted: usize,
 }
 
@@ -41,6 +50,7 @@ impl Report {
             is_check,
             logs,
             out: String::new(),
+            more_lines: 0,
             files: Vec::new(),
             current: None,
             has_failed: false,
@@ -71,12 +81,14 @@ impl Report {
             path,
             digest: digest.to_owned(),
             calls: Vec::new(),
+            count: 0,
             parted: 0,
         });
     }
 
     pub(super) fn add(&mut self, line: usize, call: &Call, verdict: &Verdict) {
-        let label = call.call.label();
+        let label = excerpt(&call.call.label(), LABEL);
+        let ended = excerpt(&call.ended.to_string(), LABEL);
         let place = match (&self.current, self.is_check) {
             (Some(current), true) => format!("{} line {line}, {label}", current.path),
             _ => format!("line {line}, {label}"),
@@ -98,7 +110,7 @@ impl Report {
             }
             None if self.is_check => {}
             None => {
-                self.line(&format!("{place}: repeated; it {}", call.ended));
+                self.line(&format!("{place}: repeated; it {ended}"));
                 if let Some(note) = note {
                     self.line(&format!("    note: {note}"));
                 }
@@ -111,13 +123,16 @@ impl Report {
         }
         if let Some(current) = &mut self.current {
             current.parted += usize::from(verdict.parted.is_some());
-            current.calls.push(json!({
-                "line": line,
-                "call": label,
-                "recorded": call.ended.to_string(),
-                "parted": verdict.parted.as_ref().map(|parted| json!({"how": parted.sort(), "text": parted.to_string()})),
-                "note": note,
-            }));
+            current.count += 1;
+            if current.calls.len() < MAX_CALLS {
+                current.calls.push(json!({
+                    "line": line,
+                    "call": label,
+                    "recorded": ended,
+                    "parted": verdict.parted.as_ref().map(|parted| json!({"how": parted.sort(), "text": parted.to_string()})),
+                    "note": note,
+                }));
+            }
         }
         self.has_failed |= verdict.parted.is_some();
     }
@@ -133,27 +148,30 @@ impl Report {
         let Some(current) = self.current.take() else {
             return;
         };
-        let (calls, parted) = (current.calls.len(), current.parted);
+        let (calls, parted) = (current.count, current.parted);
         let repeated = calls - parted;
         let place = match self.is_check {
             true => format!("{}: ", current.path),
             false => String::new(),
         };
-        self.line(&match parted {
+        let summary = match parted {
             0 => format!("{place}{}, all repeated", counted(calls)),
             _ => format!(
                 "{place}{}: {repeated} repeated, {parted} part from the recording",
                 counted(calls)
             ),
-        });
+        };
+        self.push(&summary);
         let Current {
             path,
             digest,
             calls,
+            count,
             parted: _,
         } = current;
-        self.files
-            .push(json!({"file": path, "digest": digest, "calls": calls}));
+        let left_out = count - calls.len();
+        let file = json!({"file": path, "digest": digest, "calls": calls, "leftOut": left_out});
+        self.files.push(file);
     }
 
     /// Notes that a recording can't be repeated.
@@ -166,7 +184,11 @@ impl Report {
             .push(json!({"file": path.display().to_string(), "error": error}));
     }
 
-    pub(super) fn done(self, output: Format) -> Done {
+    pub(super) fn done(mut self, output: Format) -> Done {
+        if self.more_lines > 0 {
+            let more = format!("… and {} more lines\n", self.more_lines);
+            self.out.push_str(&more);
+        }
         Done {
             out: match output {
                 Format::Text => self.out,
@@ -180,8 +202,15 @@ impl Report {
         }
     }
 
-    /// Adds a line. It may quote a recording or a plugin.
+    /// Adds a line, unless there are very many. It may quote a recording or a plugin.
     fn line(&mut self, text: &str) {
+        match self.out.len() > MAX_TEXT {
+            true => self.more_lines += 1,
+            false => self.push(text),
+        }
+    }
+
+    fn push(&mut self, text: &str) {
         self.out.push_str(&printable(text));
         self.out.push('\n');
     }
@@ -268,6 +297,40 @@ mod tests {
         );
         assert!(text.ends_with("1 call, all repeated\n"), "{text}");
         assert!(!text.contains('\u{1b}') && !has_failed);
+    }
+
+    #[test]
+    fn a_report_of_very_many_or_very_long_calls_is_bounded() {
+        let mut report = Report::new(false, false);
+        let header = Header::default();
+        report.begin(Path::new("calls.fbrec"), &header, "4567");
+        let long = Call {
+            call: Input::Reconcile {
+                queue: "q".into(),
+                key: "k".repeat(1 << 20),
+                attempt: 0,
+            },
+            ended: Ended::Failed {
+                message: "m".repeat(1 << 20),
+            },
+            ..call()
+        };
+        let verdict = Verdict {
+            parted: Some(Parted::Ends {
+                unasked: None,
+                before: long.ended.clone(),
+                now: Ended::Done {},
+            }),
+            ended: None,
+            log: Vec::new(),
+        };
+        (0..4000).for_each(|line| report.add(line, &long, &verdict));
+        report.end();
+        assert!(report.files[0].to_string().len() < 4000 * 8 * LABEL);
+        let text = report.done(Format::Text).out;
+        assert!(text.len() < MAX_TEXT + 8 * LABEL, "{} bytes", text.len());
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.ends_with(" more lines"), "{last}");
     }
 
     #[test]
