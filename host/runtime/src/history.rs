@@ -417,7 +417,7 @@ impl HistoryEntry {
 }
 
 /// A time in RFC 3339, to the millisecond.
-fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at)
         .map(|at| format!("{at:.3}"))
         .unwrap_or_default()

@@ -84,16 +84,16 @@ pub(crate) enum Turn {
 
 /// How a reconcile ended, as far as versions are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) how: How,
+pub struct Ended {
+    pub how: How,
     /// The key and the error, if it failed or trapped.
-    pub(crate) failed: Option<String>,
-    pub(crate) writes: u64,
-    pub(crate) took: Duration,
+    pub failed: Option<String>,
+    pub writes: u64,
+    pub took: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     Well,
     Failed,
     /// It trapped, or was stopped at a limit.
@@ -216,11 +216,13 @@ impl Rule {
         (self.running_did.measured(), self.candidate_did.measured())
     }
 
-    pub(crate) fn count_running(&self, ended: Option<Ended>) {
+    /// Counts a reconcile of the version that runs; none if it did not begin.
+    pub fn count_running(&self, ended: Option<Ended>) {
         self.running_did.add(ended);
     }
 
-    pub(crate) fn count_candidate(&self, ended: Option<Ended>) {
+    /// Counts a reconcile of the candidate.
+    pub fn count_candidate(&self, ended: Option<Ended>) {
         self.candidate_did.add(ended);
     }
 }
@@ -336,6 +338,16 @@ impl Tally {
 }
 
 impl Counts {
+    /// Returns what was added since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_sub(before.calls),
+            failures: self.failures.saturating_sub(before.failures),
+            traps: self.traps.saturating_sub(before.traps),
+            writes: self.writes.saturating_sub(before.writes),
+        }
+    }
+
     /// Adds the counts of another process.
     pub fn plus(self, other: Self) -> Self {
         Self {
