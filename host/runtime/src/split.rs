@@ -26,7 +26,7 @@ use crate::queue::{Queue, Reason};
 /// The fewest reconciles of which the slowest hundredth says something.
 const FOR_QUANTILES: u64 = 100;
 /// After how long a key is tried again that waits for the candidate to be loaded.
-pub(crate) const AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Decides whose turn a key is. Shared by all versions of a plugin.
 #[derive(Default)]
@@ -177,8 +177,14 @@ impl Split {
         }
     }
 
-    /// Decides whose turn a key is that a worker of the version with this context has taken.
-    pub(crate) fn turn(&self, context: &PluginContext, queue: &Queue, key: &str) -> Turn {
+    /// Decides whose turn a key is that a worker of the version with the digest `own` has taken. `has_labels` is whether its
+    /// object has the labels that a selector selects.
+    pub(crate) fn turn(
+        &self,
+        own: &str,
+        key: &str,
+        has_labels: impl Fn(&LabelSelector) -> bool,
+    ) -> Turn {
         if !self.is_used.load(Ordering::Acquire) {
             return Turn::Own;
         }
@@ -186,12 +192,10 @@ impl Split {
             let state = self.state.read();
             (state.rule.clone(), state.candidate.clone())
         };
-        let Some(rule) = rule.filter(|rule| rule.running == context.settings.digest) else {
+        let Some(rule) = rule.filter(|rule| *rule.running == *own) else {
             return Turn::Own;
         };
-        let is_candidates = rule.keys.has(key, |selector| {
-            context.has_labels(&queue.name, key, selector)
-        });
+        let is_candidates = rule.keys.has(key, has_labels);
         match candidate {
             _ if !is_candidates => Turn::Running(rule),
             Some(candidate) => Turn::Candidate(rule, candidate),
@@ -361,7 +365,7 @@ impl Counts {
 
 impl PluginContext {
     /// Whether an object whose key this may be has labels that the selector selects.
-    fn has_labels(&self, queue: &str, key: &str, selector: &LabelSelector) -> bool {
+    pub(crate) fn has_labels(&self, queue: &str, key: &str, selector: &LabelSelector) -> bool {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let mut kinds = self.kinds_of_keys();
         kinds.any(|(named, kind)| {

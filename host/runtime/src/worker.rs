@@ -9,6 +9,7 @@ use flyball_plugin::{CallError, Outcome, Plugin};
 use flyball_recording::Input;
 use flyball_rehearse::of_reconcile;
 use flyball_traces::Trace;
+use flyball_types::LabelSelector;
 use flyball_workqueue::{Item, Priority};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -113,8 +114,12 @@ impl Worker {
 
     /// Lets the version reconcile a key whose turn it is.
     async fn dispatch(&self, queue: &Queue, item: Item<Arc<str>, Cause>) {
-        let split = &self.context.split;
-        match split.turn(&self.context, queue, item.key()) {
+        let (split, own) = (&self.context.split, &self.context.settings.digest);
+        let key = item.key().clone();
+        let has_labels = |selector: &LabelSelector| {
+            self.context.has_labels(&queue.name, &key, selector)
+        };
+        match split.turn(own, &key, has_labels) {
             Turn::Own => drop(self.admit(queue, item).await),
             Turn::Running(rule) => rule.count_running(self.admit(queue, item).await),
             Turn::Candidate(rule, candidate) => {
@@ -122,7 +127,7 @@ impl Worker {
                 rule.count_candidate(worker.admit(queue, item).await);
             }
             Turn::Later => {
-                let (key, cause) = (item.key().clone(), item.causes().first.clone());
+                let cause = item.causes().first.clone();
                 queue.keys.add_after(key, AGAIN, item.priority(), cause);
             }
         }

@@ -40,6 +40,7 @@ impl Judge {
         passed: Duration,
     ) -> Option<(Decision, News)> {
         canary.step()?;
+        self.begin(plugin, canary, split);
         let evidence = self.evidence(plugin, canary, split)?;
         let news = News {
             running: evidence.running.counts.since(canary.running_did),
@@ -56,9 +57,23 @@ impl Judge {
         Some((decide(&canary.rollout, &evidence), news))
     }
 
+    /// Notes what was counted before a rule came into force in this process.
+    fn begin(&mut self, plugin: &str, canary: &Canary, split: &Split) {
+        let Some(rule) = split.rule() else { return };
+        let base = self.bases.get(plugin);
+        if base.is_none_or(|base| !Arc::ptr_eq(&base.rule, &rule)) {
+            let base = Base {
+                rule,
+                running: canary.running_did,
+                candidate: canary.candidate_did,
+            };
+            self.bases.insert(plugin.to_owned(), base);
+        }
+    }
+
     /// Returns what both versions have done in the step of a canary; none if it is not in force.
     pub(crate) fn evidence(
-        &mut self,
+        &self,
         plugin: &str,
         canary: &Canary,
         split: &Split,
@@ -70,15 +85,11 @@ impl Judge {
             return None;
         }
         let base = self.bases.get(plugin);
-        if base.is_none_or(|base| !Arc::ptr_eq(&base.rule, &rule)) {
-            let base = Base {
-                rule: rule.clone(),
-                running: canary.running_did,
-                candidate: canary.candidate_did,
-            };
-            self.bases.insert(plugin.to_owned(), base);
-        }
-        let base = self.bases.get(plugin)?;
+        let base = base.filter(|base| Arc::ptr_eq(&base.rule, &rule));
+        let (before, candidate_before) = match base {
+            Some(base) => (base.running, base.candidate),
+            None => (canary.running_did, canary.candidate_did),
+        };
         let (running, candidate) = rule.measured();
         let with = |measured: Measured, before: Counts| Measured {
             counts: measured.counts.plus(before),
@@ -86,8 +97,8 @@ impl Judge {
         };
         Some(Evidence {
             elapsed: canary.elapsed(),
-            running: with(running, base.running),
-            candidate: with(candidate, base.candidate),
+            running: with(running, before),
+            candidate: with(candidate, candidate_before),
         })
     }
 

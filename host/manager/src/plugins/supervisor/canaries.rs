@@ -753,7 +753,7 @@ impl Supervisor {
     }
 
     /// Returns how far the canary of a plugin has come.
-    pub(super) fn canary(&mut self, name: &str) -> Result<CanaryStatus, RequestError> {
+    pub(super) fn canary(&self, name: &str) -> Result<CanaryStatus, RequestError> {
         self.known(name)?;
         let leads = self.leads_canaries();
         let run = self.canaries.runs.get(name);
@@ -772,7 +772,7 @@ impl Supervisor {
         if let Some(canary) = canary.filter(|_| is_of_run) {
             let split = self.canaries.in_force.split(name);
             // The others have not counted what the leader's versions did.
-            let judge = &mut self.canaries.judge;
+            let judge = &self.canaries.judge;
             let evidence = leads.then(|| judge.evidence(name, &canary, &split));
             let evidence = evidence.flatten();
             let waits_for = phase.filter(|_| canary.is_active());

@@ -411,7 +411,8 @@ impl Supervisor {
                 self.running.get(name),
                 self.policy_of(name, plugin),
                 self.state.record.of(name),
-            ),
+            )
+            .with_candidates(self.shadows.status(name).ok(), self.canary(name).ok()),
             (known, _) => {
                 // A file without a valid description is shown by its path.
                 let mut all = self.status().into_iter();
