@@ -203,7 +203,9 @@ impl AdminHandle {
     /// There is no such plugin, or it has no canary.
     pub async fn canary(&self, name: &str) -> Result<CanaryStatus, RequestError> {
         let plugin = name.to_owned();
-        let status = self.ask(|reply| Request::Canary { plugin, reply }).await??;
+        let status = self
+            .ask(|reply| Request::Canary { plugin, reply })
+            .await??;
         Ok(*status)
     }
 

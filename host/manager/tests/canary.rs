@@ -83,7 +83,8 @@ impl World {
         server.put(account).expect("it is valid");
         for number in 0..OBJECTS {
             let labels = json!({"team": if number % 2 == 0 { "x" } else { "y" }});
-            let metadata = json!({"namespace": "demo", "name": format!("a-{number}"), "labels": labels});
+            let metadata =
+                json!({"namespace": "demo", "name": format!("a-{number}"), "labels": labels});
             let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
             server.put(object).expect("it is valid");
         }
@@ -274,7 +275,9 @@ fn a_canary_that_does_well_takes_all_keys_and_then_the_place_of_the_file() {
         assert!(started.contains("reconciles 20% of the keys"), "{started}");
         host.until_runs("2").await;
         let status = host
-            .until("it is promoted", |status| status.state == CanaryState::Promoted)
+            .until("it is promoted", |status| {
+                status.state == CanaryState::Promoted
+            })
             .await;
         assert_eq!(status.candidate.digest, digest(&new));
         let installed = std::fs::read(world.path("plugins/probe.wasm")).expect("it is there");
@@ -304,10 +307,15 @@ fn a_canary_that_traps_goes_back_and_says_why() {
         let started = host.admin.start_canary(PROBE, file, rollout).await;
         started.expect("it starts");
         let status = host
-            .until("it goes back", |status| status.state == CanaryState::WentBack)
+            .until("it goes back", |status| {
+                status.state == CanaryState::WentBack
+            })
             .await;
         let reason = status.reason.clone().unwrap_or_default();
-        assert!(reason.contains("trapped") && reason.contains("demo/a-"), "{reason}");
+        assert!(
+            reason.contains("trapped") && reason.contains("demo/a-"),
+            "{reason}"
+        );
         assert_eq!((status.step, status.steps.len()), (0, 2));
         let text = host.metrics.render();
         let line = "flyball_plugin_canary_ends_total{plugin=\"probe\",result=\"went_back\"} 1";
@@ -367,7 +375,9 @@ fn a_host_that_starts_again_goes_on_with_the_step_and_the_same_keys() {
 
         let host = world.start().await;
         let status = host
-            .until("it goes on", |status| status.candidate_did.counts.calls > 30)
+            .until("it goes on", |status| {
+                status.candidate_did.counts.calls > 30
+            })
             .await;
         assert_eq!((status.state, status.step), (CanaryState::Running, 1));
         assert!(status.elapsed_ms > 0);
@@ -379,7 +389,9 @@ fn a_host_that_starts_again_goes_on_with_the_step_and_the_same_keys() {
         let aborted = host.admin.abort_canary(PROBE).await;
         aborted.expect("it ends");
         let status = host
-            .until("it has ended", |status| status.state == CanaryState::WentBack)
+            .until("it has ended", |status| {
+                status.state == CanaryState::WentBack
+            })
             .await;
         assert_eq!(status.reason.as_deref(), Some("an operator ended it"));
         host.stop().await;
@@ -397,7 +409,9 @@ fn a_candidate_that_the_policy_names_has_all_keys_in_the_end_until_the_policy_ch
         world.set_policy(canary);
         let host = world.start().await;
         let status = host
-            .until("it is promoted", |status| status.state == CanaryState::Promoted)
+            .until("it is promoted", |status| {
+                status.state == CanaryState::Promoted
+            })
             .await;
         assert!(status.by_policy && status.waits_for.is_none(), "{status:?}");
         let shadow = host.admin.shadow(PROBE).await;
@@ -408,10 +422,15 @@ fn a_candidate_that_the_policy_names_has_all_keys_in_the_end_until_the_policy_ch
             .admin
             .start_canary(PROBE, world.path("new.wasm"), Rollout::default())
             .await;
-        assert!(matches!(refused, Err(RequestError::Refused(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(RequestError::Refused(_))),
+            "{refused:?}"
+        );
         world.set_policy("");
         let status = host
-            .until("it goes back", |status| status.state == CanaryState::WentBack)
+            .until("it goes back", |status| {
+                status.state == CanaryState::WentBack
+            })
             .await;
         let reason = status.reason.unwrap_or_default();
         assert!(reason.contains("the policy does not name it"), "{reason}");
@@ -445,7 +464,10 @@ fn what_can_be_no_candidate_is_refused_with_the_reason() {
             assert!(error.contains(expected), "{}: {error}", file.display());
         }
         let none = host.admin.canary(PROBE).await.expect_err("there is none");
-        assert!(none.to_string().contains("flyball canary probe FILE"), "{none}");
+        assert!(
+            none.to_string().contains("flyball canary probe FILE"),
+            "{none}"
+        );
         host.stop().await;
     });
 }

@@ -121,7 +121,11 @@ pub struct Thresholds {
 
 impl Default for Steps {
     fn default() -> Self {
-        Self([5, 25, 50].map(|percent| Step::Keys(Share::percent(percent))).to_vec())
+        Self(
+            [5, 25, 50]
+                .map(|percent| Step::Keys(Share::percent(percent)))
+                .to_vec(),
+        )
     }
 }
 
@@ -176,8 +180,7 @@ impl CanaryPolicy {
 
     /// Returns a sentence about each mistake.
     pub(crate) fn invalid(&self) -> Vec<String> {
-        let mut mistakes =
-            check_candidate("canary", self.file.is_some(), self.source.as_deref());
+        let mut mistakes = check_candidate("canary", self.file.is_some(), self.source.as_deref());
         mistakes.extend(self.rollout().check().err());
         mistakes
     }
@@ -224,7 +227,10 @@ impl Rollout {
             return Err("the `interval` of a canary is at least 1s".to_owned());
         }
         let factors = [self.thresholds.p99, self.thresholds.writes];
-        if factors.iter().any(|factor| !factor.is_finite() || *factor < 1.0) {
+        if factors
+            .iter()
+            .any(|factor| !factor.is_finite() || *factor < 1.0)
+        {
             return Err(
                 "the thresholds `p99` and `writes` are multiples of the running version's: write 1 or more".to_owned(),
             );
@@ -374,14 +380,23 @@ mod tests {
         let steps: Vec<String> = rollout.steps.0.iter().map(Step::to_string).collect();
         assert_eq!(
             steps,
-            ["the keys in a and b", "the keys with team=x", "0.5% of the keys", "50% of the keys"]
+            [
+                "the keys in a and b",
+                "the keys with team=x",
+                "0.5% of the keys",
+                "50% of the keys"
+            ]
         );
         assert_eq!(rollout.interval.0, Duration::from_secs(300));
         assert_eq!(rollout.thresholds, Thresholds::default());
         let defaults = canary("").unwrap().rollout();
         assert_eq!(defaults, Rollout::default());
         let json = serde_json::to_string(&rollout).unwrap();
-        assert_eq!(serde_json::from_str::<Rollout>(&json).unwrap(), rollout, "{json}");
+        assert_eq!(
+            serde_json::from_str::<Rollout>(&json).unwrap(),
+            rollout,
+            "{json}"
+        );
     }
 
     #[test]
@@ -395,9 +410,15 @@ mod tests {
             ("steps = [{ namespaces = [] }]", "names none"),
             ("interval = \"10ms\"", "at least 1s"),
             ("thresholds = { p99 = 0.5 }", "multiples"),
-            ("thresholds = { failures = \"many\" }", "`many` is not a share"),
+            (
+                "thresholds = { failures = \"many\" }",
+                "`many` is not a share",
+            ),
             ("threshold = {}", "unknown field"),
-            ("source = \"oci://example.com/a:1\"", "either its `file` or its `source`"),
+            (
+                "source = \"oci://example.com/a:1\"",
+                "either its `file` or its `source`",
+            ),
         ] {
             let error = canary(table).unwrap_err();
             assert!(error.contains(expected), "{table}: {error}");

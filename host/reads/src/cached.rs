@@ -145,7 +145,9 @@ impl CachedReads {
     /// Returns an object that the plugin sees, for the host's own work.
     pub fn object(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let listers = self.listers.of(kind);
-        listers.iter().find_map(|lister| lister.get(namespace, name))
+        listers
+            .iter()
+            .find_map(|lister| lister.get(namespace, name))
     }
 
     /// Visits each object that the plugin sees, of all kinds.

@@ -358,11 +358,7 @@ impl HistoryEntry {
                 let object = cause.object().map_or(0, |(_, object)| object.len());
                 size_of_block(size_of::<Reason>() + SHARED) + size_of_block(object + SHARED)
             }),
-            Reason::Retry
-            | Reason::Tick
-            | Reason::HeldBack
-            | Reason::Resumed
-            | Reason::Moved => 0,
+            Reason::Retry | Reason::Tick | Reason::HeldBack | Reason::Resumed | Reason::Moved => 0,
         };
         let wrote = self.wrote.iter().map(|touched| {
             let Touched {

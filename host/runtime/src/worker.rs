@@ -116,9 +116,8 @@ impl Worker {
     async fn dispatch(&self, queue: &Queue, item: Item<Arc<str>, Cause>) {
         let (split, own) = (&self.context.split, &self.context.settings.digest);
         let key = item.key().clone();
-        let has_labels = |selector: &LabelSelector| {
-            self.context.has_labels(&queue.name, &key, selector)
-        };
+        let has_labels =
+            |selector: &LabelSelector| self.context.has_labels(&queue.name, &key, selector);
         match split.turn(own, &key, has_labels) {
             Turn::Own => drop(self.admit(queue, item).await),
             Turn::Running(rule) => rule.count_running(self.admit(queue, item).await),

@@ -292,7 +292,8 @@ async fn a_released_lease_is_given_up_and_no_write_starts_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_note_is_in_force_when_it_is_acknowledged_and_the_next_holder_has_read_it_before_it_leads() {
+async fn a_note_is_in_force_when_it_is_acknowledged_and_the_next_holder_has_read_it_before_it_leads()
+ {
     let noting = || {
         let read = Arc::new(Mutex::new(None::<String>));
         let seen = read.clone();

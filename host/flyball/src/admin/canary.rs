@@ -131,13 +131,20 @@ fn text(status: &CanaryStatus) -> String {
     let mut line = |text: &str| {
         let _ = writeln!(page, "{}", printable(text));
     };
-    let by = if status.by_policy { ", by the policy" } else { "" };
+    let by = if status.by_policy {
+        ", by the policy"
+    } else {
+        ""
+    };
     line(&format!(
         "candidate: {}{}{by}",
         status.origin,
         named(&status.candidate)
     ));
-    line(&format!("running:{}", named(&status.running).replacen(',', "", 1)));
+    line(&format!(
+        "running:{}",
+        named(&status.running).replacen(',', "", 1)
+    ));
     let state = match status.state {
         CanaryState::Loading => "being loaded".to_owned(),
         CanaryState::Refused => "refused".to_owned(),
@@ -162,7 +169,10 @@ fn text(status: &CanaryStatus) -> String {
         return page;
     }
     line("in this step:");
-    for (name, did) in [("running", &status.running_did), ("candidate", &status.candidate_did)] {
+    for (name, did) in [
+        ("running", &status.running_did),
+        ("candidate", &status.candidate_did),
+    ] {
         line(&format!("  {name:<9}  {}", in_words(did)));
     }
     if let Some(failure) = &status.candidate_did.last_failure {
@@ -210,7 +220,10 @@ mod tests {
     fn rollout(arguments: &[&str]) -> Result<Rollout, String> {
         let all = ["canary", "greeter", "new.wasm"].into_iter();
         let parsed = Cli::try_parse_from(all.chain(arguments.iter().copied()));
-        let rollout = parsed.map_err(|error| error.to_string())?.arguments.rollout();
+        let rollout = parsed
+            .map_err(|error| error.to_string())?
+            .arguments
+            .rollout();
         rollout.check().map(|()| rollout)
     }
 
@@ -235,7 +248,10 @@ mod tests {
             ]
         );
         assert_eq!(rollout.interval.to_string(), "30s");
-        assert_eq!((rollout.thresholds.writes, rollout.thresholds.p99), (3.0, 2.0));
+        assert_eq!(
+            (rollout.thresholds.writes, rollout.thresholds.p99),
+            (3.0, 2.0)
+        );
         assert_eq!(super::tests::rollout(&[]), Ok(Rollout::default()));
         for wrong in ["--keys=50%,5%", "--keys=5", "--p99=0", "--interval=soon"] {
             assert!(super::tests::rollout(&[wrong]).is_err(), "{wrong}");

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use flyball_manager::{
-    CanaryStatus, PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind, ShadowStatus,
+    CanaryStatus, PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind,
+    ShadowStatus,
 };
 use flyball_policy::Rollout;
 use flyball_runtime::causes::Chain;

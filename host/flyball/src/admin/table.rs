@@ -104,9 +104,7 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
 
 /// Returns a table with a line for each reconcile.
 pub(super) fn why(reconciles: &[Reconciled]) -> String {
-    let titles = [
-        "AT", "PLUGIN", "VERSION", "KEY", "WHY", "TOOK", "OUTCOME",
-    ];
+    let titles = ["AT", "PLUGIN", "VERSION", "KEY", "WHY", "TOOK", "OUTCOME"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for done in reconciles {
         let outcome = match (&done.failed, done.wrote.as_slice()) {

@@ -158,7 +158,9 @@ impl PluginDetails {
         mut shadow: Option<ShadowStatus>,
         canary: Option<CanaryStatus>,
     ) -> Self {
-        let groups = shadow.iter_mut().flat_map(|shadow| &mut shadow.findings.groups);
+        let groups = shadow
+            .iter_mut()
+            .flat_map(|shadow| &mut shadow.findings.groups);
         groups.for_each(|group| group.example.clear());
         Self {
             shadow,

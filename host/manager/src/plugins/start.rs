@@ -226,11 +226,7 @@ impl Starter {
         }
     }
 
-    fn context(
-        &self,
-        opened: &Opened,
-        other: Other<'_>,
-    ) -> Result<PluginContext, MetricsError> {
+    fn context(&self, opened: &Opened, other: Other<'_>) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
         let before = match other {

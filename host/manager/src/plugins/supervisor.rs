@@ -186,7 +186,12 @@ impl Supervisor {
         let folder = drop_ins.versions.clone();
         let reports = Reports::new(&telemetry)?;
         let canary_reports = CanaryReports::new(&telemetry)?;
-        let starter = Starter::new(cluster.clone(), options.clone(), telemetry, canaries.clone())?;
+        let starter = Starter::new(
+            cluster.clone(),
+            options.clone(),
+            telemetry,
+            canaries.clone(),
+        )?;
         let (versions, record) =
             open_versions(folder.clone(), engine.max_component_bytes()).await?;
         if let (CanaryStore::Folder, Some(versions)) = (&store, versions.clone()) {

@@ -88,17 +88,27 @@ async fn a_canary_of_the_greeter_takes_all_keys_and_the_place_of_the_file() -> R
         let candidate = written(&cluster, "new.wasm", &stamped(&wasm, "2"))?;
         let candidate = candidate.display().to_string();
         let start = [
-            "canary", GREETER, &candidate, "--keys=50%,90%", "--interval=1s", "--calls=1",
-            "--p99=1000", "--writes=1000",
+            "canary",
+            GREETER,
+            &candidate,
+            "--keys=50%,90%",
+            "--interval=1s",
+            "--calls=1",
+            "--p99=1000",
+            "--writes=1000",
         ];
         let told = cluster.operator_command(HOST, &start)?;
         ensure!(told.contains("50% of the keys"), "{told}");
         greeted(&cluster.client, "second").await?;
         let promoted = |status: &Value| status["state"] == "promoted";
         let status = canary_until(&cluster, HOST, GREETER, promoted).await?;
-        let digest = status["candidate"]["digest"].as_str().context("no digest")?;
+        let digest = status["candidate"]["digest"]
+            .as_str()
+            .context("no digest")?;
         let runs = |status: &Value| status["digest"] == digest && status["state"] == "running";
-        cluster.until_plugin(HOST, GREETER, "is promoted", runs).await?;
+        cluster
+            .until_plugin(HOST, GREETER, "is promoted", runs)
+            .await?;
         greeted(&cluster.client, "third").await?;
         let why = cluster.operator_command(HOST, &["why", "Namespace", "third"])?;
         ensure!(why.contains(&digest[..12]), "{why}");
@@ -133,9 +143,16 @@ async fn a_canary_that_traps_goes_back_with_an_event() -> Result<()> {
             let said = events.iter().any(|event| {
                 event.reason.as_deref() == Some("CanaryWentBack")
                     && event.type_.as_deref() == Some("Warning")
-                    && event.message.as_deref().is_some_and(|message| message.contains("trapped"))
+                    && event
+                        .message
+                        .as_deref()
+                        .is_some_and(|message| message.contains("trapped"))
             });
-            Ok(if said { Ok(()) } else { Err(format!("{events:?}")) })
+            Ok(if said {
+                Ok(())
+            } else {
+                Err(format!("{events:?}"))
+            })
         })
         .await?;
         let status = cluster.until_plugin(HOST, PROBE, "runs", runs).await?;
@@ -174,23 +191,33 @@ async fn a_replica_goes_on_with_the_step_of_a_leader_that_was_killed() -> Result
         let keys = keys_of(&cluster, "first", &before)?;
         second = Some(spawn("second")?);
         let standby = |status: &Value| status["state"] == "standby";
-        cluster.until_plugin("second", PROBE, "is a standby", standby).await?;
+        cluster
+            .until_plugin("second", PROBE, "is a standby", standby)
+            .await?;
         let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");
         let lease = leases.get("flyball").await?;
         let annotations = lease.metadata.annotations.unwrap_or_default();
-        ensure!(annotations.contains_key("flyball.dev/canaries"), "{annotations:?}");
+        ensure!(
+            annotations.contains_key("flyball.dev/canaries"),
+            "{annotations:?}"
+        );
         let Err(refused) = cluster.operator_command("second", &["canary", PROBE, "--abort"]) else {
             anyhow::bail!("a standby has ended a canary");
         };
         ensure!(refused.to_string().contains("is a standby"), "{refused}");
         first.kill()?;
         let leads = |status: &Value| status["state"] == "running";
-        cluster.until_plugin("second", PROBE, "leads", leads).await?;
+        cluster
+            .until_plugin("second", PROBE, "leads", leads)
+            .await?;
         let went_on = |status: &Value| {
             works(status) && status["elapsedMs"].as_u64() >= before["elapsedMs"].as_u64()
         };
         let after = canary_until(&cluster, "second", PROBE, went_on).await?;
-        ensure!(after["step"] == 1 && after["since"] == before["since"], "{after}");
+        ensure!(
+            after["step"] == 1 && after["since"] == before["since"],
+            "{after}"
+        );
         let now = keys_of(&cluster, "second", &after)?;
         ensure!(now.is_subset(&keys), "{now:?}, and before {keys:?}");
         Ok(())

@@ -108,7 +108,10 @@ fn failures(rollout: &Rollout, candidate: &Measured, others: &Counts) -> Option<
 
 fn writes(rollout: &Rollout, own: &Counts, others: &Counts) -> Option<String> {
     let times = rollout.thresholds.writes;
-    let (rate, usual) = (ratio(own.writes, own.calls), ratio(others.writes, others.calls));
+    let (rate, usual) = (
+        ratio(own.writes, own.calls),
+        ratio(others.writes, others.calls),
+    );
     (rate > usual * times + FREE_WRITES).then(|| {
         format!(
             "it wrote {rate:.2} times in a reconcile, which is more than {times} times the {usual:.2} of the version that \
@@ -214,7 +217,10 @@ mod tests {
         assert!(reason(decided(STEP, few.clone(), many.clone())).contains("20 of its 100"));
         assert_eq!(decided(STEP, many.clone(), many), Decision::Advance);
         // Two conflicts are no fault.
-        assert_eq!(decided(STEP, few.clone(), did(10, 2, 0, 0)), Decision::Advance);
+        assert_eq!(
+            decided(STEP, few.clone(), did(10, 2, 0, 0)),
+            Decision::Advance
+        );
         assert!(reason(decided(STEP, few, did(10, 3, 0, 0))).contains("3 of its 10"));
         // Without a call of the running version, all failures are its own.
         assert!(reason(decided(STEP, did(0, 0, 0, 0), did(10, 9, 0, 0))).contains("9 of its 10"));
@@ -223,11 +229,17 @@ mod tests {
     #[test]
     fn writes_go_back_if_the_running_version_writes_less() {
         let quiet = did(100, 0, 0, 10);
-        assert_eq!(decided(STEP, quiet.clone(), did(100, 0, 0, 70)), Decision::Advance);
+        assert_eq!(
+            decided(STEP, quiet.clone(), did(100, 0, 0, 70)),
+            Decision::Advance
+        );
         let reason = reason(decided(STEP, quiet, did(100, 0, 0, 71)));
         assert!(reason.starts_with("it wrote 0.71 times"), "{reason}");
         // A version that did too little is no measure.
-        assert_eq!(decided(STEP, did(9, 0, 0, 0), did(100, 0, 0, 900)), Decision::Advance);
+        assert_eq!(
+            decided(STEP, did(9, 0, 0, 0), did(100, 0, 0, 900)),
+            Decision::Advance
+        );
     }
 
     #[test]
@@ -238,7 +250,10 @@ mod tests {
         };
         assert_eq!(decided(STEP, slow(10), slow(30)), Decision::Advance);
         assert!(reason(decided(STEP, slow(10), slow(31))).contains("took 31.0 ms"));
-        assert_eq!(decided(STEP, did(99, 0, 0, 0), slow(9000)), Decision::Advance);
+        assert_eq!(
+            decided(STEP, did(99, 0, 0, 0), slow(9000)),
+            Decision::Advance
+        );
     }
 
     fn measured() -> impl Strategy<Value = Measured> {

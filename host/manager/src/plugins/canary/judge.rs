@@ -205,9 +205,15 @@ mod tests {
         let mut at = short();
         at.rollout.thresholds.traps = 1;
         let mut first = Process::start(&at);
-        assert!(matches!(first.works(&mut at, How::Trapped), Decision::Wait(_)));
+        assert!(matches!(
+            first.works(&mut at, How::Trapped),
+            Decision::Wait(_)
+        ));
         let mut second = Process::start(&at);
-        assert!(matches!(second.works(&mut at, How::Trapped), Decision::GoBack(_)));
+        assert!(matches!(
+            second.works(&mut at, How::Trapped),
+            Decision::GoBack(_)
+        ));
     }
 
     #[test]

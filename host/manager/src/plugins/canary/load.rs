@@ -58,7 +58,9 @@ impl CandidateLoader {
         let linked = linked.map_err(|error| error.to_string())?;
         let linked = linked.map_err(|error| error_chain(&error))?;
         if linked.is_provider() {
-            return Err("a cloud's provider can't have a canary: its calls have no keys".to_owned());
+            return Err(
+                "a cloud's provider can't have a canary: its calls have no keys".to_owned(),
+            );
         }
         Ok(LoadedCandidate { plugin, linked })
     }
@@ -222,7 +224,10 @@ mod tests {
         ] {
             let refused = fits(&running, &description(other)).unwrap_err();
             assert!(refused.contains(named), "{refused}");
-            assert!(refused.contains("put it into the place of the file"), "{refused}");
+            assert!(
+                refused.contains("put it into the place of the file"),
+                "{refused}"
+            );
         }
     }
 }

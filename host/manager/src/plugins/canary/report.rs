@@ -50,7 +50,11 @@ impl CanaryReports {
     /// Counts what both versions did.
     pub(super) fn count(&self, plugin: &str, version: &str, did: &Counts) {
         let well = did.calls.saturating_sub(did.failures + did.traps);
-        for (result, count) in [("success", well), ("error", did.failures), ("trap", did.traps)] {
+        for (result, count) in [
+            ("success", well),
+            ("error", did.failures),
+            ("trap", did.traps),
+        ] {
             let series = self
                 .reconciles
                 .with_label_values(&[plugin, version, result]);
@@ -118,7 +122,11 @@ fn message(canary: &Canary) -> (&'static str, bool, String) {
                 step + 1,
                 steps.len()
             );
-            let reason = if step == 0 { "CanaryStarted" } else { "CanaryAdvanced" };
+            let reason = if step == 0 {
+                "CanaryStarted"
+            } else {
+                "CanaryAdvanced"
+            };
             (reason, false, message)
         }
         (_, None) => (

@@ -385,8 +385,7 @@ impl Supervisor {
                     canary.rollout.steps.0[0]
                 );
                 if let CandidateOrigin::File(path) = &canary.origin {
-                    self.versions
-                        .keep(&canary.candidate.digest, path.clone());
+                    self.versions.keep(&canary.candidate.digest, path.clone());
                 }
                 if let Err(problem) = self.canaries.wanted.add(name, canary) {
                     return self.canaries.refuse(name, problem);
@@ -498,9 +497,11 @@ impl Supervisor {
         };
         if canary.candidate.digest != loaded.plugin.digest {
             // What was stored is not in force yet, or the file has changed.
-            let is_wanted = self.canaries.wanted.of(name).is_some_and(|wanted| {
-                wanted.candidate.digest == loaded.plugin.digest
-            });
+            let is_wanted = self
+                .canaries
+                .wanted
+                .of(name)
+                .is_some_and(|wanted| wanted.candidate.digest == loaded.plugin.digest);
             if !is_wanted {
                 let problem = format!(
                     "{} has changed since the canary began: it is sha256:{} now",
@@ -604,9 +605,8 @@ impl Supervisor {
             let incidents = context.as_ref().map(|context| &context.telemetry.incidents);
             self.canaries.reports.moved(name, canary, incidents);
             let (was, is) = (last.and_then(|last| last.keys(name)), canary.keys(name));
-            let is_divided = |context: &Arc<PluginContext>| {
-                *context.settings.digest == *canary.running.digest
-            };
+            let is_divided =
+                |context: &Arc<PluginContext>| *context.settings.digest == *canary.running.digest;
             if let Some(context) = context.filter(is_divided) {
                 // The objects of a large cluster take a while.
                 tokio::task::spawn_blocking(move || {
@@ -640,9 +640,9 @@ impl Supervisor {
         tokio::spawn(async move {
             let wasm = match (kept.read().await, origin) {
                 (Ok(wasm), _) => Ok(wasm.to_vec()),
-                (Err(_), CandidateOrigin::File(path)) => {
-                    tokio::fs::read(path).await.map_err(|error| error.to_string())
-                }
+                (Err(_), CandidateOrigin::File(path)) => tokio::fs::read(path)
+                    .await
+                    .map_err(|error| error.to_string()),
                 (Err(error), CandidateOrigin::Package(_)) => Err(error.to_string()),
             };
             let placed = match wasm {
@@ -735,10 +735,14 @@ impl Supervisor {
         }
         self.move_canary(name, Position::Promoted);
         let then = match by_policy {
-            true => "change the plugin's file or `source`, and then remove the canary from the policy",
+            true => {
+                "change the plugin's file or `source`, and then remove the canary from the policy"
+            }
             false => "its file takes the place of the plugin's",
         };
-        Some(Ok(format!("the candidate of `{name}` gets all keys; {then}")))
+        Some(Ok(format!(
+            "the candidate of `{name}` gets all keys; {then}"
+        )))
     }
 
     /// Gives all keys back to the version that runs.
@@ -749,7 +753,9 @@ impl Supervisor {
         }
         self.check_leads()?;
         self.go_back(name, "an operator ended it".to_owned());
-        Ok(format!("all keys of `{name}` are the running version's again"))
+        Ok(format!(
+            "all keys of `{name}` are the running version's again"
+        ))
     }
 
     /// Returns how far the canary of a plugin has come.
