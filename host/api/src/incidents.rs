@@ -56,19 +56,25 @@ impl Incidents {
         {
             tracing::debug!(plugin = &*self.plugin, message, "denied");
         }
-        self.record("PluginDenied", message);
+        self.record("Warning", "PluginDenied", message);
     }
 
     /// Reports that the guest's `route` failed on a delta of this object.
     pub fn route_failed(&self, object: &str, error: &str) {
         self.record(
+            "Warning",
             "RouteFailed",
             &format!("`route` failed on {object}: {error}"),
         );
     }
 
+    /// Reports how a canary of the plugin goes on. The type is `Normal` or `Warning`.
+    pub fn canary(&self, event_type: &str, reason: &str, message: &str) {
+        self.record(event_type, reason, message);
+    }
+
     /// Records an event about the plugin's account.
-    fn record(&self, reason: &str, message: &str) {
+    fn record(&self, event_type: &str, reason: &str, message: &str) {
         if let Some((namespace, name)) = &self.account
             && self.limits.events.pass()
         {
@@ -79,7 +85,7 @@ impl Incidents {
                     name: name.clone(),
                     uid: String::new(),
                 },
-                event_type: "Warning".into(),
+                event_type: event_type.into(),
                 reason: reason.into(),
                 message: text(&self.plugin, message),
                 options: EventOptions::default(),

@@ -8,6 +8,7 @@
 //! candidate (`candidate.rs`), and only renews.
 
 mod candidate;
+mod note;
 mod record;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::events::{Event, Recorder};
 use crate::fence::{self, Fence, Term};
 use crate::rights::{HostRight, HostScope, HostVerb};
 use candidate::Candidate;
+pub use note::LeaseNote;
 use record::{Decision, Observed};
 
 const GET: HostRight = HostRight {
@@ -100,6 +102,7 @@ pub struct Elector {
     clock: Clock,
     /// The lease as this process last read it.
     observed: Option<Observed>,
+    note: Option<Arc<LeaseNote>>,
     recorder: Recorder,
     master_status: GaugeVec,
     slow_path: CounterVec,
@@ -135,10 +138,16 @@ impl Elector {
             fence,
             clock: Arc::new(fence::now),
             observed: None,
+            note: None,
             recorder,
             master_status,
             slow_path,
         })
+    }
+
+    /// Keeps a note in the lease, which this process has read before it leads.
+    pub fn with_note(self, note: Option<Arc<LeaseNote>>) -> Self {
+        Self { note, ..self }
     }
 
     /// Adds the health check `leaderElection`, which fails if the process goes on long after one of its leases has
@@ -251,6 +260,7 @@ impl Elector {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(self.election.retry_period) => {}
+                () = note::written(self.note.as_deref()) => {}
                 () = released.cancelled() => break,
             }
             if let Err(cause) = self.renew().await {
@@ -354,6 +364,9 @@ impl Elector {
             }
             Err(error) => return Err(error),
         };
+        if let Some(note) = &self.note {
+            note.read(&lease);
+        }
         let observed = Observed::next(self.observed.take(), lease, (self.clock)());
         let decision = match self.is_coordinated() {
             true => record::decide_assigned(&observed, &self.holder_identity, (self.clock)()),
@@ -374,6 +387,9 @@ impl Elector {
             &self.holder_identity,
             self.election.lease_duration,
         );
+        if let Some(note) = &self.note {
+            note.put(&mut lease);
+        }
         let call = ApiRequest::own(UPDATE, self.path(), Bytes::from(lease.to_string()));
         let lease = self.send(call).await?;
         self.taken(lease, asked);
@@ -405,6 +421,9 @@ impl Elector {
             renew_deadline,
             ..
         } = self.election;
+        if let Some(note) = &self.note {
+            note.read(&lease);
+        }
         self.observed = Some(Observed { lease, at: asked });
         self.fence.lead(Term {
             start_until: asked + renew_deadline,

@@ -7,9 +7,9 @@ import { ago, count, duration, short } from "./format.js";
 /**
  * Returns the section about a plugin's candidates; null without one.
  *
- * `shadow`: `{digest, version, since, calls, diverged, groups: [{how, count, keys: [key]}]}`.
- * `canary`: `{digest, version, since, share, step, steps, next, reason, old: M, new: M}` with measures
- * `M = {reconciles, failures, traps, p99Ms, writesPerReconcile}`.
+ * `shadow`: `{digest, version, findings: {calls, same, groups: [{how, calls, keys: [key]}]}}`.
+ * `canary`: `{candidate: {digest, version}, since, state, step, steps: [text], waitsFor, reason, runningDid: D,
+ * candidateDid: D}` with what each version did in the step, `D = {calls, failures, traps, writes, p99Ms}`.
  */
 export function rehearsal(plugin, { shadow, canary }) {
   if (!shadow && !canary) return null;
@@ -20,15 +20,16 @@ export function rehearsal(plugin, { shadow, canary }) {
   );
 }
 
-function head(title, { version, digest, since }) {
+function head(title, { version, digest }, since) {
   return [h("h3", title), h("p.note", version, digest && h("code", short(digest)), since && ` since ${ago(since)}`)];
 }
 
 function showShadow(plugin, shadow) {
-  const groups = (shadow.groups ?? []).map((group) =>
+  const { calls = 0, same = 0, groups = [] } = shadow.findings ?? {};
+  const lines = groups.map((group) =>
     h(
       "li",
-      h("b", count(group.count)),
+      h("b", count(group.calls)),
       ` ${group.how} `,
       (group.keys ?? []).slice(0, 5).map((key) => [h("a", { href: `#/object/${encodeURIComponent(key)}` }, key), " "]),
     ),
@@ -36,31 +37,39 @@ function showShadow(plugin, shadow) {
   return h(
     "div",
     head("Shadow", shadow),
-    h("p", `${count(shadow.diverged ?? 0)} of ${count(shadow.calls ?? 0)} calls part from the running version.`),
-    h("ul.plain", groups),
-    shadow.diverged === 0 && command(`flyball promote ${plugin}`),
+    h("p", `${count(calls - same)} of ${count(calls)} calls part from the running version.`),
+    h("ul.plain", lines),
+    calls > 0 && calls === same && command(`flyball promote ${plugin}`),
   );
 }
 
 const MEASURES = [
-  ["Reconciles", "reconciles", count],
+  ["Reconciles", "calls", count],
   ["Failures", "failures", count],
   ["Traps", "traps", count],
+  ["Writes", "writes", count],
   ["p99", "p99Ms", duration],
-  ["Writes per reconcile", "writesPerReconcile", (value) => value.toFixed(2)],
 ];
+
+const STATES = {
+  loading: "is being loaded",
+  refused: "is refused",
+  promoted: "has all keys",
+  "went-back": "went back: it has no keys",
+};
 
 function showCanary(canary) {
   const cell = (measures, [, key, format]) =>
-    h("td.number", measures?.[key] === undefined ? "–" : format(measures[key]));
+    h("td.number", measures?.[key] == null ? "–" : format(measures[key]));
   const rows = MEASURES.map((measure) =>
-    h("tr", h("th", { scope: "row" }, measure[0]), cell(canary.old, measure), cell(canary.new, measure)),
+    h("tr", h("th", { scope: "row" }, measure[0]), cell(canary.runningDid, measure), cell(canary.candidateDid, measure)),
   );
-  const steps = canary.steps ? `step ${canary.step} of ${canary.steps}` : "";
+  const { step, steps = [] } = canary;
+  const state = STATES[canary.state] ?? `step ${step} of ${steps.length}: ${steps[step - 1]}`;
   return h(
     "div",
-    head("Canary", canary),
-    h("p", [canary.share, steps, canary.next && `next step ${canary.next}`].filter(Boolean).join(" · ")),
+    head("Canary", canary.candidate, canary.since),
+    h("p", [state, canary.waitsFor && `waits for ${canary.waitsFor}`].filter(Boolean).join(" · ")),
     canary.reason && h("p.note", canary.reason),
     h(
       "table",

@@ -33,6 +33,18 @@ pub const FOR_AN_HOUR: &str = "
     (i32.store (i32.const 64) (call $after (i64.const 3600000000000)))
     (call $poll (i32.const 64) (i32.const 1) (i32.const 128))";
 
+/// Returns a controller with this description whose reconciles return at once, or trap.
+///
+/// # Panics
+/// The description can't be a text of the module.
+pub fn probe(description: &str, traps: bool) -> Vec<u8> {
+    let module = include_str!("probe.wat")
+        .replace("{{DESCRIPTION}}", &description.replace('"', "\\\""))
+        .replace("{{LENGTH}}", &description.len().to_string())
+        .replace("{{END}}", if traps { "unreachable" } else { "" });
+    component(&module)
+}
+
 /// Builds a component from the module of a guest, which may have the imports [`SLEEP`].
 ///
 /// # Panics

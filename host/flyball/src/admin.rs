@@ -2,6 +2,7 @@
 
 mod about;
 mod bundle;
+mod canary;
 mod client;
 mod dashboard;
 mod protocol;

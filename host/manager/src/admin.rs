@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_cache::Catalogue;
+use flyball_policy::Rollout;
 use flyball_runtime::causes::{self, Chain, PluginHistory};
 use flyball_runtime::history::Reconciled;
 use flyball_runtime::object_name::ObjectName;
 use flyball_runtime::trend::TrendBrief;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::plugins::canary::CanaryStatus;
 use crate::plugins::details::PluginDetails;
 use crate::plugins::recordings::Recordings;
 use crate::plugins::requests::{Request, RequestError};
@@ -173,7 +175,51 @@ impl AdminHandle {
             .await?
     }
 
-    /// Puts the candidate of a plugin into the place of its file. Returns a sentence about it.
+    /// Lets a candidate take over the keys of a running plugin, step by step. Returns a sentence once its first step is
+    /// decided.
+    ///
+    /// # Errors
+    /// There is no such plugin, it does not run, another process leads, the plugin has a canary already, or the file
+    /// can't be loaded as a version of this plugin that watches and asks for the same.
+    pub async fn start_canary(
+        &self,
+        name: &str,
+        file: PathBuf,
+        rollout: Rollout,
+    ) -> Result<String, RequestError> {
+        let (plugin, rollout) = (name.to_owned(), Box::new(rollout));
+        self.ask(|reply| Request::StartCanary {
+            plugin,
+            file,
+            rollout,
+            reply,
+        })
+        .await?
+    }
+
+    /// Returns how far the canary of a plugin has come.
+    ///
+    /// # Errors
+    /// There is no such plugin, or it has no canary.
+    pub async fn canary(&self, name: &str) -> Result<CanaryStatus, RequestError> {
+        let plugin = name.to_owned();
+        let status = self
+            .ask(|reply| Request::Canary { plugin, reply })
+            .await??;
+        Ok(*status)
+    }
+
+    /// Gives all keys of a canary back to the version that runs. Returns a sentence about it.
+    ///
+    /// # Errors
+    /// There is no such plugin, it has no canary, or another process leads.
+    pub async fn abort_canary(&self, name: &str) -> Result<String, RequestError> {
+        let plugin = name.to_owned();
+        self.ask(|reply| Request::AbortCanary { plugin, reply })
+            .await?
+    }
+
+    /// Gives all keys to the canary of a plugin or, if it has none, puts the candidate in its shadow into the place of its file. Returns a sentence about it.
     ///
     /// # Errors
     /// There is no such plugin or no candidate, it does not come from a file, or the file can't be written.

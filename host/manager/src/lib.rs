@@ -6,6 +6,9 @@ mod plugins;
 
 pub use admin::AdminHandle;
 pub use manager::{Manager, ManagerError, Migration, Options};
+pub use plugins::canary::{
+    CanaryState, CanaryStatus, CandidateOrigin, Did, NamedVersion, Position,
+};
 pub use plugins::details::PluginDetails;
 pub use plugins::inspect::{Inspection, inspect};
 pub use plugins::load::{BuiltIn, PluginError};

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use flyball_api::cluster::{Cluster, ClusterError, KCM_CLIENT, Leadership};
 use flyball_api::events::Recorder;
 use flyball_api::fence::Fence;
-use flyball_api::lease::{Elector, LeaderElection, LeaseLost};
+use flyball_api::lease::{Elector, LeaderElection, LeaseLost, LeaseNote};
 use flyball_cache::ListMode;
 use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminHandle;
+use crate::plugins::canary::InForce;
 use crate::plugins::load::BuiltIn;
+use crate::plugins::supervisor::canaries::CanaryStore;
 use crate::plugins::supervisor::{Supervisor, SupervisorError};
 use crate::plugins::{DropIns, PluginOptions, Telemetry};
 
@@ -86,6 +88,8 @@ pub struct Manager {
     has_builtins: bool,
     telemetry: Telemetry,
     supervisor: Supervisor,
+    /// The canaries, which the next leader goes on with.
+    canaries: Option<Arc<LeaseNote>>,
     admin: AdminHandle,
 }
 
@@ -123,12 +127,22 @@ impl Manager {
             &telemetry.metrics,
         )?;
         let cluster = Arc::new(cluster);
+        let in_force = Arc::<InForce>::default();
+        let (canaries, store) = match is_elected {
+            true => {
+                let applied = in_force.clone();
+                let note = Arc::new(LeaseNote::new(move |text| applied.apply(text)));
+                (Some(note.clone()), CanaryStore::Lease(note))
+            }
+            false => (None, CanaryStore::Folder),
+        };
         let (supervisor, requests) = Supervisor::load(
             cluster.clone(),
             plugins,
             telemetry.clone(),
             drop_ins,
             builtins,
+            (in_force, store),
         )
         .await?;
         Ok(Self {
@@ -138,6 +152,7 @@ impl Manager {
             has_builtins: !builtins.is_empty(),
             telemetry,
             supervisor,
+            canaries,
             admin: AdminHandle::new(requests),
         })
     }
@@ -194,7 +209,7 @@ impl Manager {
                 &self.telemetry.metrics,
             )
         };
-        let main = elector(election.clone(), &cluster.main)?;
+        let main = elector(election.clone(), &cluster.main)?.with_note(self.canaries.clone());
         let second = self.migration.zip(cluster.migrated.as_ref());
         let second = second
             .map(|(election, migrated)| {

@@ -3,9 +3,10 @@
 //!
 //! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles
 //! them and has them describe themselves, as many at once as `load_turns.rs` lets; `open.rs` opens what a version
-//! watches; `start.rs` starts it; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
+//! watches; `start.rs` starts it; `canary.rs` lets a candidate take over its keys; `rollback.rs` keeps the versions that ran. `plan.rs` decides on all of that, as a pure
 //! function; `supervisor.rs` carries it out.
 
+pub(crate) mod canary;
 pub(crate) mod details;
 pub(crate) mod files;
 pub(crate) mod inspect;

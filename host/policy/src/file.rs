@@ -8,7 +8,7 @@ use flyball_types::Mask;
 use flyball_types::description::VERBS;
 use flyball_types::nearest::{nearest, with_nearest};
 
-use crate::{PluginPolicy, Policy, Rule, kinds};
+use crate::{CanaryPolicy, PluginPolicy, Policy, Rule, ShadowPolicy, kinds};
 
 /// Verbs that don't name requests. The API server checks them for some requests, such as the creation of a role.
 const RBAC_VERBS: [&str; 7] = [
@@ -149,6 +149,12 @@ impl Policy {
                     .map_or(file.clone(), |folder| folder.join(&file))
             };
             rules.signed_by = rules.signed_by.take().map(beside);
+            if let Some(shadow) = &mut rules.shadow {
+                shadow.file = shadow.file.take().map(beside);
+            }
+            if let Some(canary) = &mut rules.canary {
+                canary.file = canary.file.take().map(beside);
+            }
             rules.credentials = std::mem::take(&mut rules.credentials).beside(path);
         }
         let mut mistakes = Vec::new();
@@ -184,6 +190,8 @@ impl PluginPolicy {
         mistakes.extend(certificates.filter_map(|rule| rule.validate().err()));
         let of_source = self.source.as_ref();
         mistakes.extend(of_source.and_then(|source| check_source(source).err()));
+        mistakes.extend(self.shadow.iter().flat_map(ShadowPolicy::invalid));
+        mistakes.extend(self.canary.iter().flat_map(CanaryPolicy::invalid));
         mistakes.extend(self.contradictions());
         mistakes
     }
@@ -267,7 +275,7 @@ fn check_verb(verb: &str) -> Result<(), String> {
 }
 
 /// Fails with a sentence if a source is not the address of a package, pinned to its digest.
-fn check_source(source: &str) -> Result<(), String> {
+pub(crate) fn check_source(source: &str) -> Result<(), String> {
     let source: PackageReference = source
         .parse()
         .map_err(|error: AddressError| error.to_string())?;

@@ -518,6 +518,8 @@ impl Grants {
         is_builtin: bool,
     ) -> Grant {
         self.cloud.apply(&mut policy, &description.name, is_builtin);
+        // They grant nothing: a change of them must not replace the version that runs.
+        (policy.shadow, policy.canary) = (None, None);
         // A description only asks. Unless the operator sets a concurrency, it is capped.
         let most = match (is_builtin, account.is_some()) {
             (true, _) => u32::MAX,

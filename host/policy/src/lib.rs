@@ -20,6 +20,7 @@
 
 pub mod access;
 pub mod approve;
+mod canary;
 mod certificates;
 mod credentials;
 mod decide;
@@ -38,6 +39,9 @@ use serde::{Deserialize, Serialize};
 
 use self::grant::PluginFile;
 
+pub use self::canary::{
+    Calls, CanaryPolicy, Interval, Rollout, Selector, ShadowPolicy, Share, Step, Steps, Thresholds,
+};
 pub use self::certificates::CertificateRule;
 pub use self::certificates::Certified;
 pub use self::credentials::CredentialPolicy;
@@ -107,6 +111,12 @@ pub struct PluginPolicy {
     pub concurrency: Option<u32>,
     /// Limits that differ from the host's defaults.
     pub limits: LimitPolicy,
+    /// A new version that runs in its shadow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowPolicy>,
+    /// A new version that reconciles some of its keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryPolicy>,
     /// Whether it grants what the description asks for because the operator has written no policy. What it does not
     /// grant, the description does not ask for.
     #[serde(skip)]

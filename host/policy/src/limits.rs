@@ -125,7 +125,7 @@ impl Rate {
     }
 }
 
-fn duration<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn duration<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
@@ -134,7 +134,7 @@ fn duration<'de, D: serde::Deserializer<'de>>(
         .map_err(serde::de::Error::custom)
 }
 
-fn write_duration<S: Serializer>(
+pub(crate) fn write_duration<S: Serializer>(
     duration: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

@@ -142,6 +142,14 @@ impl CachedReads {
         self.listers.discover(informers);
     }
 
+    /// Returns an object that the plugin sees, for the host's own work.
+    pub fn object(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        let listers = self.listers.of(kind);
+        listers
+            .iter()
+            .find_map(|lister| lister.get(namespace, name))
+    }
+
     /// Visits each object that the plugin sees, of all kinds.
     pub fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
         let discovered = self.listers.discovered();

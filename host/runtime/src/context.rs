@@ -21,6 +21,7 @@ use crate::credentials::Credentials;
 use crate::memo::Memo;
 use crate::queue::{Queue, Reason};
 use crate::route_turns::RouteTurns;
+use crate::split::Split;
 use crate::telemetry::PluginTelemetry;
 use crate::trend::Usage;
 
@@ -34,6 +35,8 @@ pub struct PluginContext {
     /// Shared by all versions.
     pub route_turns: Arc<RouteTurns>,
     pub memo: Arc<Memo>,
+    /// Decides which keys are another version's. Shared by all versions.
+    pub split: Arc<Split>,
     pub signing_keys: SigningKeys,
     pub clouds: Arc<Clouds>,
     /// Of the provider of a cloud; none if the policy gives none.

@@ -8,6 +8,7 @@ const FINENESS: u32 = 4;
 const BUCKETS: usize = 40 * FINENESS as usize;
 
 /// Durations since the start.
+#[derive(Debug)]
 pub(crate) struct Durations([AtomicU64; BUCKETS]);
 
 /// Durations since the last [`take`](Self::take).

@@ -80,6 +80,11 @@ impl GuestCall {
         self.journal.summary()
     }
 
+    /// Returns the number of its writes.
+    pub(crate) fn writes(&self) -> u64 {
+        self.journal.count()
+    }
+
     /// Whether a write was not sent because the API server could not be reached.
     pub fn has_lost_server(&self) -> bool {
         self.journal.has_lost_server()

@@ -360,7 +360,7 @@ impl HistoryEntry {
                 let object = cause.object().map_or(0, |(_, object)| object.len());
                 size_of_block(size_of::<Reason>() + SHARED) + size_of_block(object + SHARED)
             }),
-            Reason::Retry | Reason::Tick | Reason::HeldBack | Reason::Resumed => 0,
+            Reason::Retry | Reason::Tick | Reason::HeldBack | Reason::Resumed | Reason::Moved => 0,
         };
         let wrote = self.wrote.iter().map(|touched| {
             let Touched {
@@ -415,7 +415,7 @@ impl HistoryEntry {
 }
 
 /// A time in RFC 3339, to the millisecond.
-fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at)
         .map(|at| format!("{at:.3}"))
         .unwrap_or_default()

@@ -18,6 +18,7 @@ pub mod queue;
 pub mod route_backlog;
 pub mod route_turns;
 pub mod router;
+pub mod split;
 pub mod telemetry;
 mod tickers;
 mod traces;

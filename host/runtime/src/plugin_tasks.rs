@@ -19,10 +19,10 @@ use crate::watch_router::WatchRouter;
 use crate::worker::{Worker, work};
 
 /// The interval at which entries that nobody uses are dropped, and at which the trend is sampled.
-const TIDY: Duration = Duration::from_secs(10);
+pub(crate) const TIDY: Duration = Duration::from_secs(10);
 /// Instances and code that were not used for this time are freed. The next call takes longer by 0.2 ms, and by 5 ms in
 /// Python.
-const IDLE: Duration = Duration::from_secs(2);
+pub(crate) const IDLE: Duration = Duration::from_secs(2);
 
 /// How long the calls of a removed plugin may go on.
 const REMOVAL: Duration = Duration::from_secs(1);
@@ -259,6 +259,7 @@ impl PluginTasks {
     /// lost a grant.
     pub async fn remove(self) {
         self.context.limits.stop.end();
+        self.context.split.end();
         self.drain(REMOVAL).await;
     }
 
@@ -284,6 +285,7 @@ impl PluginTasks {
             );
             // A host function that does not return would go on.
             self.plugin.stop();
+            self.context.split.stop();
             self.workers.shutdown().await;
         }
         self.others.shutdown().await;

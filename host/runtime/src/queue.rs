@@ -45,6 +45,8 @@ pub enum Reason {
     HeldBack,
     /// An operator ended a quarantine.
     Resumed,
+    /// Another version reconciles it from now on, or is compared with one that reconciles others.
+    Moved,
 }
 
 /// One of a plugin's queues, as a version describes it. Its keys and their backoffs outlive the version.
@@ -259,6 +261,7 @@ impl fmt::Display for Reason {
             Self::Tick => f.write_str("tick"),
             Self::HeldBack => f.write_str("held back while the plugin was quarantined"),
             Self::Resumed => f.write_str("the quarantine was ended"),
+            Self::Moved => f.write_str("a step of a canary"),
         }
     }
 }

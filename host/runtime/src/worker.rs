@@ -9,6 +9,7 @@ use flyball_plugin::{CallError, Outcome, Plugin};
 use flyball_recording::Input;
 use flyball_rehearse::of_reconcile;
 use flyball_traces::Trace;
+use flyball_types::LabelSelector;
 use flyball_workqueue::{Item, Priority};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -20,6 +21,7 @@ use crate::context::PluginContext;
 use crate::guest_call::GuestCall;
 use crate::history::HistoryEntry;
 use crate::queue::{Cause, Queue, Reason};
+use crate::split::{AGAIN, Candidate, Ended, Turn};
 use crate::telemetry::reconcile_span;
 use crate::traces::ReconcileSpan;
 
@@ -106,12 +108,38 @@ impl Worker {
                 }
             };
             let Some(item) = item else { return };
-            self.admit(queue, item).await;
+            self.dispatch(queue, item).await;
         }
     }
 
-    /// Reconciles a key, unless the plugin is quarantined.
-    async fn admit(&self, queue: &Queue, item: Item<Arc<str>, Cause>) {
+    /// Lets the version reconcile a key whose turn it is.
+    async fn dispatch(&self, queue: &Queue, item: Item<Arc<str>, Cause>) {
+        let (split, own) = (&self.context.split, &self.context.settings.digest);
+        let key = item.key().clone();
+        let has_labels =
+            |selector: &LabelSelector| self.context.has_labels(&queue.name, &key, selector);
+        match split.turn(own, &key, has_labels) {
+            Turn::Own => drop(self.admit(queue, item).await),
+            Turn::Running(rule) => rule.count_running(self.admit(queue, item).await),
+            Turn::Candidate(rule, candidate) => {
+                let worker = self.of_candidate(&candidate);
+                rule.count_candidate(worker.admit(queue, item).await);
+            }
+            Turn::Later => {
+                let cause = item.causes().first.clone();
+                queue.keys.add_after(key, AGAIN, item.priority(), cause);
+            }
+        }
+    }
+
+    /// A worker of the candidate on the same queue.
+    fn of_candidate(&self, candidate: &Candidate) -> Self {
+        let (plugin, context) = (candidate.plugin().clone(), candidate.context().clone());
+        Self::new(plugin, context, self.queue)
+    }
+
+    /// Reconciles a key, unless the plugin is quarantined. Returns how that ended; none if it did not begin.
+    async fn admit(&self, queue: &Queue, item: Item<Arc<str>, Cause>) -> Option<Ended> {
         let key = item.key().clone();
         let held_back = || Cause {
             reason: Reason::HeldBack,
@@ -120,17 +148,21 @@ impl Worker {
         let pass = match self.context.limits.quarantine.admit(self.queue, &key).await {
             Admission::Go(pass) => pass,
             Admission::Later(delay) => {
-                return queue
+                queue
                     .keys
                     .add_after(key, delay, Priority::Normal, held_back());
+                return None;
             }
             // Another version may take the key.
-            Admission::Closed => return queue.keys.add(key, Priority::Normal, held_back()),
+            Admission::Closed => {
+                queue.keys.add(key, Priority::Normal, held_back());
+                return None;
+            }
         };
         let attempt = queue.keys.num_requeues(&key);
         let span = reconcile_span(self.context.name(), &queue.name, &key, attempt);
         let reconcile = self.reconcile(queue, &item, attempt, pass);
-        reconcile.instrument(span).await;
+        Some(reconcile.instrument(span).await)
     }
 
     async fn reconcile(
@@ -139,7 +171,7 @@ impl Worker {
         item: &Item<Arc<str>, Cause>,
         attempt: u32,
         pass: Pass<'_>,
-    ) {
+    ) -> Ended {
         let key = item.key().clone();
         let started = Instant::now();
         let mut span = ReconcileSpan::begin(&self.context.telemetry.tracer, item);
@@ -180,6 +212,8 @@ impl Worker {
         self.note_outcome(pass, &result);
         let telemetry = &self.context.telemetry;
         telemetry.counters.reconciled(result_label(&result));
+        let error = failed.as_ref().map(|error| format!("{key}: {error}"));
+        let ended = Ended::of(&result, error, call.writes(), started.elapsed());
         telemetry.history.add(HistoryEntry {
             at: SystemTime::now(),
             digest: self.context.settings.digest.clone(),
@@ -206,6 +240,7 @@ impl Worker {
             Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
             Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key, again),
         }
+        ended
     }
 
     /// Tells the quarantine how a call ended.

@@ -114,6 +114,13 @@ impl Journal {
         std::mem::take(&mut self.state.lock().touched)
     }
 
+    /// Returns the number of successful writes.
+    pub fn count(&self) -> u64 {
+        let state = self.state.lock();
+        let counts = state.done.values().map(|names| names.count as u64);
+        counts.sum()
+    }
+
     /// Describes the successful writes, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
     pub fn summary(&self) -> String {
         let state = self.state.lock();

@@ -117,6 +117,15 @@ impl Process {
         is_given_up: bool,
         candidate: Option<CandidateVersions>,
     ) -> Self {
+        Self::start_noting(cluster, is_given_up, candidate, None)
+    }
+
+    fn start_noting(
+        cluster: &Cluster,
+        is_given_up: bool,
+        candidate: Option<CandidateVersions>,
+        note: Option<Arc<LeaseNote>>,
+    ) -> Self {
         let cluster = cluster.clone();
         let (connection, _) = serve(move |request| cluster.respond(request));
         let client = ApiClient::new(connection, None, "elector", Arc::new(Fence::open()));
@@ -133,7 +142,7 @@ impl Process {
         let metrics = Metrics::new();
         let recorder = Recorder::start(client.clone(), "election".into(), "source".into());
         let elector = Elector::new(client, recorder, election, "a", fence.clone(), &metrics);
-        let mut elector = elector.expect("new metrics");
+        let mut elector = elector.expect("new metrics").with_note(note);
         elector.clock = Arc::new(move || start.elapsed());
         let (leading, released) = (watch::Sender::new(false), CancellationToken::new());
         let waits = watch::Sender::new(None);
@@ -280,6 +289,41 @@ async fn a_released_lease_is_given_up_and_no_write_starts_any_more() {
     ended.expect("it was not lost");
     assert_eq!(cluster.spec("holderIdentity"), "");
     assert_eq!(process.admitted(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_in_force_when_it_is_acknowledged_and_the_next_holder_has_read_it_before_it_leads()
+ {
+    let noting = || {
+        let read = Arc::new(Mutex::new(None::<String>));
+        let seen = read.clone();
+        let note = LeaseNote::new(move |text| *seen.lock() = text.map(str::to_owned));
+        (Arc::new(note), read)
+    };
+    let cluster = Cluster::default();
+    let (note, read) = noting();
+    let mut first = Process::start_noting(&cluster, true, None, Some(note.clone()));
+    first.leads().await;
+    *cluster.is_unreachable.lock() = true;
+    note.write(Some("step 1".into()), true);
+    sleep(s(3)).await;
+    assert_eq!(*read.lock(), None, "nobody has acknowledged it");
+    *cluster.is_unreachable.lock() = false;
+    sleep(s(3)).await;
+    assert_eq!(read.lock().as_deref(), Some("step 1"));
+    note.write(Some("step 2".into()), true);
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(read.lock().as_deref(), Some("step 2"), "it does not wait");
+
+    // The process dies: another one waits for the end of its lease.
+    first.elected.abort();
+    cluster.lease.lock()["spec"]["holderIdentity"] = "b".into();
+    let (note, read) = noting();
+    let mut second = Process::start_noting(&cluster, true, None, Some(note));
+    second.leads().await;
+    assert_eq!(read.lock().as_deref(), Some("step 2"));
+    sleep(s(10)).await;
+    assert_eq!(read.lock().as_deref(), Some("step 2"), "it stays");
 }
 
 fn coordinated(cluster: &Cluster) -> Process {

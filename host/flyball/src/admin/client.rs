@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::bundle::{Recorded, bundle};
 use super::protocol::{Request, Response};
-use super::{dashboard, record, shadow, socket, table, top};
+use super::{canary, dashboard, record, shadow, socket, table, top};
 use crate::output::Format;
 
 /// Time between two updates of `status --watch`.
@@ -102,7 +102,8 @@ pub(crate) enum AdminCommand {
     },
     Record(record::Arguments),
     Shadow(shadow::Arguments),
-    /// Put the candidate in the shadow of a plugin into the place of its file, from where the host loads it
+    Canary(canary::Arguments),
+    /// Give all keys of a plugin to its canary, or put the candidate in its shadow into the place of its file
     Promote {
         /// The plugin's name
         plugin: String,
@@ -201,6 +202,7 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
             print(&(host.perform(&Request::Rollback { plugin, to })? + "\n"))
         }
         AdminCommand::Shadow(arguments) => print(&shadow::run(arguments)?),
+        AdminCommand::Canary(arguments) => print(&canary::run(arguments)?),
         AdminCommand::Promote { plugin, host } => {
             print(&(host.perform(&Request::Promote { plugin })? + "\n"))
         }

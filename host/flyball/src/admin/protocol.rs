@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use flyball_manager::{
-    PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind, ShadowStatus,
+    CanaryStatus, PluginDescription, PluginDetails, PluginStatus, RollbackTo, ServedKind,
+    ShadowStatus,
 };
+use flyball_policy::Rollout;
 use flyball_runtime::causes::Chain;
 use flyball_runtime::history::Reconciled;
 use flyball_runtime::trend::TrendBrief;
@@ -62,6 +64,18 @@ pub(super) enum Request {
     Promote {
         plugin: String,
     },
+    StartCanary {
+        plugin: String,
+        /// An absolute path.
+        file: PathBuf,
+        rollout: Box<Rollout>,
+    },
+    Canary {
+        plugin: String,
+    },
+    AbortCanary {
+        plugin: String,
+    },
     /// The last reconciles of all plugins.
     Recent,
     /// The metrics, in the text format of Prometheus.
@@ -110,6 +124,7 @@ pub(super) enum Response {
     Described(Box<PluginDescription>),
     Kinds(Vec<ServedKind>),
     Shadow(Box<ShadowStatus>),
+    Canary(Box<CanaryStatus>),
     /// A line of a recording.
     Recorded(Box<RawValue>),
     Metrics(String),

@@ -279,6 +279,19 @@ pub(super) async fn handle(request: Request, host: &Host) -> Response {
             .map(|status| Response::Shadow(Box::new(status))),
         Request::EndShadow { plugin } => admin.end_shadow(&plugin).await.map(Response::Done),
         Request::Promote { plugin } => admin.promote(&plugin).await.map(Response::Done),
+        Request::StartCanary {
+            plugin,
+            file,
+            rollout,
+        } => {
+            let started = admin.start_canary(&plugin, file, *rollout).await;
+            started.map(Response::Done)
+        }
+        Request::Canary { plugin } => admin
+            .canary(&plugin)
+            .await
+            .map(|status| Response::Canary(Box::new(status))),
+        Request::AbortCanary { plugin } => admin.abort_canary(&plugin).await.map(Response::Done),
         Request::Record(_) => unreachable!("it has more than one response"),
         Request::Recent => admin.recent().await.map(Response::Why),
         Request::Metrics => Ok(Response::Metrics(metrics.render())),

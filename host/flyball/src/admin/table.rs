@@ -88,6 +88,9 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
         if let Some(reason) = &plugin.reason {
             text.push_str(&paragraph(&format!("{name}: {reason}")));
         }
+        if let Some(canary) = &plugin.canary {
+            text.push_str(&paragraph(&format!("{name}: {canary}")));
+        }
         if let Some(error) = &plugin.performance.last_error {
             let digest: String = error.digest.chars().take(12).collect();
             let (at, message) = (&error.at, &error.message);
@@ -101,7 +104,7 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
 
 /// Returns a table with a line for each reconcile.
 pub(super) fn why(reconciles: &[Reconciled]) -> String {
-    let titles = ["AT", "PLUGIN", "KEY", "WHY", "TOOK", "OUTCOME"];
+    let titles = ["AT", "PLUGIN", "VERSION", "KEY", "WHY", "TOOK", "OUTCOME"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for done in reconciles {
         let outcome = match (&done.failed, done.wrote.as_slice()) {
@@ -117,6 +120,7 @@ pub(super) fn why(reconciles: &[Reconciled]) -> String {
         rows.push(vec![
             done.at.clone(),
             done.plugin.clone(),
+            done.digest.chars().take(12).collect(),
             done.key.clone(),
             format!("{}{more}", done.why),
             milliseconds(done.took_ms),

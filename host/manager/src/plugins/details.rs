@@ -14,9 +14,11 @@ use flyball_runtime::trend::Trend;
 use flyball_types::printable;
 use serde::{Deserialize, Serialize};
 
+use crate::plugins::canary::CanaryStatus;
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::plan::Version;
 use crate::plugins::rollback::PluginVersions;
+use crate::plugins::shadows::ShadowStatus;
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::PluginStatus;
 
@@ -49,6 +51,12 @@ pub struct PluginDetails {
     pub failures: Vec<Reconciled>,
     /// The last reconciles, the newest first.
     pub recent: Vec<Reconciled>,
+    /// The candidate in its shadow, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
+    /// Its canary, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryStatus>,
 }
 
 /// A limit of a plugin, and how much of it is used.
@@ -139,6 +147,25 @@ impl PluginDetails {
             versions: Vec::new(),
             failures: Vec::new(),
             recent: Vec::new(),
+            shadow: None,
+            canary: None,
+        }
+    }
+
+    /// The same with the candidates of the plugin, without the examples of their calls, which have data of objects.
+    pub(crate) fn with_candidates(
+        self,
+        mut shadow: Option<ShadowStatus>,
+        canary: Option<CanaryStatus>,
+    ) -> Self {
+        let groups = shadow
+            .iter_mut()
+            .flat_map(|shadow| &mut shadow.findings.groups);
+        groups.for_each(|group| group.example.clear());
+        Self {
+            shadow,
+            canary,
+            ..self
         }
     }
 
@@ -180,6 +207,8 @@ impl PluginDetails {
             },
             failures: last(FAILURES, true),
             recent: last(RECENT, false),
+            shadow: None,
+            canary: None,
             status,
         }
     }

@@ -49,6 +49,14 @@ pub(crate) fn named(policy: &Policy) -> BTreeMap<String, Package> {
 }
 
 impl Package {
+    pub(crate) fn new(plugin: String, source: String, signed_by: Option<PathBuf>) -> Self {
+        Self {
+            plugin,
+            source,
+            signed_by,
+        }
+    }
+
     /// Pulls and loads it. `on_step` is told how far loading is. `failed` is called with each failure and whether it is final, that is, a retry can't help.
     pub(crate) async fn load(
         &self,

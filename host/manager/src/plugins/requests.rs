@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_cache::Catalogue;
+use flyball_policy::Rollout;
 use flyball_runtime::causes::PluginHistory;
 use flyball_runtime::history::Reconciled;
 use tokio::sync::oneshot;
 
+use crate::plugins::canary::CanaryStatus;
 use crate::plugins::details::PluginDetails;
 use crate::plugins::recordings::Recordings;
 use crate::plugins::rollback::RollbackTo;
@@ -71,6 +73,21 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Result<String, RequestError>>,
     },
     Promote {
+        plugin: String,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    /// Starts a canary of a plugin.
+    StartCanary {
+        plugin: String,
+        file: PathBuf,
+        rollout: Box<Rollout>,
+        reply: oneshot::Sender<Result<String, RequestError>>,
+    },
+    Canary {
+        plugin: String,
+        reply: oneshot::Sender<Result<Box<CanaryStatus>, RequestError>>,
+    },
+    AbortCanary {
         plugin: String,
         reply: oneshot::Sender<Result<String, RequestError>>,
     },

@@ -19,6 +19,10 @@ use crate::plugins::load::Origin;
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";
+/// The file with the canaries of a host without a lease.
+const CANARIES: &str = "canaries.json";
+/// The largest file of canaries in bytes.
+const MAX_CANARIES: usize = 1024 * 1024;
 /// The number of versions before the previous one that are kept for a rollback to a version that the operator names.
 const KEPT_EARLIER: usize = 3;
 /// The shortest part of a digest that names a version.
@@ -309,6 +313,15 @@ impl VersionFolder {
         Ok((folder, record))
     }
 
+    /// Reads the stored canaries; none if there are none.
+    pub(crate) fn canaries(&self) -> io::Result<Option<String>> {
+        match self.folder.read(CANARIES, MAX_CANARIES) {
+            Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Stores a copy of a file, for a later rollback to it.
     fn keep(&self, digest: &str, path: &Path) -> io::Result<()> {
         if self.folder.file(&name(digest)).is_ok() {
@@ -386,6 +399,7 @@ pub(crate) struct KeptVersion {
 enum Job {
     Keep(String, PathBuf),
     Write(Record, BTreeSet<String>, Option<oneshot::Sender<()>>),
+    Canaries(Option<String>, Box<dyn FnOnce(Option<&str>) + Send>),
 }
 
 impl VersionStore {
@@ -395,10 +409,9 @@ impl VersionStore {
         let own = folder.clone();
         let task = tokio::spawn(async move {
             while let Some(job) = queued.recv().await {
-                if let Some(folder) = own.clone() {
-                    // A panic would be a bug. It must not end the host.
-                    let _ = tokio::task::spawn_blocking(move || job.run(&folder)).await;
-                }
+                let folder = own.clone();
+                // A panic would be a bug. It must not end the host.
+                let _ = tokio::task::spawn_blocking(move || job.run(folder.as_ref())).await;
             }
         });
         Self { folder, jobs, task }
@@ -418,6 +431,15 @@ impl VersionStore {
         done: Option<oneshot::Sender<()>>,
     ) {
         let _ = self.jobs.send(Job::Write(record.clone(), in_use, done));
+    }
+
+    /// Writes the canaries, and then calls `done` with them.
+    pub(crate) fn write_canaries(
+        &self,
+        text: Option<String>,
+        done: impl FnOnce(Option<&str>) + Send + 'static,
+    ) {
+        let _ = self.jobs.send(Job::Canaries(text, Box::new(done)));
     }
 
     /// Returns a version, to be read later.
@@ -455,14 +477,15 @@ impl KeptVersion {
 }
 
 impl Job {
-    fn run(self, folder: &VersionFolder) {
-        match self {
-            Self::Keep(digest, path) => {
+    /// Without a folder, nothing is stored.
+    fn run(self, folder: Option<&VersionFolder>) {
+        match (self, folder) {
+            (Self::Keep(digest, path), Some(folder)) => {
                 if let Err(error) = folder.keep(&digest, &path) {
                     tracing::warn!(%error, digest, folder = %folder.folder.path().display(), "can't keep this version of a plugin: there will be no rollback to it");
                 }
             }
-            Self::Write(record, in_use, done) => {
+            (Self::Write(record, in_use, done), Some(folder)) => {
                 if let Err(error) = folder.write(&record, &in_use) {
                     tracing::warn!(%error, folder = %folder.folder.path().display(), "can't write the record of versions of plugins");
                 }
@@ -470,6 +493,15 @@ impl Job {
                     let _ = done.send(());
                 }
             }
+            (Self::Canaries(text, done), folder) => {
+                let content = text.as_deref().unwrap_or("{}").as_bytes();
+                let written = folder.map(|folder| (folder, folder.write_whole(CANARIES, content)));
+                if let Some((folder, Err(error))) = written {
+                    tracing::warn!(%error, folder = %folder.folder.path().display(), "can't write the state of canaries: it ends with the process");
+                }
+                done(text.as_deref());
+            }
+            (Self::Keep(..) | Self::Write(..), None) => {}
         }
     }
 }

@@ -1,20 +1,23 @@
-//! Candidates that run in the shadow of running plugins, at the request of operators.
+//! Candidates that run in the shadow of running plugins, at the request of operators or by the policy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_plugin::{Engine, Limits, Plugin};
+use flyball_plugin::{Limits, Plugin};
+use flyball_policy::ShadowPolicy;
 use flyball_recording::differences;
 use flyball_rehearse::{Findings, Listener, Shadow, Wanted};
 use flyball_types::description::Description;
 use flyball_types::error_chain;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::plugins::load::{LoadedPlugin, Origin, PluginError, describe_with, dropped_in, read};
+use crate::plugins::canary::{CandidateLoader, CandidateOrigin};
+use crate::plugins::load::Origin;
 use crate::plugins::recordings::Recordings;
 use crate::plugins::requests::RequestError;
 use crate::plugins::start::RunningVersion;
@@ -26,9 +29,11 @@ const CPU_SHARE: u32 = 100;
 const FIELDS: usize = 50;
 
 /// The candidates, by the names of the running plugins.
+#[derive(Default)]
 pub(crate) struct Shadows {
-    engine: Engine,
     runs: BTreeMap<String, Run>,
+    /// The policies whose candidates were started.
+    by_policy: BTreeMap<String, ShadowPolicy>,
 }
 
 /// A candidate. Dropping it ends it.
@@ -42,7 +47,7 @@ struct Run {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowStatus {
-    /// The candidate's file.
+    /// The candidate's file, or the address of its package.
     pub file: PathBuf,
     /// The SHA-256 of the file, in hex; empty until it is loaded.
     pub digest: String,
@@ -66,11 +71,8 @@ pub enum ShadowState {
 
 /// A candidate, with all that it needs of the running plugin.
 pub(crate) struct Candidate {
-    engine: Engine,
-    name: String,
-    file: PathBuf,
-    /// The operator's values.
-    config: BTreeMap<String, String>,
+    loader: CandidateLoader,
+    origin: CandidateOrigin,
     /// Of the running version.
     description: Arc<Description>,
     limits: Limits,
@@ -79,25 +81,16 @@ pub(crate) struct Candidate {
 }
 
 impl Shadows {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self {
-            engine,
-            runs: BTreeMap::new(),
-        }
-    }
-
     /// Returns a candidate for a running plugin, which runs for this time or until it is ended.
     pub(crate) fn candidate(
-        &self,
         running: &RunningVersion,
-        file: PathBuf,
+        loader: CandidateLoader,
+        origin: CandidateOrigin,
         duration: Option<Duration>,
     ) -> Candidate {
         Candidate {
-            engine: self.engine.clone(),
-            name: running.tasks.name().to_owned(),
-            file,
-            config: running.version.grant.config.clone(),
+            loader,
+            origin,
             description: running.version.plugin.description.clone(),
             limits: Limits {
                 cpu_share: Some(CPU_SHARE),
@@ -110,11 +103,49 @@ impl Shadows {
         }
     }
 
+    /// Whether the candidate of this policy was started, or another policy's of this plugin.
+    pub(crate) fn has_started(&self, name: &str, policy: &ShadowPolicy) -> bool {
+        self.by_policy.get(name) == Some(policy)
+    }
+
+    /// Starts the candidate that the policy names, in place of an earlier one.
+    pub(crate) fn start_by_policy(&mut self, policy: &ShadowPolicy, candidate: Candidate) {
+        let name = candidate.loader.plugin.clone();
+        self.by_policy.insert(name.clone(), policy.clone());
+        let (reply, answer) = oneshot::channel();
+        self.start(candidate, reply);
+        tokio::spawn(async move {
+            match answer.await {
+                Ok(Ok(sentence)) => tracing::info!(plugin = name, "{sentence}"),
+                Ok(Err(problem)) => {
+                    tracing::warn!(
+                        plugin = name,
+                        "can't run the candidate of the policy in the shadow: {problem}"
+                    );
+                }
+                // Another one took its place.
+                Err(_) => {}
+            }
+        });
+    }
+
+    /// Ends the candidates that the policy does not name any more.
+    pub(crate) fn keep_by_policy(&mut self, is_named: impl Fn(&str) -> bool) {
+        let Self { runs, by_policy } = self;
+        by_policy.retain(|name, _| {
+            let is_kept = is_named(name);
+            if !is_kept {
+                runs.remove(name);
+            }
+            is_kept
+        });
+    }
+
     /// Starts a candidate, in place of an earlier one. The reply comes once it is loaded, or can't be.
     pub(crate) fn start(&mut self, candidate: Candidate, reply: Reply) {
-        let name = candidate.name.clone();
+        let name = candidate.loader.plugin.clone();
         let status = Arc::new(Mutex::new(ShadowStatus {
-            file: candidate.file.clone(),
+            file: PathBuf::from(candidate.origin.to_string()),
             digest: String::new(),
             version: String::new(),
             state: ShadowState::Loading,
@@ -195,14 +226,22 @@ fn none(name: &str) -> RequestError {
 
 /// Replaces a file by the candidate, in one step. Fails if the candidate's file has changed since it was loaded.
 fn place(status: &ShadowStatus, target: &Path) -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
-    let wasm = std::fs::read(&status.file).map_err(text)?;
+    if status.file.starts_with("oci:") {
+        return Err("it is a package: change the plugin's `source` in the policy".to_owned());
+    }
+    let wasm = std::fs::read(&status.file).map_err(|error| error.to_string())?;
     if flyball_plugin::digest(&wasm) != status.digest {
         let file = status.file.display();
         return Err(format!(
             "{file} has changed since it was loaded: start it in the shadow again"
         ));
     }
+    replace_file(&wasm, target)
+}
+
+/// Replaces a plugin's file in one step. Blocks.
+pub(crate) fn replace_file(wasm: &[u8], target: &Path) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     // Not `.wasm`: it is no plugin until it is whole.
     let whole = target.with_file_name(format!(".{name}.promoted"));
@@ -215,7 +254,7 @@ fn place(status: &ShadowStatus, target: &Path) -> Result<(), String> {
 
 impl Candidate {
     async fn run(self, status: Arc<Mutex<ShadowStatus>>, shadow: Arc<Shadow>, reply: Reply) {
-        let name = self.name.clone();
+        let name = self.loader.plugin.clone();
         let (plugin, config, listener) = match self.load(&status).await {
             Ok(loaded) => loaded,
             Err(problem) => {
@@ -226,7 +265,7 @@ impl Candidate {
         };
         let _ = reply.send(Ok(format!(
             "{} runs in the shadow of `{name}`: `flyball shadow {name}` shows where they differ",
-            self.file.display()
+            self.origin
         )));
         let header = &self.recordings.header;
         let follow = shadow.follow(&plugin, header, &config, listener);
@@ -248,23 +287,12 @@ impl Candidate {
         &self,
         status: &Mutex<ShadowStatus>,
     ) -> Result<(Plugin, BTreeMap<String, String>, Listener), String> {
-        let loaded = self
-            .described()
-            .await
-            .map_err(|error| error_chain(&error))?;
-        let (described, component) = loaded;
-        if described.name() != self.name {
-            let (found, own) = (flyball_types::printable(described.name()), &self.name);
-            return Err(format!(
-                "{} is the plugin `{found}`, and can't be the candidate of `{own}`",
-                self.file.display()
-            ));
-        }
-        let (engine, limits) = (self.engine.clone(), self.limits.clone());
+        let (described, component) = self.loader.load(&self.origin, None).await?;
+        let (engine, limits) = (self.loader.engine.clone(), self.limits.clone());
         let linked = tokio::task::spawn_blocking(move || Plugin::new(&engine, component, limits));
         let plugin = linked.await.map_err(|error| error.to_string())?;
         let plugin = plugin.map_err(|error| error_chain(&error))?;
-        let mut config = self.config.clone();
+        let mut config = self.loader.config.clone();
         for (key, declared) in &described.description.config {
             if let Some(default) = &declared.default {
                 config.entry(key.clone()).or_insert_with(|| default.clone());
@@ -285,18 +313,6 @@ impl Candidate {
             all: true,
         });
         Ok((plugin, config, listener))
-    }
-
-    async fn described(&self) -> Result<(LoadedPlugin, flyball_plugin::Component), PluginError> {
-        let wasm = read(&self.engine, &self.file).await?;
-        let origin = Origin::File(self.file.clone());
-        let (plugin, component) = dropped_in(&self.engine, origin, wasm).await?;
-        if self.config.is_empty() || plugin.name() != self.name {
-            return Ok((plugin, component));
-        }
-        let described =
-            describe_with(self.config.clone(), &plugin, &self.engine, &component).await?;
-        Ok((described, component))
     }
 }
 

@@ -27,6 +27,7 @@ use flyball_runtime::memo::Memo;
 use flyball_runtime::plugin_tasks::{Begin, PluginTasks};
 use flyball_runtime::queue::Queue;
 use flyball_runtime::route_turns::RouteTurns;
+use flyball_runtime::split::Candidate;
 use flyball_runtime::telemetry::{CustomMetrics, PluginTelemetry};
 use flyball_serving::debug::PageRegistration;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
@@ -36,6 +37,7 @@ use flyball_types::printable;
 use flyball_writer::Writer;
 
 use self::readiness::{Checks, WaitsFor, checks, state_of};
+use crate::plugins::canary::{InForce, LoadedCandidate};
 use crate::plugins::metrics::{Info, Measured, PluginMetrics};
 use crate::plugins::open::Opened;
 use crate::plugins::plan::Version;
@@ -47,6 +49,7 @@ pub(crate) struct Starter {
     cluster: Arc<Cluster>,
     options: Arc<PluginOptions>,
     telemetry: Telemetry,
+    canaries: Arc<InForce>,
     running: GaugeVec,
     denied: CounterVec,
     clouds: Arc<Clouds>,
@@ -54,6 +57,16 @@ pub(crate) struct Starter {
     denials: ApiClient,
     /// Records the denials of built-ins.
     builtins: Arc<Recorder>,
+}
+
+/// The other version that a version shares queues and caches with.
+#[derive(Clone, Copy)]
+enum Other<'a> {
+    None,
+    /// It ends.
+    Before(&'a RunningVersion),
+    /// It goes on.
+    Beside(&'a RunningVersion),
 }
 
 /// A running version with its registrations.
@@ -76,6 +89,7 @@ impl Starter {
         cluster: Arc<Cluster>,
         options: Arc<PluginOptions>,
         telemetry: Telemetry,
+        canaries: Arc<InForce>,
     ) -> Result<Self, MetricsError> {
         let running = telemetry.metrics.gauge(
             "running_managed_controllers",
@@ -94,6 +108,7 @@ impl Starter {
             cluster,
             options,
             telemetry,
+            canaries,
             running,
             denied,
             clouds,
@@ -112,7 +127,10 @@ impl Starter {
         // Keys, memo and history can hold data that only the other grant, such as a built-in's, lets a plugin read.
         let grant = &opened.version.grant;
         let before = before.filter(|before| grant.covers(&before.version.grant));
-        let context = Arc::new(self.context(&opened, before)?);
+        let other = before.map_or(Other::None, Other::Before);
+        let context = Arc::new(self.context(&opened, other)?);
+        // A candidate fits one version: the supervisor loads it again for this one.
+        context.split.detach();
         let Opened {
             version,
             plugin,
@@ -179,6 +197,27 @@ impl Starter {
         Ok(running)
     }
 
+    /// Prepares a candidate that works beside a running version: on its queues, caches and memo, with its grants and
+    /// limits.
+    pub(crate) fn candidate(
+        &self,
+        running: &RunningVersion,
+        candidate: &LoadedCandidate,
+    ) -> Result<Arc<Candidate>, MetricsError> {
+        let opened = Opened {
+            version: Version {
+                plugin: candidate.plugin.clone(),
+                ..running.version.clone()
+            },
+            plugin: candidate.linked.clone(),
+            informers: Vec::new(),
+            discovered: None,
+            credentials: running.tasks.context().credentials.clone(),
+        };
+        let context = self.context(&opened, Other::Beside(running))?;
+        Ok(Candidate::new(opened.plugin, context))
+    }
+
     /// The name of a plugin and of its component in the metrics.
     fn shown_as(&self, name: &str) -> (String, &'static str) {
         match self.options.shown_as.get(name) {
@@ -187,13 +226,14 @@ impl Starter {
         }
     }
 
-    fn context(
-        &self,
-        opened: &Opened,
-        before: Option<&RunningVersion>,
-    ) -> Result<PluginContext, MetricsError> {
+    fn context(&self, opened: &Opened, other: Other<'_>) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
+        let before = match other {
+            Other::None => None,
+            Other::Before(before) | Other::Beside(before) => Some(before),
+        };
+        let is_beside = matches!(other, Other::Beside(_));
         let same = before.map(|before| before.tasks.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
@@ -211,8 +251,13 @@ impl Starter {
             .iter()
             .flat_map(DiscoveredInformers::informers);
         cached.discover(discovered.cloned());
-        let cached = Arc::new(cached);
-        let stop = same.map_or_else(Arc::default, |same| same.limits.stop.clone());
+        let cached = match same.filter(|_| is_beside) {
+            Some(same) => same.reads.cached.clone(),
+            None => Arc::new(cached),
+        };
+        // A candidate that traps must not stop the writes of the version that runs.
+        let stop = same.filter(|_| !is_beside);
+        let stop = stop.map_or_else(Arc::default, |same| same.limits.stop.clone());
         let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin, stop);
         let discovery = Arc::new(PluginDiscovery::new(
             self.cluster.discovery.clone(),
@@ -288,6 +333,10 @@ impl Starter {
             )?,
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
+            split: match is_beside {
+                true => Arc::default(),
+                false => self.canaries.split(&name),
+            },
             signing_keys: SigningKeys::new(self.options.signer.clone()),
             clouds: self.clouds.clone(),
             credentials: opened.credentials.clone(),

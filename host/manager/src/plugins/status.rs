@@ -61,6 +61,9 @@ pub struct PluginStatus {
     pub state: PluginState,
     /// Why it or a newer version of it does not run.
     pub reason: Option<String>,
+    /// The candidate that reconciles some of its keys, in one sentence; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<String>,
     /// Whether the operator rolled back to this version.
     pub rolled_back: bool,
     /// Keys in its queues.
@@ -118,6 +121,7 @@ impl PluginStatus {
             origin,
             state: PluginState::Failed,
             reason: Some(problem.to_owned()),
+            canary: None,
             rolled_back: false,
             queued: 0,
             processing: 0,

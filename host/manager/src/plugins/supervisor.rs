@@ -7,18 +7,21 @@
 //! - `loader.rs`: the sources that are being loaded
 //! - `opener.rs`: the versions that are being opened or are ready
 //! - `running.rs`: the versions that run, and the stopped ones whose calls have not ended
+//! - `canaries.rs`: the candidates that take over keys
 //! - `reports.rs`: metrics and health notes
 //!
 //! Background tasks (`tasks.rs`) send their results as [`Event`]s. `actions.rs` carries out planned actions, and
 //! `operator.rs` handles the requests of operators.
 
 mod actions;
+pub(crate) mod canaries;
 mod feeds;
 mod loader;
 mod opener;
 mod operator;
 mod reports;
 mod running;
+mod shadows;
 mod tasks;
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +40,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::canaries::{CanaryRuns, CanaryStore, JUDGE};
 use self::feeds::Feeds;
 use self::loader::{Loaded, Loader};
 use self::opener::{Opener, OpeningStep};
@@ -44,6 +48,7 @@ use self::operator::Rollback;
 use self::reports::Reports;
 use self::running::RunningPlugins;
 use self::tasks::Ticket;
+use crate::plugins::canary::{CanaryReports, InForce, LoadedCandidate};
 use crate::plugins::files::Scan;
 use crate::plugins::load::{self, BuiltIn};
 use crate::plugins::load_turns::Step;
@@ -85,6 +90,7 @@ pub(crate) struct Supervisor {
     running: RunningPlugins,
     reports: Reports,
     shadows: Shadows,
+    canaries: CanaryRuns,
     inbox: Inbox,
     /// Answers to operators that are sent when the next plan was carried out.
     answers: Vec<(Reply, Answer)>,
@@ -142,6 +148,14 @@ enum Event {
         ticket: Ticket,
         step: OpeningStep,
     },
+    /// The candidate of a canary was loaded, or can't be used.
+    CandidateLoaded {
+        plugin: String,
+        ticket: Ticket,
+        loaded: Result<Box<LoadedCandidate>, String>,
+    },
+    /// The file of a candidate could not be put into the place of the plugin's.
+    CandidateNotPlaced { plugin: String, problem: String },
     /// The account of a plugin may no longer read what this version watches.
     ReadDenied {
         plugin: String,
@@ -166,13 +180,23 @@ impl Supervisor {
         telemetry: Telemetry,
         drop_ins: DropIns,
         builtins: &[BuiltIn],
+        (canaries, store): (Arc<InForce>, CanaryStore),
     ) -> Result<(Self, mpsc::Sender<Request>), SupervisorError> {
         let (engine, options) = (options.engine.clone(), Arc::new(options));
         let folder = drop_ins.versions.clone();
         let reports = Reports::new(&telemetry)?;
-        let starter = Starter::new(cluster.clone(), options.clone(), telemetry)?;
+        let canary_reports = CanaryReports::new(&telemetry)?;
+        let starter = Starter::new(
+            cluster.clone(),
+            options.clone(),
+            telemetry,
+            canaries.clone(),
+        )?;
         let (versions, record) =
             open_versions(folder.clone(), engine.max_component_bytes()).await?;
+        if let (CanaryStore::Folder, Some(versions)) = (&store, versions.clone()) {
+            read_canaries(versions, &canaries).await;
+        }
         let (sender, events) = mpsc::unbounded_channel();
         let (requests_sender, requests) = mpsc::channel(REQUESTS);
         let mut supervisor = Self {
@@ -188,7 +212,8 @@ impl Supervisor {
             opener: Opener::new(cluster.clone(), options.clone(), sender.clone()),
             running: RunningPlugins::new(starter, options.drain),
             reports,
-            shadows: Shadows::new(engine.clone()),
+            shadows: Shadows::default(),
+            canaries: CanaryRuns::new(canaries, store, canary_reports),
             inbox: Inbox {
                 events,
                 requests,
@@ -296,10 +321,16 @@ impl Supervisor {
         let mut leads_migrated = migrated.map(|migrated| migrated.leadership.leading.subscribe());
         let mut reviews = tokio::time::interval_at(Instant::now() + REVIEW, REVIEW);
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut canaries = self.canaries.in_force.changes();
+        let mut judgements = tokio::time::interval(JUDGE);
+        judgements.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 // An error means that leader election has ended, which ends the process.
-                Ok(()) = leads.changed() => self.running.show_leading(&self.cluster),
+                Ok(()) = leads.changed() => {
+                    self.running.show_leading(&self.cluster);
+                    self.sync_canaries();
+                }
                 Ok(()) = changed(leads_migrated.as_mut()) => self.running.show_leading(&self.cluster),
                 Some(event) = self.inbox.events.recv() => {
                     self.handle(event);
@@ -312,6 +343,12 @@ impl Supervisor {
                     self.plan();
                 }
                 _ = reviews.tick() => self.review(),
+                // An error means that the host ends.
+                Ok(()) = canaries.changed() => self.sync_canaries(),
+                _ = judgements.tick() => {
+                    self.judge_canaries();
+                    self.sync_canaries();
+                }
                 () = shutdown.cancelled() => return,
             }
         }
@@ -330,6 +367,8 @@ impl Supervisor {
             }
         }
         self.forget_code();
+        self.sync_canaries();
+        self.sync_shadows();
         for (reply, answer) in self.answers.drain(..) {
             // The operator's connection may be closed.
             let _ = reply.send(answer);
@@ -389,6 +428,14 @@ impl Supervisor {
                 {
                     next.progress = progress;
                 }
+            }
+            Event::CandidateLoaded {
+                plugin,
+                ticket,
+                loaded,
+            } => self.candidate_loaded(&plugin, ticket, loaded),
+            Event::CandidateNotPlaced { plugin, problem } => {
+                self.candidate_not_placed(&plugin, problem);
             }
             Event::ReadDenied {
                 plugin,
@@ -492,6 +539,17 @@ async fn open_versions(
     let (versions, record) =
         opened.map_err(|source| SupervisorError::Versions { folder, source })?;
     Ok((Some(versions), record))
+}
+
+/// Puts the canaries in force that a host without a lease has stored.
+async fn read_canaries(versions: VersionFolder, canaries: &InForce) {
+    let read = tokio::task::spawn_blocking(move || versions.canaries()).await;
+    match read.map_err(std::io::Error::other).and_then(|read| read) {
+        Ok(text) => canaries.apply(text.as_deref()),
+        Err(error) => {
+            tracing::warn!(%error, "can't read the state of canaries: they begin again");
+        }
+    }
 }
 
 /// Waits for a change; forever if there is nothing to wait for.

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod book;
+mod canary;
 mod cloud_aws;
 mod conformance;
 mod connections;

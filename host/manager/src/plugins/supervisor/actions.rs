@@ -87,7 +87,8 @@ impl Supervisor {
     /// Writes the record of versions, and then notifies `done`.
     pub(super) fn write_record(&self, done: Option<oneshot::Sender<()>>) {
         let loaded = self.state.plugins();
-        let in_use = loaded.map(|plugin| plugin.digest.clone()).collect();
+        let in_use = loaded.map(|plugin| plugin.digest.clone());
+        let in_use = in_use.chain(self.canaries.digests()).collect();
         self.versions.write(&self.state.record, in_use, done);
     }
 

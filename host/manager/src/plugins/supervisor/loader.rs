@@ -9,6 +9,7 @@ use flyball_plugin::Component;
 use super::tasks::{Tasks, Ticket};
 use super::{Event, Events};
 use crate::plugins::PluginOptions;
+use crate::plugins::canary::CandidateLoader;
 use crate::plugins::files::Stamp;
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError, reason};
 use crate::plugins::load_turns::{Content, LoadTurns, SLOW, Step};
@@ -57,6 +58,30 @@ impl Loader {
         }
     }
 
+    /// Returns a loader of candidates of this plugin.
+    pub(super) fn of_candidates(
+        &self,
+        plugin: String,
+        config: BTreeMap<String, String>,
+        signed_by: Option<PathBuf>,
+    ) -> CandidateLoader {
+        CandidateLoader {
+            engine: self.options.engine.clone(),
+            turns: self.turns.clone(),
+            registry: self.registry(),
+            plugin,
+            config,
+            signed_by,
+        }
+    }
+
+    fn registry(&self) -> flyball_registry::Options {
+        flyball_registry::Options {
+            cache: self.packages.clone(),
+            ..flyball_registry::Options::default()
+        }
+    }
+
     /// Loads a file once it is complete.
     pub(super) fn load_file(&mut self, path: PathBuf, stamp: Stamp, is_expected: bool) {
         let (options, turns) = (self.options.clone(), self.turns.clone());
@@ -86,10 +111,7 @@ impl Loader {
     /// Pulls and loads a package. If that can't work yet, it is retried until it does.
     pub(super) fn pull(&mut self, package: Package) {
         let (options, turns) = (self.options.clone(), self.turns.clone());
-        let registry = flyball_registry::Options {
-            cache: self.packages.clone(),
-            ..flyball_registry::Options::default()
-        };
+        let registry = self.registry();
         let key = SourceKey::Package(package.plugin.clone());
         self.start(key, |results| async move {
             let failed = |error: PluginError, is_last| {

@@ -54,27 +54,39 @@ impl Supervisor {
                 file,
                 duration,
                 reply,
-            } => {
-                let running = self.known_running(&plugin);
-                let candidate =
-                    running.map(|running| self.shadows.candidate(running, file, duration));
-                match candidate {
-                    Ok(candidate) => self.shadows.start(candidate, reply),
-                    Err(error) => drop(reply.send(Err(error))),
-                }
-            }
+            } => self.start_shadow(&plugin, file, duration, reply),
             Request::Shadow { plugin, reply } => {
                 let known = self.known(&plugin).map(drop);
                 drop(reply.send(known.and_then(|()| self.shadows.status(&plugin))));
             }
             Request::EndShadow { plugin, reply } => drop(reply.send(self.shadows.end(&plugin))),
-            Request::Promote { plugin, reply } => match self.known_running(&plugin) {
-                Ok(running) => self.shadows.promote(running, reply),
-                Err(error) => drop(reply.send(Err(error))),
-            },
+            Request::Promote { plugin, reply } => self.promote(&plugin, reply),
+            Request::StartCanary {
+                plugin,
+                file,
+                rollout,
+                reply,
+            } => self.start_canary(&plugin, file, *rollout, reply),
+            Request::Canary { plugin, reply } => {
+                drop(reply.send(self.canary(&plugin).map(Box::new)));
+            }
+            Request::AbortCanary { plugin, reply } => {
+                drop(reply.send(self.abort_canary(&plugin)));
+            }
             Request::Recordings { plugin, reply } => drop(reply.send(self.recordings(&plugin))),
             Request::Details { plugin, reply } => drop(reply.send(self.details(&plugin))),
             Request::Histories { reply } => drop(reply.send(self.histories())),
+        }
+    }
+
+    /// Gives all keys to a canary, or else puts the candidate in the shadow of a plugin into the place of its file.
+    fn promote(&mut self, name: &str, reply: Reply) {
+        if let Some(promoted) = self.promote_canary(name) {
+            return drop(reply.send(promoted));
+        }
+        match self.known_running(name) {
+            Ok(running) => self.shadows.promote(running, reply),
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 
@@ -171,6 +183,7 @@ impl Supervisor {
                     let waits = self.cluster.leadership(name).waits.borrow();
                     waits.clone().filter(|_| is_standby)
                 }),
+            canary: self.canary_in_short(name),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),
             route_waiting: context.map_or(0, |context| context.limits.route.waiting()),
             route_failing: context.map_or(0, |context| context.limits.route.failing()),
@@ -200,7 +213,7 @@ impl Supervisor {
         })
     }
 
-    fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
+    pub(super) fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
         let rightful = || Some(self.holders(name)?.rightful()?.1);
         let mut all = self.state.plugins().chain(&self.state.builtins);
         let known = rightful().or_else(|| all.find(|plugin| plugin.name() == name));
@@ -359,7 +372,7 @@ impl Supervisor {
         self.known_running(name).map(Recordings::of)
     }
 
-    fn known_running(&self, name: &str) -> Result<&RunningVersion, RequestError> {
+    pub(super) fn known_running(&self, name: &str) -> Result<&RunningVersion, RequestError> {
         self.known(name)?;
         self.running.get(name).ok_or_else(|| {
             RequestError::Refused(format!(
@@ -398,7 +411,8 @@ impl Supervisor {
                 self.running.get(name),
                 self.policy_of(name, plugin),
                 self.state.record.of(name),
-            ),
+            )
+            .with_candidates(self.shadows.status(name).ok(), self.canary(name).ok()),
             (known, _) => {
                 // A file without a valid description is shown by its path.
                 let mut all = self.status().into_iter();

@@ -1,12 +1,15 @@
 //! The versions that run, and the stopped ones whose calls have not ended.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::cluster::Cluster;
+use flyball_runtime::split::Candidate;
 use flyball_serving::metrics::MetricsError;
 use tokio::task::{Id, JoinSet};
 
+use crate::plugins::canary::LoadedCandidate;
 use crate::plugins::open::Opened;
 use crate::plugins::plan::Version;
 use crate::plugins::start::{RunningVersion, Starter};
@@ -56,6 +59,15 @@ impl RunningPlugins {
             self.retiring.spawn(old.tasks.retire(unrouted, self.drain));
         }
         Ok(())
+    }
+
+    /// Prepares a candidate that works beside a running version.
+    pub(super) fn candidate(
+        &self,
+        running: &RunningVersion,
+        candidate: &LoadedCandidate,
+    ) -> Result<Arc<Candidate>, MetricsError> {
+        self.starter.candidate(running, candidate)
     }
 
     /// Stops a plugin while the host goes on. [`next_ended`](Self::next_ended) returns its name when its calls have

@@ -85,6 +85,7 @@ impl GuestCalls {
             queues: queues?,
             route_turns: RouteTurns::start(),
             memo: Arc::new(Memo::new(policy.limits.memo)),
+            split: Arc::default(),
             signing_keys: SigningKeys::new(Arc::default()),
             clouds,
             credentials: None,
