@@ -43,6 +43,7 @@ impl Cluster {
             took: Duration::from_millis(1),
             failed: None,
             wrote: wrote.collect(),
+            trace: None,
         });
     }
 
