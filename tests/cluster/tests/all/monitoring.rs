@@ -174,6 +174,7 @@ async fn the_board_and_the_alerts_read_what_a_host_serves_and_its_bundle_has_no_
     let mut args = vec![
         "--controllers=deployment-controller,replicaset-controller,serviceaccount-controller"
             .to_owned(),
+        "--use-service-account-credentials=true".to_owned(),
         "--leader-elect=true".to_owned(),
         format!("--tracing-config-file={}", config.display()),
         format!("--plugin-dir={}", plugins.display()),
