@@ -31,30 +31,7 @@ impl Cluster {
 
     fn add(&self, plugin: &str, entry: HistoryEntry) {
         let of = self.0.iter().find(|of| of.plugin == plugin);
-<<<<<<< HEAD
         of.expect("a plugin").history.add(entry);
-=======
-        let wrote = wrote.iter().map(|(name, key)| Touched {
-            verb: "update",
-            kind: kind(name),
-            subresource: String::new(),
-            key: (*key).to_owned(),
-        });
-        of.expect("a plugin").history.add(HistoryEntry {
-            at: UNIX_EPOCH + Duration::from_millis(1_000_000 + at + 2),
-            digest: "0123".into(),
-            queue: "q".into(),
-            key: key.into(),
-            why,
-            coalesced: 0,
-            attempt: 0,
-            queued: Duration::from_millis(1),
-            took: Duration::from_millis(1),
-            failed: None,
-            wrote: wrote.collect(),
-            trace: None,
-        });
->>>>>>> origin/canary
     }
 
     /// Returns each step of the chain as `plugin key`, with the step that caused it.
