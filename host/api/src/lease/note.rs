@@ -11,9 +11,12 @@ use tokio::sync::Notify;
 /// The annotation.
 const ANNOTATION: &str = "flyball.dev/canaries";
 
+/// Called with a text that was read; none if the lease has none.
+type OnRead = Box<dyn Fn(Option<&str>) + Send + Sync>;
+
 /// A text in a lease.
 pub struct LeaseNote {
-    on_read: Box<dyn Fn(Option<&str>) + Send + Sync>,
+    on_read: OnRead,
     state: Mutex<State>,
     /// Notified when a text must be written at once.
     written: Notify,

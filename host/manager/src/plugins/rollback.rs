@@ -396,10 +396,13 @@ pub(crate) struct KeptVersion {
     digest: String,
 }
 
+/// Called with the text that is stored; none if there is none.
+type OnStored = Box<dyn FnOnce(Option<&str>) + Send>;
+
 enum Job {
     Keep(String, PathBuf),
     Write(Record, BTreeSet<String>, Option<oneshot::Sender<()>>),
-    Canaries(Option<String>, Box<dyn FnOnce(Option<&str>) + Send>),
+    Canaries(Option<String>, OnStored),
 }
 
 impl VersionStore {
