@@ -35,7 +35,7 @@ fn a_key_is_in_the_same_share_in_each_process_and_each_release() {
     let chosen: Vec<usize> = (0..40)
         .filter(|number| first.has(&of(*number), never))
         .collect();
-    assert_eq!(chosen, [] as [usize; 0], "bless me");
+    assert_eq!(chosen, [5, 6, 12, 13, 15, 18, 19, 24, 26, 29, 30, 32, 33, 39]);
     assert_ne!(number("greeter", "a/b"), number("other", "a/b"));
 }
 
