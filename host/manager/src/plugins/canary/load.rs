@@ -102,7 +102,9 @@ impl CandidateLoader {
         let missing = |error| format!("this host has no copy of {origin}: {error}");
         kept.read().await.map_err(missing)?;
         let (content, origin) = (Content::Kept(kept), loaded_from(origin));
-        let loaded = self.turns.load(&self.engine, origin, content, true, &|_| ());
+        let loaded = self
+            .turns
+            .load(&self.engine, origin, content, true, &|_| ());
         loaded.await.map_err(|error| reason(&error))
     }
 
