@@ -136,7 +136,7 @@ struct Call {
 /// Workers reconcile keys again and again while the rule changes. A reconcile takes longer than the rules change.
 #[tokio::test(start_paused = true)]
 async fn no_two_versions_have_a_key_at_once_while_it_changes_hands() {
-    const KEYS: usize = 200;
+    const KEYS: usize = 20;
     let queue: WorkQueue<Arc<str>, ()> = WorkQueue::new(Config::default());
     let (split, calls) = (Arc::<Split>::default(), Arc::<Mutex<Vec<Call>>>::default());
     let add_all = |queue: &WorkQueue<Arc<str>, ()>| {
@@ -170,7 +170,7 @@ async fn no_two_versions_have_a_key_at_once_while_it_changes_hands() {
     ];
     for keys in rules {
         split.set_rule(keys.map(|keys| Rule::new(keys, "old", "new")));
-        for _ in 0..20 {
+        for _ in 0..60 {
             add_all(&queue);
             sleep(Duration::from_millis(3)).await;
         }
