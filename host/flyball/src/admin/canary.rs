@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(
             steps,
             [
-                "the keys in a and b",
+                "the keys in a, b",
                 "the keys with team in (x, y)",
                 "5% of the keys",
                 "50% of the keys"

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::{Listing, Page};
+use crate::overlay::FIRST_VERSION;
 
 /// The objects of files, and the kinds that are served.
 pub struct FileBase {
@@ -58,7 +59,7 @@ impl std::fmt::Display for FileError {
 
 impl FileBase {
     /// Takes objects as a cluster has stored them. What a server sets and these lack is filled in: UIDs, resource versions
-    /// and the namespace `default`.
+    /// and the namespace `default`. An object of an earlier plan gets a version before those of this one.
     ///
     /// # Errors
     /// An object that can't be part of a cluster.
@@ -98,9 +99,11 @@ impl FileBase {
         metadata
             .entry("uid")
             .or_insert_with(|| format!("file-{number}").into());
-        metadata
-            .entry("resourceVersion")
-            .or_insert_with(|| number.to_string().into());
+        let stored = metadata.get("resourceVersion").and_then(Value::as_str);
+        let is_earlier = |version: &str| version.parse().is_ok_and(|at: u64| at < FIRST_VERSION);
+        if !stored.is_some_and(is_earlier) {
+            metadata.insert("resourceVersion".to_owned(), number.to_string().into());
+        }
         let namespace = text(&object, "/metadata/namespace");
         let shown = format!("{namespace}/{name}");
         let key = (kind.clone(), namespace, name);
@@ -182,8 +185,11 @@ mod tests {
         let base = base(&[
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}),
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": stored}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "resourceVersion": (FIRST_VERSION + 7).to_string()}}),
         ]);
         let base = base.expect("they are valid");
+        let planned = base.get("v1/ConfigMap", "default", "c").expect("it exists");
+        assert_eq!(planned["metadata"]["resourceVersion"], "3");
         let new = base.get("v1/ConfigMap", "default", "a").expect("it exists");
         assert_eq!(
             (&new["metadata"]["uid"], &new["metadata"]["resourceVersion"]),

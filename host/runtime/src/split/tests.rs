@@ -35,7 +35,10 @@ fn a_key_is_in_the_same_share_in_each_process_and_each_release() {
     let chosen: Vec<usize> = (0..40)
         .filter(|number| first.has(&of(*number), never))
         .collect();
-    assert_eq!(chosen, [] as [usize; 0], "bless me");
+    assert_eq!(
+        chosen,
+        [5, 6, 12, 13, 15, 18, 19, 24, 26, 29, 30, 32, 33, 39]
+    );
     assert_ne!(number("greeter", "a/b"), number("other", "a/b"));
 }
 
@@ -136,7 +139,7 @@ struct Call {
 /// Workers reconcile keys again and again while the rule changes. A reconcile takes longer than the rules change.
 #[tokio::test(start_paused = true)]
 async fn no_two_versions_have_a_key_at_once_while_it_changes_hands() {
-    const KEYS: usize = 200;
+    const KEYS: usize = 20;
     let queue: WorkQueue<Arc<str>, ()> = WorkQueue::new(Config::default());
     let (split, calls) = (Arc::<Split>::default(), Arc::<Mutex<Vec<Call>>>::default());
     let add_all = |queue: &WorkQueue<Arc<str>, ()>| {
@@ -170,7 +173,7 @@ async fn no_two_versions_have_a_key_at_once_while_it_changes_hands() {
     ];
     for keys in rules {
         split.set_rule(keys.map(|keys| Rule::new(keys, "old", "new")));
-        for _ in 0..20 {
+        for _ in 0..60 {
             add_all(&queue);
             sleep(Duration::from_millis(3)).await;
         }

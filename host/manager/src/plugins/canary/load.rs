@@ -39,7 +39,7 @@ pub(crate) struct LoadedCandidate {
 }
 
 impl CandidateLoader {
-    /// Loads a candidate for a version that runs. `kept` is a stored copy of the only version that it may be.
+    /// Loads a candidate for a version that runs. `kept` is the host's own copy of it, if only that one may be loaded.
     ///
     /// # Errors
     /// It can't be loaded, or doesn't fit the version that runs. The error is a sentence.
@@ -74,12 +74,8 @@ impl CandidateLoader {
         origin: &CandidateOrigin,
         kept: Option<KeptVersion>,
     ) -> Result<(LoadedPlugin, Component), String> {
-        let kept = match kept {
-            Some(kept) => self.load_kept(origin, kept).await?,
-            None => None,
-        };
         let (plugin, component) = match kept {
-            Some(loaded) => loaded,
+            Some(kept) => self.load_kept(origin, kept).await?,
             None => self.load_origin(origin).await?,
         };
         if plugin.name() != self.plugin {
@@ -98,26 +94,18 @@ impl CandidateLoader {
         Ok((described, component))
     }
 
-    /// Loads a stored copy; none if there is none and the origin must do. A file may have changed since, so that only one
-    /// with the copy's digest is loaded.
     async fn load_kept(
         &self,
         origin: &CandidateOrigin,
         kept: KeptVersion,
-    ) -> Result<Option<(LoadedPlugin, Component)>, String> {
-        let digest = kept.digest().to_owned();
-        let content = match (origin, kept.read().await) {
-            (_, Ok(_)) => Content::Kept(kept),
-            (CandidateOrigin::Package(_), Err(_)) => return Ok(None),
-            (CandidateOrigin::File(path), Err(_)) => Content::File {
-                path: path.clone(),
-                digest: Some(digest),
-            },
-        };
+    ) -> Result<(LoadedPlugin, Component), String> {
+        let missing = |error| format!("this host has no copy of {origin}: {error}");
+        kept.read().await.map_err(missing)?;
+        let (content, origin) = (Content::Kept(kept), loaded_from(origin));
         let loaded = self
             .turns
-            .load(&self.engine, loaded_from(origin), content, true, &|_| ());
-        loaded.await.map(Some).map_err(|error| reason(&error))
+            .load(&self.engine, origin, content, true, &|_| ());
+        loaded.await.map_err(|error| reason(&error))
     }
 
     async fn load_origin(

@@ -276,6 +276,11 @@ impl Supervisor {
     /// The candidate that this process needs for a plugin, if it does.
     fn asked_candidate(&self, name: &str) -> Option<Asked> {
         if let Some(canary) = self.divided(name) {
+            let named = self.canary_policy(name).and_then(origin);
+            // Whoever may write the lease must not choose what runs with the plugin's grants.
+            if canary.by_policy && named.as_ref() != Some(&canary.origin) {
+                return None;
+            }
             return Some(Asked {
                 origin: canary.origin.clone(),
                 by_policy: canary.by_policy,

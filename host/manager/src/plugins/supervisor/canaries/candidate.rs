@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use flyball_policy::Rollout;
 use flyball_policy::grant::PluginFile;
 use flyball_runtime::history::rfc3339;
+use flyball_runtime::split::Candidate;
 use flyball_types::printable;
 use tokio::time::Instant;
 
@@ -36,7 +37,8 @@ impl Supervisor {
         }
         self.canaries.drop_run(name);
         let divided = self.divided(name);
-        let kept = divided.map(|canary| self.versions.version(&canary.candidate.digest));
+        let kept = divided.filter(|canary| !canary.by_policy);
+        let kept = kept.map(|canary| self.versions.version(&canary.candidate.digest));
         let Some(running) = self.running.get(name) else {
             return;
         };
@@ -211,43 +213,45 @@ impl Supervisor {
 
     /// Lets the candidate take its keys, once its canary is in force.
     pub(super) fn attach(&mut self, name: &str) {
-        let in_force = self.canaries.in_force.canaries();
-        let running = self.running.get(name);
-        let (Some(canary), Some(running)) = (in_force.of(name), running) else {
-            return;
-        };
-        let Some(run) = self.canaries.runs.get_mut(name) else {
-            return;
+        match self.attachable(name) {
+            Ok(Some(candidate)) => {
+                self.canaries.in_force.split(name).attach(candidate);
+                if let Some(run) = self.canaries.runs.get_mut(name) {
+                    run.phase = Phase::Attached;
+                }
+            }
+            Ok(None) => {}
+            Err(problem) => self.canaries.refuse(name, problem),
+        }
+    }
+
+    /// Prepares the candidate that was loaded; none if its canary is not in force yet. Fails with a sentence if it is not
+    /// the one of the canary, or may have no grants.
+    fn attachable(&self, name: &str) -> Result<Option<Arc<Candidate>>, String> {
+        let run = self.canaries.runs.get(name);
+        let (Some(run), Some(running)) = (run, self.running.get(name)) else {
+            return Ok(None);
         };
         let Phase::Ready(loaded) = &run.phase else {
-            return;
+            return Ok(None);
         };
-        if canary.candidate.digest != loaded.plugin.digest {
-            // What was stored is not in force yet, or the file has changed.
-            let is_wanted = self
-                .canaries
-                .wanted
-                .of(name)
-                .is_some_and(|wanted| wanted.candidate.digest == loaded.plugin.digest);
-            if !is_wanted {
-                let problem = format!(
-                    "{} has changed since the canary began: it is sha256:{} now",
-                    run.asked.origin, loaded.plugin.digest
-                );
-                self.canaries.refuse(name, problem);
-            }
-            return;
+        let digest = &loaded.plugin.digest;
+        let is_loaded = |canary: &Canary| canary.candidate.digest == *digest;
+        if !self.canaries.wanted.of(name).is_some_and(is_loaded) {
+            return Err(format!(
+                "{} has changed since the canary began: it is sha256:{digest} now",
+                run.asked.origin
+            ));
         }
-        match self.running.candidate(running, loaded) {
-            Ok(candidate) => {
-                self.canaries.in_force.split(name).attach(candidate);
-                run.phase = Phase::Attached;
-            }
-            Err(error) => {
-                let problem = flyball_types::error_chain(&error);
-                self.canaries.refuse(name, problem);
-            }
+        let in_force = self.canaries.in_force.canaries();
+        if !in_force.of(name).is_some_and(is_loaded) {
+            return Ok(None);
         }
+        self.check_grant(name, run, running, digest)?;
+        let candidate = self.running.candidate(running, loaded);
+        candidate
+            .map(Some)
+            .map_err(|error| flyball_types::error_chain(&error))
     }
 
     /// Puts the file of a candidate that an operator has started, and that has all keys, into the place of the plugin's
