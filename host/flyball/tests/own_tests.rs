@@ -139,7 +139,10 @@ fn the_sdk_for_python_is_a_wheel_that_can_be_installed() {
         ".",
         &[&[&pip as &str], &build[..], &[&wheels, &sources]].concat(),
     );
-    let wheel = format!("{wheels}/flyball_sdk-0.1.0-py3-none-any.whl");
+    let wheel = format!(
+        "{wheels}/flyball_sdk-{}-py3-none-any.whl",
+        env!("CARGO_PKG_VERSION")
+    );
     let installed = folder.path().join("installed").display().to_string();
     let install = ["install", "--no-deps", "--no-index", "--target"];
     succeeds(

@@ -143,7 +143,10 @@ fn each_file_that_the_host_could_not_load_has_one_line_of_errors() {
     let bad = write("bad.toml", b"[plugins.a]\nservice-acount = \"a/b\"\n");
     assert_eq!(
         printed(&["validate", &greeter, &good]),
-        format!("{greeter}: valid: the plugin greeter 0.1.0\n{good}: valid: a policy for a\n")
+        format!(
+            "{greeter}: valid: the plugin greeter {}\n{good}: valid: a policy for a\n",
+            env!("CARGO_PKG_VERSION")
+        )
     );
     let misspelt = write(
         "misspelt.toml",

@@ -166,9 +166,10 @@ async fn a_request_that_the_policy_does_not_grant_is_reported_and_not_sent() -> 
                 "{series}: {counted:?}"
             );
         }
+        let version = env!("CARGO_PKG_VERSION");
+        let running = format!("plugin=\"greeter\",state=\"running\",version=\"{version}\"}} 1");
         let is_info = |line: &str| {
-            line.starts_with("flyball_plugin_info{digest=")
-                && line.ends_with("plugin=\"greeter\",state=\"running\",version=\"0.1.0\"} 1")
+            line.starts_with("flyball_plugin_info{digest=") && line.ends_with(&running)
         };
         ensure!(metrics.lines().any(is_info), "no state: {metrics}");
         let is_denied_request = |event: &serde_json::Value| {
