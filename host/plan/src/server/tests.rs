@@ -501,13 +501,13 @@ fn only_the_holder_of_the_token_is_served() {
 async fn an_answer_of_the_cluster_that_is_too_large_is_refused_with_what_to_do() {
     let run = async {
         let below = ApiServer::start(served()).await.expect("a port is free");
-        for number in 0..1000 {
+        for number in 0..100 {
             let object = map("shop", &format!("map-{number}"));
             below.put(object).expect("its kind is served");
         }
         let config = kube::Config::new(below.url().parse().expect("a URL"));
         let cluster = ClusterBase::new(&config, false).expect("it needs no credentials");
-        let base = Base::Cluster(cluster.at_most(64 << 10));
+        let base = Base::Cluster(cluster.at_most(16 << 10));
         let kinds = base.kinds().await.expect("the server answers");
         let plan = Shared::new(base, kinds, options());
         let Err(error) = plan.send(Method::GET, MAPS, Value::Null).await else {
