@@ -11,7 +11,7 @@ use flyball_types::{error_chain, printable};
 use serde_json::{Value, json};
 
 use super::state::CandidateOrigin;
-use crate::plugins::load::{LoadedPlugin, Origin, reason};
+use crate::plugins::load::{LoadedPlugin, Origin, PluginError, reason};
 use crate::plugins::load_turns::{Content, LoadTurns};
 use crate::plugins::packages::{Package, Pulled};
 use crate::plugins::rollback::KeptVersion;
@@ -99,13 +99,14 @@ impl CandidateLoader {
         origin: &CandidateOrigin,
         kept: KeptVersion,
     ) -> Result<(LoadedPlugin, Component), String> {
-        let missing = |error| format!("this host has no copy of {origin}: {error}");
-        kept.read().await.map_err(missing)?;
-        let (content, origin) = (Content::Kept(kept), loaded_from(origin));
-        let loaded = self
-            .turns
-            .load(&self.engine, origin, content, true, &|_| ());
-        loaded.await.map_err(|error| reason(&error))
+        let (turns, content) = (&self.turns, Content::Kept(kept));
+        let loaded = turns.load(&self.engine, loaded_from(origin), content, true, &|_| ());
+        loaded.await.map_err(|error| match error {
+            PluginError::Read { source, .. } => {
+                format!("this host has no copy of {origin}: {source}")
+            }
+            error => reason(&error),
+        })
     }
 
     async fn load_origin(

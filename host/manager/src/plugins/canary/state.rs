@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use flyball_policy::Rollout;
 use flyball_runtime::split::{Counts, Keys, Rule, Split};
+use flyball_types::printable;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+
+use crate::plugins::load::LoadedPlugin;
 
 /// The most canaries that are remembered. A lease's annotations have 256 KiB at most, and a canary takes about 1 KiB.
 const MAX_CANARIES: usize = 100;
@@ -51,6 +54,15 @@ pub struct NamedVersion {
     pub digest: String,
     /// The version in its description.
     pub version: String,
+}
+
+impl NamedVersion {
+    pub(crate) fn of(plugin: &LoadedPlugin) -> Self {
+        Self {
+            digest: plugin.digest.clone(),
+            version: printable(&plugin.description.version),
+        }
+    }
 }
 
 /// Where a candidate comes from.
@@ -235,6 +247,14 @@ fn follow(split: &Split, plugin: &str, canaries: &Canaries) {
         split.set_rule(wanted.map(|(canary, keys)| {
             Rule::new(keys, &canary.running.digest, &canary.candidate.digest)
         }));
+    }
+}
+
+impl CandidateOrigin {
+    /// The origin that a policy names by a file or by a package.
+    pub(crate) fn named(file: Option<&PathBuf>, source: Option<&String>) -> Option<Self> {
+        let package = || source.cloned().map(Self::Package);
+        file.cloned().map(Self::File).or_else(package)
     }
 }
 

@@ -396,6 +396,5 @@ impl Supervisor {
 
 /// Where the policy's candidate comes from.
 fn origin(policy: &CanaryPolicy) -> Option<CandidateOrigin> {
-    let file = policy.file.clone().map(CandidateOrigin::File);
-    file.or_else(|| policy.source.clone().map(CandidateOrigin::Package))
+    CandidateOrigin::named(policy.file.as_ref(), policy.source.as_ref())
 }

@@ -41,9 +41,8 @@ impl Supervisor {
             .filter(|(running, policy)| !self.shadows.has_started(running.tasks.name(), policy))
             .collect();
         for (running, policy) in new {
-            let file = policy.file.clone().map(CandidateOrigin::File);
-            let package = || policy.source.clone().map(CandidateOrigin::Package);
-            let Some(origin) = file.or_else(package) else {
+            let named = CandidateOrigin::named(policy.file.as_ref(), policy.source.as_ref());
+            let Some(origin) = named else {
                 continue;
             };
             let loader = self.candidate_loader(running.tasks.name(), running);

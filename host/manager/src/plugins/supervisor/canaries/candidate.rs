@@ -158,13 +158,9 @@ impl Supervisor {
             (None, Some(policy)) => policy.rollout(),
             (None, None) => Rollout::default(),
         };
-        let version = |plugin: &crate::plugins::load::LoadedPlugin| NamedVersion {
-            digest: plugin.digest.clone(),
-            version: printable(&plugin.description.version),
-        };
         Ok(Canary {
-            running: version(runs),
-            candidate: version(candidate),
+            running: NamedVersion::of(runs),
+            candidate: NamedVersion::of(candidate),
             origin: run.asked.origin.clone(),
             by_policy: run.asked.by_policy,
             rollout,

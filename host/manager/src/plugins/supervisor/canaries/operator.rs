@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use flyball_policy::Rollout;
-use flyball_types::printable;
 
 use super::{Asked, Phase, Run};
 use crate::plugins::canary::{
@@ -164,13 +163,7 @@ fn pending(
     rollout: Rollout,
     phase: Option<String>,
 ) -> CanaryStatus {
-    let version = running.map(|running| {
-        let plugin = &running.version.plugin;
-        NamedVersion {
-            digest: plugin.digest.clone(),
-            version: printable(&plugin.description.version),
-        }
-    });
+    let version = running.map(|running| NamedVersion::of(&running.version.plugin));
     let is_refused = matches!(run.phase, Phase::Refused(_));
     let (reason, waits_for) = match is_refused {
         true => (phase, None),
