@@ -280,6 +280,25 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// The bytes of the body that the guest has sent, or of its selectors.
+    pub fn body_len(&self) -> usize {
+        match self {
+            Self::Create { object } => object.len(),
+            Self::Update { change, .. } => change.len(),
+            Self::UpdateStatus {
+                status, metadata, ..
+            } => status.len() + metadata.len(),
+            Self::Patch { patch, .. } => patch.len(),
+            Self::Delete => 0,
+            Self::DeleteCollection {
+                label_selector,
+                field_selector,
+            } => label_selector.len() + field_selector.len(),
+        }
+    }
+}
+
 impl Write {
     /// The subresource that the request is sent to; empty for the object itself.
     pub fn subresource(&self) -> &str {
@@ -316,4 +335,17 @@ pub enum LogLevel {
     Info,
     Warn,
     Error,
+}
+
+impl LogLevel {
+    /// The name in the interface: `trace` to `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
 }

@@ -3,8 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flyball_plugin::{
-    Batch, CertificateTemplate, CloudError, LogLevel, ObjectReference, Operation, Read, SubjectKey,
-    Write,
+    Batch, CertificateTemplate, CloudError, ObjectReference, Operation, Read, SubjectKey, Write,
 };
 use flyball_recording::answer::{self, Time};
 use flyball_recording::{Asked, Document, asked};
@@ -107,19 +106,7 @@ pub(crate) fn size_of_batch(batch: &Batch) -> usize {
             &target.name,
             &target.subresource,
         ];
-        let body = match &write.operation {
-            Operation::Create { object } => object.len(),
-            Operation::Update { change, .. } => change.len(),
-            Operation::UpdateStatus {
-                status, metadata, ..
-            } => status.len() + metadata.len(),
-            Operation::Patch { patch, .. } => patch.len(),
-            Operation::Delete => 0,
-            Operation::DeleteCollection {
-                label_selector,
-                field_selector,
-            } => label_selector.len() + field_selector.len(),
-        };
+        let body = write.operation.body_len();
         let texts: usize = texts.iter().map(|text| text.len()).sum();
         size_of::<Write>() + texts + body + write.options.len() + size_of_texts(&write.returns)
     });
@@ -229,16 +216,6 @@ pub(crate) fn time(time: SystemTime) -> Time {
     Time {
         seconds: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
         nanoseconds: since.subsec_nanos(),
-    }
-}
-
-pub(crate) fn level(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Trace => "trace",
-        LogLevel::Debug => "debug",
-        LogLevel::Info => "info",
-        LogLevel::Warn => "warn",
-        LogLevel::Error => "error",
     }
 }
 

@@ -282,7 +282,7 @@ impl Imports for Recorded {
             message.len() + texts.sum::<usize>(),
             || {
                 let (message, fields) = (message.to_owned(), fields.to_vec());
-                move || asked::log_write(convert::level(level), &message, &fields)
+                move || asked::log_write(level.name(), &message, &fields)
             },
             || || answer::write_ok(()),
         );
@@ -293,7 +293,7 @@ impl Imports for Recorded {
         let enabled = self.inner.log_enabled(level);
         self.notes.add(
             0,
-            || move || asked::log_enabled(convert::level(level)),
+            || move || asked::log_enabled(level.name()),
             || move || answer::write_ok(enabled),
         );
         enabled

@@ -304,7 +304,7 @@ impl Imports for Replay {
     }
 
     fn log_enabled(&self, level: LogLevel) -> bool {
-        self.with_tape(|tape| tape.is_enabled(convert::level(level)))
+        self.with_tape(|tape| tape.is_enabled(level.name()))
             .unwrap_or(true)
     }
 

@@ -121,19 +121,7 @@ pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
 /// Refuses documents that the API server would refuse, before the host parses them: a parsed document takes many times
 /// its bytes.
 fn check_size(write: &Write) -> Result<(), ApiError> {
-    let body = match &write.operation {
-        Operation::Create { object } => object.len(),
-        Operation::Update { change, .. } => change.len(),
-        Operation::UpdateStatus {
-            status, metadata, ..
-        } => status.len() + metadata.len(),
-        Operation::Patch { patch, .. } => patch.len(),
-        Operation::Delete => 0,
-        Operation::DeleteCollection {
-            label_selector,
-            field_selector,
-        } => label_selector.len() + field_selector.len(),
-    };
+    let body = write.operation.body_len();
     for (what, bytes, most) in [
         ("body", body, MAX_BODY),
         ("options", write.options.len(), MAX_OPTIONS),

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use flyball_plugin::LogLevel;
 use flyball_recording::{Call, Header};
 use flyball_rehearse::Verdict;
 use flyball_types::{excerpt, printable};
@@ -118,7 +117,7 @@ impl Report {
         }
         if self.logs {
             for (level, message) in &verdict.log {
-                self.line(&format!("    {}: {message}", level_name(*level)));
+                self.line(&format!("    {}: {message}", level.name()));
             }
         }
         if let Some(current) = &mut self.current {
@@ -225,16 +224,6 @@ fn counted(calls: usize) -> String {
 
 fn short(digest: &str) -> &str {
     &digest[..digest.floor_char_boundary(DIGEST)]
-}
-
-fn level_name(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Trace => "trace",
-        LogLevel::Debug => "debug",
-        LogLevel::Info => "info",
-        LogLevel::Warn => "warn",
-        LogLevel::Error => "error",
-    }
 }
 
 #[cfg(test)]
