@@ -3,6 +3,7 @@
 //! Upstream: pkg/controller/evictionrequest/evictionrequest_controller.go: NewController, enqueueEvictionForEvictionRequest,
 //! enqueueEvictionRequestsForEviction, enqueueEvictionRefresh, enqueueEvictionRefreshesForEvictionRequest, deletePod.
 
+use flyball_pods::may_be_over;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey, condition};
 
@@ -79,14 +80,10 @@ fn of_request(host: &Host, delta: &Delta, keys: &mut Vec<RoutedKey>) -> Result<(
 
 fn of_pod(host: &Host, delta: &Delta, keys: &mut Vec<RoutedKey>) -> Result<(), Error> {
     let [before, after] = [delta.before::<Pod>()?, delta.after::<Pod>()?];
-    let is_over = match (&before, &after) {
-        (Some(before), Some(after)) => {
-            before.meta.uid != after.meta.uid
-                || before.meta.deletion_timestamp != after.meta.deletion_timestamp
-                || before.phase != after.phase && after.is_terminal()
-        }
-        _ => true,
-    };
+    let is_over = may_be_over(
+        before.as_ref().map(Pod::life),
+        after.as_ref().map(Pod::life),
+    );
     if let Some(pod) = before.filter(|_| is_over) {
         let reference = PodReference {
             name: pod.meta.name.clone(),

@@ -15,6 +15,7 @@ pub mod views;
 #[cfg(test)]
 mod tests;
 
+use flyball_pods::may_be_over;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};
 
@@ -92,14 +93,10 @@ impl Controller for ImperativeResponder {
         let mut keys = Vec::new();
         for delta in deltas {
             let (before, after) = (delta.before::<Pod>()?, delta.after::<Pod>()?);
-            let is_over = match (&before, &after) {
-                (Some(before), Some(after)) => {
-                    before.meta.uid != after.meta.uid
-                        || before.meta.deletion_timestamp != after.meta.deletion_timestamp
-                        || before.phase != after.phase && after.is_terminal()
-                }
-                _ => true,
-            };
+            let is_over = may_be_over(
+                before.as_ref().map(Pod::life),
+                after.as_ref().map(Pod::life),
+            );
             if let Some(pod) = before.filter(|_| is_over) {
                 let evictions = host.list::<Eviction>().namespace(&pod.meta.namespace);
                 let evictions = evictions.index(BY_POD, &pod.meta.uid).all()?;

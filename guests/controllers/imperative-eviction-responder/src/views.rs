@@ -3,6 +3,7 @@
 //! Upstream: pkg/controller/imperativeevictionresponder/utils.go: shouldHandleEviction, findTargetResponderStatus,
 //! findResponderStatus, toResponderStatusApplyConfiguration.
 
+use flyball_pods::has_ended;
 use flyball_sdk::condition;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,13 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// The parts by which [`flyball_pods::may_be_over`] judges it.
+    pub fn life(&self) -> (&Meta, &str) {
+        (&self.meta, &self.phase)
+    }
+
     pub fn is_terminal(&self) -> bool {
-        matches!(self.phase.as_str(), "Failed" | "Succeeded")
+        has_ended(&self.phase)
     }
 }
 

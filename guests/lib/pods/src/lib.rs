@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::{Answer, Error, OwnerReference, Raw, StringMap, Write};
+use flyball_sdk::{Answer, Error, Meta, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
 pub mod containers;
@@ -115,6 +115,17 @@ pub fn is_sidecar(init_containers: &[InitContainer], name: &str) -> bool {
 /// Whether a pod in this phase has ended.
 pub fn has_ended(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
+}
+
+/// Whether a pod may be over after a change: it is gone, another one has its name, it is being deleted, or it has ended.
+/// The pod is given by its metadata and phase before and after.
+pub fn may_be_over(before: Option<(&Meta, &str)>, after: Option<(&Meta, &str)>) -> bool {
+    let (Some((old, was)), Some((new, is))) = (before, after) else {
+        return true;
+    };
+    old.uid != new.uid
+        || old.deletion_timestamp != new.deletion_timestamp
+        || was != is && has_ended(is)
 }
 
 #[cfg(test)]
