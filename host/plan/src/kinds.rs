@@ -1,19 +1,8 @@
 //! The kinds that a plan serves: those of the base, and those of CustomResourceDefinitions that the plan creates.
 
-use flyball_testserver::api::discovery::{self, Served};
+use flyball_testserver::api::discovery::{self, Served, VERBS};
 use flyball_types::Kind;
 use serde_json::{Value, json};
-
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
 
 /// The API groups with a dot in their names that the API server serves by itself, without `.k8s.io`.
 const BUILT_IN: [&str; 17] = [

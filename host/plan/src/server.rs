@@ -3,22 +3,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use bytes::Bytes;
 use flyball_testserver::api::request::{self, Call, not_found};
-use flyball_testserver::api::{status, writes as answers};
+use flyball_testserver::api::{Body, accept, status, writes as answers};
 use flyball_types::ApiError;
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Either, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -135,7 +132,7 @@ impl Server {
         let listener = listener.map_err(cant_open)?;
         let address = listener.local_addr().map_err(cant_open)?;
         let shared = Rc::new(Shared::new(base, kinds, options));
-        spawn_local(accept(listener, Rc::clone(&shared)));
+        spawn_local(accept(listener, Rc::clone(&shared), respond));
         Ok(Self { address, shared })
     }
 
@@ -250,22 +247,6 @@ impl Shared {
         }
     }
 }
-
-async fn accept(listener: TcpListener, shared: Rc<Shared>) {
-    // The listener fails only if the process has no file descriptors left. The client then waits for its time-out.
-    while let Ok((stream, _)) = listener.accept().await {
-        let shared = Rc::clone(&shared);
-        let service = service_fn(move |request| respond(Rc::clone(&shared), request));
-        let connection = hyper::server::conn::http1::Builder::new();
-        // A client that goes away ends its connection alone.
-        spawn_local(connection.serve_connection(TokioIo::new(stream), service));
-    }
-}
-
-type Body = Either<
-    Full<Bytes>,
-    StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>,
->;
 
 /// Counts a request until it is dropped.
 struct Counted<'a>(&'a Cell<usize>);

@@ -80,7 +80,7 @@ impl ApiServer {
             kinds,
             warnings: Vec::new(),
         }));
-        spawn_local(accept(listener, Rc::clone(&state)));
+        spawn_local(accept(listener, Rc::clone(&state), respond));
         Ok(Self { address, state })
     }
 
@@ -127,7 +127,14 @@ impl ApiServer {
     }
 }
 
-async fn accept(listener: TcpListener, state: Rc<RefCell<State>>) {
+/// Serves connections, each in a task of this thread, until it is dropped.
+pub async fn accept<S: 'static, F>(
+    listener: TcpListener,
+    state: Rc<S>,
+    respond: fn(Rc<S>, Request<Incoming>) -> F,
+) where
+    F: Future<Output = Result<Response<Body>, hyper::Error>> + 'static,
+{
     // The listener fails only if the process has no file descriptors left. The client then waits for its time-out.
     while let Ok((stream, _)) = listener.accept().await {
         let state = Rc::clone(&state);
@@ -138,7 +145,8 @@ async fn accept(listener: TcpListener, state: Rc<RefCell<State>>) {
     }
 }
 
-type Body = Either<
+/// The body of a response: a whole document, or the events of a watch.
+pub type Body = Either<
     Full<Bytes>,
     StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>,
 >;

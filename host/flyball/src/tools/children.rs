@@ -8,9 +8,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use flyball_devcluster::process;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::{Value, json};
+
+use crate::tools::observed::Observed;
 
 /// How long the host may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -72,6 +76,21 @@ pub(super) fn admin_socket(folder: &Path) -> PathBuf {
     folder.join("admin.sock")
 }
 
+/// A kubeconfig for a server of this process, with the credentials of a user.
+pub(super) fn kubeconfig(url: &str, user: &Value) -> String {
+    const NAME: &str = "server";
+    let named = |kind: &str, value: &Value| json!([{"name": NAME, kind: value}]);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": NAME,
+        "clusters": named("cluster", &json!({"server": url})),
+        "contexts": named("context", &json!({"cluster": NAME, "user": NAME})),
+        "users": named("user", user),
+    })
+    .to_string()
+}
+
 impl HostFiles<'_> {
     /// The command of the host: no lease, no ports, and a log in JSON.
     pub(super) fn command(&self) -> anyhow::Result<Command> {
@@ -129,6 +148,20 @@ impl Host {
 
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.group.ended().await
+    }
+
+    /// Waits for this time. Fails if the host ends meanwhile, with the problems that it has logged.
+    pub(super) async fn runs_for(
+        &mut self,
+        time: Duration,
+        observed: &Mutex<Observed>,
+    ) -> anyhow::Result<()> {
+        let Ok(ended) = tokio::time::timeout(time, self.ended()).await else {
+            return Ok(());
+        };
+        let status = ended.context("can't wait for the host")?;
+        let problems = observed.lock().host_lines();
+        bail!("the host has ended ({status}): {problems}")
     }
 
     /// Lets the host finish its work. Kills it if that takes too long.

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use flyball_plan::{Options, Pods, Server};
 use flyball_types::{error_chain, printable};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::LocalSet;
 
 use self::inputs::Inputs;
@@ -140,7 +140,10 @@ async fn plan(arguments: &Arguments) -> anyhow::Result<Done> {
     let plugins = children::plugins(folder.path());
     let write = || {
         // Only this user may enter the folder, and only the token's holder may ask the server.
-        std::fs::write(&kubeconfig, config(&server.url(), server.token()))?;
+        std::fs::write(
+            &kubeconfig,
+            children::kubeconfig(&server.url(), &json!({"token": server.token()})),
+        )?;
         std::fs::create_dir(&plugins)?;
         let Some((name, inspection)) = &inputs.plugin else {
             return Ok(());
@@ -184,17 +187,3 @@ async fn plan(arguments: &Arguments) -> anyhow::Result<Done> {
 
 /// The lines that the host logs, as a value of `RUST_LOG`: each reconcile, and what goes wrong.
 const FILTER: &str = "warn,flyball=warn,flyball::reconcile=debug,flyball::guest=off,flyball::warning=off,kube_client::client::tls::rustls_tls=error";
-
-/// A kubeconfig with a token.
-fn config(url: &str, token: &str) -> String {
-    let named = |kind: &str, value: Value| json!([{"name": "plan", kind: value}]);
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "plan",
-        "clusters": named("cluster", json!({"server": url})),
-        "contexts": named("context", json!({"cluster": "plan", "user": "plan"})),
-        "users": named("user", json!({"token": token})),
-    })
-    .to_string()
-}

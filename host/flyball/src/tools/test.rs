@@ -148,7 +148,7 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
     let kubeconfig = folder.path().join("kubeconfig");
     let plugins = children::plugins(folder.path());
     let write = || {
-        std::fs::write(&kubeconfig, config(&server.url()))?;
+        std::fs::write(&kubeconfig, children::kubeconfig(&server.url(), &json!({})))?;
         std::fs::create_dir(&plugins)?;
         // Under its own name, which a policy may require.
         let name = arguments.file.file_name().unwrap_or_default();
@@ -187,18 +187,4 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         expectations: &inputs.expectations,
     };
     report.done(&inputs.inspection.description)
-}
-
-/// A kubeconfig without credentials.
-fn config(url: &str) -> String {
-    let named = |kind: &str, value: Value| json!([{"name": "memory", kind: value}]);
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "memory",
-        "clusters": named("cluster", json!({"server": url})),
-        "contexts": named("context", json!({"cluster": "memory", "user": "memory"})),
-        "users": named("user", json!({})),
-    })
-    .to_string()
 }

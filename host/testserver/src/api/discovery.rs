@@ -12,8 +12,8 @@ pub struct Served {
     pub namespaced: bool,
 }
 
-/// Every kind has all of them.
-const VERBS: [&str; 8] = [
+/// The verbs of every kind.
+pub const VERBS: [&str; 8] = [
     "create",
     "delete",
     "deletecollection",

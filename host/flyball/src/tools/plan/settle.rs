@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use flyball_manager::{PluginState, PluginStatus};
 use flyball_plan::Server;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::admin::{self, RunningHost};
 use crate::tools::children::Host;
@@ -57,13 +57,7 @@ impl Settle<'_> {
         let mut quiet_since = Instant::now();
         let mut answers_since = None;
         loop {
-            tokio::select! {
-                ended = host.ended() => {
-                    let status = ended.context("can't wait for the host")?;
-                    bail!("the host has ended ({status}): {}", self.observed.lock().host_lines())
-                }
-                () = sleep(POLL) => {}
-            }
+            host.runs_for(POLL, self.observed).await?;
             let plugins = self.plugins().await;
             let now = Instant::now();
             let progress = self.server.progress();

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use flyball_manager::{PluginState, PluginStatus};
 use flyball_testserver::api::ApiServer;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::admin::{self, RunningHost};
 use crate::tools::children::Host;
@@ -39,13 +39,7 @@ impl Watch<'_> {
         let mut last = None;
         let mut quiet_since = Instant::now();
         loop {
-            tokio::select! {
-                ended = host.ended() => {
-                    let status = ended.context("can't wait for the host")?;
-                    bail!("the host has ended ({status}): {}", self.observed.lock().host_lines())
-                }
-                () = sleep(POLL) => {}
-            }
+            host.runs_for(POLL, self.observed).await?;
             let now = Instant::now();
             let status = self.status().await;
             let seen = status.as_ref().map(|status| {
