@@ -1,28 +1,26 @@
 //! Canaries on a host with real guests and an API server in memory.
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::ListMode;
 use flyball_fakes::guest::probe;
 use flyball_manager::{
-    AdminHandle, CanaryState, CanaryStatus, DropIns, Manager, Options, PluginOptions, PluginState,
-    RequestError, Telemetry,
+    AdminHandle, CanaryState, CanaryStatus, DropIns, Manager, PluginState, RequestError,
 };
-use flyball_plugin::{Engine, EngineOptions};
 use flyball_policy::grant::Grants;
 use flyball_policy::{Calls, Interval, Policy, Rollout, Share, Step, Steps, Thresholds};
-use flyball_serving::{DebugPages, HealthChecks, Metrics};
-use flyball_signer::Signer;
+use flyball_serving::Metrics;
 use flyball_testserver::api::{ApiServer, Served};
-use flyball_traces::Tracer;
 use flyball_types::Kind;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio_util::sync::CancellationToken;
+
+use self::support::options;
 
 /// The time limit of each wait. Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -124,7 +122,7 @@ impl World {
             plugins: Policy::read(&policy).expect("it is valid"),
             ..Grants::default()
         };
-        let options = options(&self.server.url(), &metrics);
+        let options = options(&self.server.url(), &metrics, 16);
         let drop_ins = DropIns {
             folders: vec![self.path("plugins")],
             policy: Some(policy),
@@ -145,40 +143,6 @@ impl World {
         };
         host.until_runs("1").await;
         host
-    }
-}
-
-fn options(url: &str, metrics: &Metrics) -> Options {
-    let engine = EngineOptions {
-        max_instances: 16,
-        ..EngineOptions::default()
-    };
-    Options {
-        migration: None,
-        cluster: kube::Config::new(url.parse().expect("a URL")),
-        list_mode: ListMode::default(),
-        holder_identity: "test".into(),
-        leader_election: None,
-        plugins: PluginOptions {
-            engine: Engine::new(engine).expect("an engine"),
-            signer: Arc::new(Signer::default()),
-            qps: 0.0,
-            burst: 1,
-            use_service_account_credentials: false,
-            drain: Duration::from_secs(1),
-            start_interval: Duration::ZERO,
-            resync_period: Duration::ZERO,
-            resync_periods: BTreeMap::new(),
-            allow_untagged_cloud: false,
-            shown_as: BTreeMap::new(),
-            lookups: BTreeMap::new(),
-        },
-        telemetry: Telemetry {
-            metrics: metrics.clone(),
-            health: HealthChecks::default(),
-            debug: DebugPages::default(),
-            tracer: Tracer::default(),
-        },
     }
 }
 

@@ -1,22 +1,20 @@
 //! The supervisor at work on real files, with a guest that the build makes and an API server that can't be reached.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod support;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::ListMode;
 use flyball_fakes::guest::{self, FOR_AN_HOUR, SLEEP};
 use flyball_manager::{
-    AdminHandle, DropIns, Manager, Options, PluginOptions, PluginState, PluginStatus, RequestError,
-    RollbackTo, Telemetry,
+    AdminHandle, DropIns, Manager, PluginState, PluginStatus, RequestError, RollbackTo,
 };
-use flyball_plugin::{Engine, EngineOptions};
 use flyball_policy::grant::Grants;
-use flyball_serving::{DebugPages, HealthChecks, Metrics};
-use flyball_signer::Signer;
-use flyball_traces::Tracer;
+use flyball_serving::Metrics;
 use tokio_util::sync::CancellationToken;
+
+use self::support::options;
 
 /// The time limit of each wait. Only a fault takes this long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -49,37 +47,7 @@ fn sleeper() -> Vec<u8> {
 }
 
 async fn load(plugins: &Path, policy: &Path, state: &Path) -> Manager {
-    let engine = EngineOptions {
-        max_instances: 16,
-        ..EngineOptions::default()
-    };
-    let options = Options {
-        migration: None,
-        cluster: kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")),
-        list_mode: ListMode::default(),
-        holder_identity: "test".into(),
-        leader_election: None,
-        plugins: PluginOptions {
-            engine: Engine::new(engine).expect("an engine"),
-            signer: Arc::new(Signer::default()),
-            qps: 0.0,
-            burst: 1,
-            use_service_account_credentials: false,
-            drain: Duration::from_secs(1),
-            start_interval: Duration::ZERO,
-            resync_period: Duration::ZERO,
-            resync_periods: BTreeMap::new(),
-            allow_untagged_cloud: false,
-            shown_as: BTreeMap::new(),
-            lookups: BTreeMap::new(),
-        },
-        telemetry: Telemetry {
-            metrics: Metrics::new(),
-            health: HealthChecks::default(),
-            debug: DebugPages::default(),
-            tracer: Tracer::default(),
-        },
-    };
+    let options = options("http://127.0.0.1:1", &Metrics::new(), 16);
     let drop_ins = DropIns {
         folders: vec![plugins.to_owned()],
         policy: Some(policy.to_owned()),

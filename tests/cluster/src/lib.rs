@@ -22,9 +22,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use flyball_sample_cloud::Server;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
+use kube::config::AuthInfo;
 use kube::core::GroupVersionKind;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -258,6 +260,29 @@ impl Cluster {
             kinds.push(of("kind").to_owned());
         }
         Ok(kinds)
+    }
+
+    /// Returns a token of a service account.
+    pub async fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let request = TokenRequest::default();
+        let issued = accounts
+            .create_token_request(account, &PostParams::default(), &request)
+            .await?;
+        let token = issued.status.and_then(|status| status.token);
+        token.context("the API server issued no token")
+    }
+
+    /// Returns a client of a host's port, as a service account.
+    pub async fn client_as(&self, namespace: &str, account: &str, port: u16) -> Result<Client> {
+        let mut config = self.plane.admin_config()?;
+        config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
+        config.accept_invalid_certs = true;
+        config.auth_info = AuthInfo {
+            token: Some(self.token(namespace, account).await?.into()),
+            ..AuthInfo::default()
+        };
+        Ok(Client::try_from(config)?)
     }
 
     /// Sends a GET as the cluster's administrator to a host that serves on this port. Returns the

@@ -5,10 +5,6 @@ use anyhow::{Context, Result, bail, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host, host_output, until};
 use flyball_controlplane::Process;
 use http_body_util::BodyExt;
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
-use kube::config::AuthInfo;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -159,7 +155,7 @@ async fn seen_on_port(cluster: &Cluster, port: u16) -> Result<()> {
     let page = cluster.https(port, "/dashboard/").await?;
     ensure!(page.contains("content=\"token\""), "{page}");
     for (account, expected) in [("onlooker", 200), ("stranger", 403)] {
-        let client = client_of(cluster, port, account).await?;
+        let client = cluster.client_as("default", account, port).await?;
         until("the account's access is as its roles say", async || {
             let path = "/dashboard/api/stream?view=plugins";
             let request = hyper::Request::get(path).body(kube::client::Body::empty())?;
@@ -180,23 +176,4 @@ async fn seen_on_port(cluster: &Cluster, port: u16) -> Result<()> {
         .await?;
     }
     Ok(())
-}
-
-/// A client of the host's port with a token of a service account.
-async fn client_of(cluster: &Cluster, port: u16, account: &str) -> Result<kube::Client> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "default");
-    let request = TokenRequest::default();
-    let issued = accounts
-        .create_token_request(account, &PostParams::default(), &request)
-        .await?;
-    let token = issued.status.and_then(|status| status.token);
-    let token = token.context("there is no token")?;
-    let mut config = cluster.plane.admin_config()?;
-    config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
-    config.accept_invalid_certs = true;
-    config.auth_info = AuthInfo {
-        token: Some(token.into()),
-        ..AuthInfo::default()
-    };
-    Ok(kube::Client::try_from(config)?)
 }

@@ -14,10 +14,9 @@ use flyball_cluster_tests::{
 };
 use flyball_controlplane::{Options, Registry, helm, skip};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod as PodObject, PodSpec, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod as PodObject, PodSpec, Secret};
 use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
     ValidationDirective,
 };
 use serde_json::{Value, json};
@@ -478,13 +477,7 @@ async fn volumes<'a>(cluster: &Cluster, spec: &'a PodSpec) -> Result<BTreeMap<&'
 /// The folder with the token of the pod's account and the authority of the API server.
 async fn account(cluster: &Cluster, spec: &PodSpec) -> Result<PathBuf> {
     let name = spec.service_account_name.as_deref();
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), NAMESPACE);
-    let request = TokenRequest::default();
-    let issued = accounts
-        .create_token_request(name.unwrap_or("default"), &PostParams::default(), &request)
-        .await?;
-    let token = issued.status.and_then(|status| status.token);
-    let token = token.context("there is no token")?;
+    let token = cluster.token(NAMESPACE, name.unwrap_or("default")).await?;
     let files = [
         ("token", token),
         ("ca.crt", cluster.plane.ca_pem()),

@@ -3,13 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host_output, until};
 use flyball_controlplane::Options;
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
-use kube::config::AuthInfo;
 use serde_json::Value;
 
 #[tokio::test]
@@ -112,21 +108,7 @@ async fn a_host_needs_and_uses_the_roles_that_are_printed_for_it() -> Result<()>
 
 /// Lets the host review a token and the access of its user, who may not read metrics.
 async fn is_reviewed(cluster: &Cluster, port: u16) -> Result<()> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "flyball-system");
-    let request = TokenRequest::default();
-    let issued = accounts
-        .create_token_request("greeter", &PostParams::default(), &request)
-        .await?;
-    let token = issued.status.and_then(|status| status.token);
-    let token = token.context("there is no token")?;
-    let mut config = cluster.plane.admin_config()?;
-    config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
-    config.accept_invalid_certs = true;
-    config.auth_info = AuthInfo {
-        token: Some(token.into()),
-        ..AuthInfo::default()
-    };
-    let client = kube::Client::try_from(config)?;
+    let client = cluster.client_as("flyball-system", "greeter", port).await?;
     until(
         "the host refuses the plugin's account its metrics",
         async || {
