@@ -50,7 +50,8 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 		Watch(flyball.WatchKind("v1/Pod", "spec.nodeName").InNamespace("a").WithLabels("b=c").WithFields("d=e").
 			WhenLabels().WhenAt("spec.nodeName").
 			Enqueue(flyball.ToController("apps/v1/ReplicaSet").On(flyball.Added).After(time.Second).In("second"),
-				flyball.ToNamedInCluster("spec.nodeName"), flyball.ToMissingOwners().OnlyDeleting(),
+				flyball.ToNamedInCluster("spec.nodeName"),
+				flyball.ToNamed("spec.claim").OfKind("v1/Secret").Missing().WhileAnyOf("v1/Pod"), flyball.ToMissingOwners().OnlyDeleting(),
 				flyball.ToSelecting("v1/Service", "spec.selector").WhoseFieldIs("spec.type", "NodePort").OnlyOrphans(),
 				flyball.ToKey(flyball.Key{Name: "all"}).Having("spec.a", "b").HavingAnyOf("spec.c").Unless("spec.d").UnlessHaving("spec.e", "f"))).
 		Watch(flyball.WatchDiscovered(time.Minute, flyball.Discovered{Verbs: []string{"delete"}}).OnlyMetadata().Enqueue(flyball.Itself())).
@@ -73,6 +74,7 @@ func TestADescriptionIsTheDocumentOfTheSchema(t *testing.T) {
 			 "changes": ["labels", {"path": "spec.nodeName"}],
 			 "map": [{"to": "controller", "kind": "apps/v1/ReplicaSet", "on": ["added"], "delayMs": 1000, "queue": "second"},
 			         {"to": "named", "path": "spec.nodeName", "namespaced": false},
+			         {"to": "named", "path": "spec.claim", "namespaced": true, "kind": "v1/Secret", "missing": true, "whileAny": ["v1/Pod"]},
 			         {"to": "ownerReferences", "which": "missing", "deleting": true},
 			         {"to": "selecting", "kind": "v1/Service", "path": "spec.selector", "orphans": true,
 			          "whose": [{"path": "spec.type", "value": "NodePort"}]},

@@ -99,6 +99,7 @@ type Mapping struct {
 	Key        string      `json:"key,omitempty"`
 	Which      string      `json:"which,omitempty"`
 	Whose      []Having    `json:"whose,omitempty"`
+	IsMissing  bool        `json:"missing,omitempty"`
 	Types      []DeltaType `json:"on,omitempty"`
 	Queue      string      `json:"queue,omitempty"`
 	DelayMs    uint32      `json:"delayMs,omitempty"`
@@ -107,6 +108,7 @@ type Mapping struct {
 	HavingAll  []Having    `json:"having,omitempty"`
 	HavingAny  []string    `json:"havingAny,omitempty"`
 	UnlessAny  []Unless    `json:"unless,omitempty"`
+	WhileKinds []string    `json:"whileAny,omitempty"`
 }
 
 // Unless is a value that a field must not have: any string if Value is empty.
@@ -214,7 +216,27 @@ func (mapping Mapping) UnlessHaving(path, value string) Mapping {
 	return mapping
 }
 
-// WhoseFieldIs restricts [ToSelecting] to objects with this value at this path.
+// WhileAnyOf applies only while the cache holds an object of one of these kinds, in the namespace of the watched object.
+// The plugin must watch the kinds.
+func (mapping Mapping) WhileAnyOf(kinds ...string) Mapping {
+	mapping.WhileKinds = kinds
+	return mapping
+}
+
+// OfKind names the kind of the objects of [ToNamed] and [ToNamedInCluster], which the plugin must watch. WhoseFieldIs or
+// Missing follows.
+func (mapping Mapping) OfKind(kind string) Mapping {
+	mapping.Kind = kind
+	return mapping
+}
+
+// Missing restricts [ToNamed] and [ToNamedInCluster] to names that no object of the kind has in the cache.
+func (mapping Mapping) Missing() Mapping {
+	mapping.IsMissing = true
+	return mapping
+}
+
+// WhoseFieldIs restricts [ToSelecting], [ToNamed] and [ToNamedInCluster] to objects with this value at this path.
 func (mapping Mapping) WhoseFieldIs(path, value string) Mapping {
 	mapping.Whose = append(slices.Clip(mapping.Whose), Having{path, value})
 	return mapping

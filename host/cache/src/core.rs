@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, watch};
 
 use crate::acknowledged::Acknowledged;
+use crate::change::{Change, Select};
 use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
 use crate::indexer::{Indexer, PathIndex, SelectorIndex, ValueIndex};
@@ -71,14 +72,13 @@ pub(crate) struct CoreState {
     stopped: bool,
 }
 
-/// Selects the deltas that a subscriber receives.
-pub(crate) type Predicate = dyn Fn(&Delta) -> bool + Send + Sync;
-
 struct Subscriber {
     pending: Arc<Pending>,
     /// The fields that the cache must hold before the snapshot is taken.
     mask: Arc<Mask>,
-    predicate: Arc<Predicate>,
+    select: Arc<dyn Select>,
+    /// The numbers of the paths that it shares, in the set of the indexer.
+    numbers: Vec<usize>,
     /// Whether the subscriber has its snapshot, so that it receives changes.
     joined: bool,
 }
@@ -302,16 +302,19 @@ impl Core {
         self.state().holds(mask)
     }
 
-    pub(crate) fn subscribe(&self, mask: &Arc<Mask>, predicate: Arc<Predicate>) -> Deltas {
+    pub(crate) fn subscribe(&self, mask: &Arc<Mask>, select: Arc<dyn Select>) -> Deltas {
         let pending = Arc::new(Pending::default());
         let mut state = self.state.write();
         if state.stopped {
             pending.close();
         }
+        let shared = &mut state.indexer.paths;
+        let paths = select.shared_paths().iter();
         let mut subscriber = Subscriber {
             pending: Arc::clone(&pending),
             mask: Arc::clone(mask),
-            predicate,
+            numbers: paths.map(|path| shared.add(path)).collect(),
+            select,
             joined: false,
         };
         if state.holds(mask) {
@@ -372,9 +375,9 @@ impl Core {
         mask: Arc<Mask>,
         reset: bool,
     ) {
-        let mut deltas = Vec::new();
+        let mut changes = Vec::new();
         let mut state = self.state.write();
-        state.indexer.replace(objects, reset, &mut deltas);
+        state.indexer.replace(objects, reset, &mut changes);
         state.mask = mask;
         state.listed = true;
         state.position = if reset {
@@ -382,7 +385,7 @@ impl Core {
         } else {
             position.max(state.position)
         };
-        state.publish(&deltas);
+        state.publish(changes);
         let CoreState {
             indexer,
             mask,
@@ -413,7 +416,7 @@ impl Core {
 
     /// Applies changes and bookmarks in order. If a version goes back, stops before it and returns false.
     pub(crate) fn apply(&self, events: Vec<Event>) -> bool {
-        let mut deltas = Vec::new();
+        let mut changes = Vec::new();
         let mut in_order = true;
         self.events
             .fetch_add(events.len() as u64, Ordering::Relaxed);
@@ -433,17 +436,17 @@ impl Core {
                 break;
             }
             match event {
-                Event::Upsert(object) => state.indexer.upsert(object, &mut deltas),
+                Event::Upsert(object) => state.indexer.upsert(object, &mut changes),
                 Event::Delete(object) => {
                     state
                         .indexer
-                        .remove(&object.uid.clone(), Some(object), &mut deltas)
+                        .remove(&object.uid.clone(), Some(object), &mut changes)
                 }
                 Event::Bookmark { .. } | Event::Error(_) => {}
             }
             state.position = version;
         }
-        state.publish(&deltas);
+        state.publish(changes);
         let position = state.position;
         drop(state);
         self.acknowledged.pass(position);
@@ -489,32 +492,55 @@ impl CoreState {
         waiting.max().unwrap_or_default()
     }
 
-    /// Sends deltas to the subscribers that have their snapshot.
-    fn publish(&mut self, deltas: &[Delta]) {
-        if deltas.is_empty() {
+    /// Sends changes to the subscribers that have their snapshot and that they concern.
+    fn publish(&mut self, changes: Vec<Change>) {
+        if changes.is_empty() {
             return;
         }
-        self.subscribers
-            .retain(|subscriber| !subscriber.pending.is_closed());
+        self.drop_closed();
         let Self {
             subscribers,
             indexer,
             ..
         } = self;
-        for subscriber in subscribers
-            .iter_mut()
-            .filter(|subscriber| subscriber.joined)
-        {
-            let concerned = deltas.iter().filter(|delta| (subscriber.predicate)(delta));
-            if !subscriber.pending.push(concerned.cloned()) {
+        let mut joined: Vec<_> = subscribers.iter_mut().filter(|own| own.joined).collect();
+        let mut concerned: Vec<Vec<Delta>> = joined.iter().map(|_| Vec::new()).collect();
+        // The values of a change are found for all subscribers, and freed before those of the next one are found.
+        for change in changes {
+            for (subscriber, deltas) in joined.iter().zip(&mut concerned) {
+                if subscriber.is_concerned(&change, indexer) {
+                    deltas.push((*change).clone());
+                }
+            }
+        }
+        for (subscriber, deltas) in joined.iter_mut().zip(concerned) {
+            if !subscriber.pending.push(deltas) {
                 subscriber.pending.restart();
                 subscriber.join(indexer);
             }
         }
     }
+
+    /// Drops the subscribers that are gone, and what the cache finds for them.
+    fn drop_closed(&mut self) {
+        let paths = &mut self.indexer.paths;
+        self.subscribers.retain(|subscriber| {
+            let is_closed = subscriber.pending.is_closed();
+            if is_closed {
+                let numbers = subscriber.numbers.iter();
+                numbers.for_each(|number| paths.remove(*number));
+            }
+            !is_closed
+        });
+    }
 }
 
 impl Subscriber {
+    fn is_concerned(&self, change: &Change, indexer: &Indexer) -> bool {
+        let seen = change.seen(indexer.paths.set(), &self.numbers);
+        self.select.selects(&seen)
+    }
+
     /// Sends the snapshot.
     fn join(&mut self, indexer: &Indexer) {
         self.joined = true;
@@ -524,12 +550,9 @@ impl Subscriber {
             between: Vec::new(),
             initial: true,
         };
-        self.pending.push(
-            indexer
-                .iter()
-                .map(add)
-                .filter(|delta| (self.predicate)(delta)),
-        );
+        let all = indexer.iter().map(add);
+        self.pending
+            .push(all.filter(|added| self.select.may_select(added)));
         self.pending.finish_initial();
     }
 }

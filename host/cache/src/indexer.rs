@@ -41,10 +41,12 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
+use crate::change::Change;
 use crate::postings::Postings;
+use crate::shared_paths::SharedPaths;
 use crate::{Delta, Object, Uid};
-use declared::Declared;
 pub(crate) use declared::PathIndex;
+use declared::{Declared, Indexed};
 pub(crate) use selectors::{SelectorIndex, selector_at};
 pub(crate) use terms::ValueIndex;
 
@@ -61,6 +63,8 @@ pub(crate) struct Indexer {
     terms: Postings,
     values: Declared<ValueIndex>,
     selectors: Declared<SelectorIndex>,
+    /// The paths of the indexes, and those that subscribers read.
+    pub(crate) paths: SharedPaths,
     hasher: RandomState,
     /// The approximate size of the objects, without their indexes.
     bytes: usize,
@@ -77,6 +81,7 @@ impl Indexer {
             terms: Postings::default(),
             values: Declared::default(),
             selectors: Declared::default(),
+            paths: SharedPaths::default(),
             hasher: RandomState::default(),
             bytes: 0,
         }
@@ -118,6 +123,14 @@ impl Indexer {
         self.slot_of(uid).map(|slot| self.object_at(slot))
     }
 
+    /// Whether there is an object in a namespace; in any namespace if it is empty.
+    pub(crate) fn has_any_in(&self, namespace: &str) -> bool {
+        match namespace {
+            "" => self.len() > 0,
+            _ => self.namespaces.contains_key(namespace),
+        }
+    }
+
     fn slot_of(&self, uid: &Uid) -> Option<u32> {
         self.by_uid
             .find(self.hasher.hash_one(uid), |slot| {
@@ -137,43 +150,41 @@ impl Indexer {
 impl Indexer {
     /// Adds a version of an object. A version older than the cached one is ignored. The same version replaces the
     /// object without a delta, since it may have more fields.
-    pub(crate) fn upsert(&mut self, object: Arc<Object>, deltas: &mut Vec<Delta>) {
+    pub(crate) fn upsert(&mut self, object: Arc<Object>, changes: &mut Vec<Change>) {
         match self.slot_of(&object.uid) {
             Some(slot) if self.object_at(slot).resource_version > object.resource_version => {}
-            Some(slot) => self.modify(slot, object, deltas),
+            Some(slot) => self.modify(slot, object, changes),
             None => {
                 // If another UID has the name, the deletion of that object was missed.
                 if let Some(old) = self
                     .get(&object.namespace, &object.name)
                     .map(|old| old.uid.clone())
                 {
-                    self.remove(&old, None, deltas);
+                    self.remove(&old, None, changes);
                 }
-                self.insert(Arc::clone(&object));
-                deltas.push(Delta {
-                    old: None,
-                    new: Some(object),
-                    between: Vec::new(),
-                    initial: false,
-                });
+                let change = change(None, Vec::new(), Some(Arc::clone(&object)));
+                self.insert(object, &change);
+                changes.push(change);
             }
         }
     }
 
     /// Removes an object. `last` is its final state, if known.
-    pub(crate) fn remove(&mut self, uid: &Uid, last: Option<Arc<Object>>, deltas: &mut Vec<Delta>) {
+    pub(crate) fn remove(
+        &mut self,
+        uid: &Uid,
+        last: Option<Arc<Object>>,
+        changes: &mut Vec<Change>,
+    ) {
         let Some(slot) = self.slot_of(uid) else {
             return;
         };
-        let old = self.remove_slot(slot);
+        let old = Arc::clone(self.object_at(slot));
         let is_other = |last: &Arc<Object>| last.resource_version != old.resource_version;
         let between = last.filter(is_other).into_iter().collect();
-        deltas.push(Delta {
-            old: Some(old),
-            new: None,
-            between,
-            initial: false,
-        });
+        let change = change(Some(old), between, None);
+        self.remove_slot(slot, &change);
+        changes.push(change);
     }
 
     /// Replaces the objects by a complete list. Objects that are not in it are removed. If `reset`, versions may go
@@ -182,7 +193,7 @@ impl Indexer {
         &mut self,
         objects: Vec<Arc<Object>>,
         reset: bool,
-        deltas: &mut Vec<Delta>,
+        changes: &mut Vec<Change>,
     ) {
         let listed: HashSet<&Uid> = objects.iter().map(|object| object.uid()).collect();
         let removed: Vec<Uid> = self
@@ -192,17 +203,23 @@ impl Indexer {
             .cloned()
             .collect();
         for uid in removed {
-            self.remove(&uid, None, deltas);
+            self.remove(&uid, None, changes);
         }
         for object in objects {
             match self.slot_of(&object.uid) {
-                Some(slot) if reset => self.modify(slot, object, deltas),
-                _ => self.upsert(object, deltas),
+                Some(slot) if reset => self.modify(slot, object, changes),
+                _ => self.upsert(object, changes),
             }
+            // Those of all objects would take as much memory as the objects.
+            changes
+                .last_mut()
+                .into_iter()
+                .for_each(Change::forget_values);
         }
     }
 
-    fn insert(&mut self, object: Arc<Object>) {
+    /// Adds an object, which is the newest version of a change, with index 0.
+    fn insert(&mut self, object: Arc<Object>, change: &Change) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer than 4 billion objects")
@@ -215,8 +232,9 @@ impl Indexer {
         for term in self.terms_of(&object) {
             self.terms.insert(term, slot);
         }
-        self.values.insert(slot, &object, &self.hasher);
-        self.selectors.insert(slot, &object, &self.hasher);
+        let indexed = Indexed::new(change, &self.paths, &self.hasher);
+        self.values.insert(slot, &indexed);
+        self.selectors.insert(slot, &indexed);
         self.slots[slot as usize] = Some(Arc::clone(&object));
         let Self {
             hasher,
@@ -237,11 +255,12 @@ impl Indexer {
         by_key.insert_unique(key_hash(&object), slot, |slot| key_hash(object_at(slot)));
     }
 
-    /// Removes the object of a slot from the slot and from all indexes.
-    fn remove_slot(&mut self, slot: u32) -> Arc<Object> {
+    /// Removes the object of a slot, which is the oldest version of a change, from the slot and from all indexes.
+    fn remove_slot(&mut self, slot: u32, change: &Change) {
         let object = Arc::clone(self.object_at(slot));
-        self.values.remove(slot, &object, &self.hasher);
-        self.selectors.remove(slot, &object, &self.hasher);
+        let indexed = Indexed::new(change, &self.paths, &self.hasher);
+        self.values.remove(slot, &indexed);
+        self.selectors.remove(slot, &indexed);
         for term in self.terms_of(&object) {
             self.terms.remove(term, slot);
         }
@@ -263,16 +282,15 @@ impl Indexer {
         self.bytes -= object.size();
         self.slots[slot as usize] = None;
         self.free.push(slot);
-        object
     }
 
     /// Replaces an object in its slot by another version of it.
-    fn modify(&mut self, slot: u32, new: Arc<Object>, deltas: &mut Vec<Delta>) {
+    fn modify(&mut self, slot: u32, new: Arc<Object>, changes: &mut Vec<Change>) {
         let old = Arc::clone(self.object_at(slot));
         if (&old.namespace, &old.name) != (&new.namespace, &new.name) {
             // No server renames an object. This is handled anyway, so that the indexes can't become inconsistent.
-            self.remove(&old.uid, None, deltas);
-            return self.upsert(new, deltas);
+            self.remove(&old.uid, None, changes);
+            return self.upsert(new, changes);
         }
         let has_same_metadata = old.labels == new.labels
             && (Arc::ptr_eq(&old.owners, &new.owners) || old.owners == new.owners);
@@ -294,19 +312,26 @@ impl Indexer {
                 self.terms.insert(*term, slot);
             }
         }
-        self.values.update(slot, &old, &new, &self.hasher);
-        self.selectors.update(slot, &old, &new, &self.hasher);
         self.bytes = self.bytes + new.size() - old.size();
         self.slots[slot as usize] = Some(Arc::clone(&new));
-        if old.resource_version != new.resource_version {
-            deltas.push(Delta {
-                old: Some(old),
-                new: Some(new),
-                between: Vec::new(),
-                initial: false,
-            });
+        let is_other_version = old.resource_version != new.resource_version;
+        let change = change(Some(old), Vec::new(), Some(new));
+        let indexed = Indexed::new(&change, &self.paths, &self.hasher);
+        self.values.update(slot, &indexed);
+        self.selectors.update(slot, &indexed);
+        if is_other_version {
+            changes.push(change);
         }
     }
+}
+
+fn change(old: Option<Arc<Object>>, between: Vec<Arc<Object>>, new: Option<Arc<Object>>) -> Change {
+    Change::from(Delta {
+        old,
+        new,
+        between,
+        initial: false,
+    })
 }
 
 #[cfg(test)]

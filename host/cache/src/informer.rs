@@ -7,6 +7,7 @@ use std::time::Duration;
 use flyball_types::{FieldPath, Kind, Mask};
 use tokio::time::timeout;
 
+use crate::change::{ByDelta, Select};
 use crate::core::{Core, Indexes};
 use crate::registrations::Registration;
 use crate::stream::Requests;
@@ -166,21 +167,27 @@ impl Informer {
     /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each change, without a
     /// gap.
     pub fn subscribe(&self) -> Deltas {
-        self.subscribe_to(|_| true, None)
+        self.subscribe_to(|_| true)
     }
 
     /// Like [`Informer::subscribe`], for the deltas that a predicate selects. Other deltas don't wake the subscriber.
     ///
-    /// The predicate is called for each delta under the cache's lock, so it must return quickly. `at_most` bounds the
-    /// memory of deltas that the subscriber has not taken, in bytes, as [`Deltas::keep_at_most`] does; none for no
-    /// bound.
+    /// The predicate is called for each delta under the cache's lock, so it must return quickly.
     pub fn subscribe_to(
         &self,
         predicate: impl Fn(&Delta) -> bool + Send + Sync + 'static,
-        at_most: Option<usize>,
     ) -> Deltas {
+        self.subscribe_with(ByDelta(predicate), None)
+    }
+
+    /// Like [`Informer::subscribe_to`], for a choice by the values of the objects, which the cache finds for all
+    /// subscribers at once. The snapshot may have objects that it does not select.
+    ///
+    /// `at_most` bounds the memory of deltas that the subscriber has not taken, in bytes, as [`Deltas::keep_at_most`]
+    /// does; none for no bound.
+    pub fn subscribe_with(&self, select: impl Select, at_most: Option<usize>) -> Deltas {
         let core = self.core();
-        let deltas = core.subscribe(&self.handle.mask, Arc::new(predicate));
+        let deltas = core.subscribe(&self.handle.mask, Arc::new(select));
         if let Some(bytes) = at_most {
             deltas.keep_at_most(bytes);
         }

@@ -9,7 +9,8 @@
 //!   `protobuf` transcodes protobuf to JSON before that;
 //! - `indexer` holds the objects and finds those that a [`ListQuery`] selects;
 //! - [`informer`] shares a reflector and its cache among all watches of the same kind and scope, and sends each
-//!   [`Delta`] to its subscribers;
+//!   [`Delta`] to the subscribers that it concerns: `change` finds the values that they decide by, once for all of them
+//!   (`shared_paths`);
 //! - [`overlay`] holds a plugin's own writes, from the server's [`response`] until the reflector has seen them, and
 //!   [`lister`] reads the cache merged with the overlay. `acknowledged` avoids decoding the same version twice.
 //!
@@ -17,6 +18,7 @@
 
 mod acknowledged;
 mod backoff;
+mod change;
 pub mod connection;
 mod core;
 mod decode;
@@ -39,9 +41,11 @@ mod reflector;
 mod registrations;
 pub mod resource;
 pub mod response;
+mod shared_paths;
 pub mod source;
 mod stream;
 
+pub use change::{Seen, Select};
 pub use connection::Connection;
 pub use delta::{Batch, Delta, Deltas};
 pub use discovery::{Catalogue, Discovery, DiscoveryError};

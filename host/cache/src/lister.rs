@@ -171,6 +171,18 @@ impl Lister {
         })
     }
 
+    /// Whether there may be an object in a namespace, or in any if it is empty. May be true if there is none, but is never
+    /// false if there is one. Much cheaper than a list.
+    pub fn may_have_any(&self, namespace: &str) -> bool {
+        let is_shown =
+            |name: &str| { self.view.namespaces.as_ref() }.is_none_or(|shown| shown.contains(name));
+        let is_in = |object: &Arc<Object>| namespace.is_empty() || object.namespace() == namespace;
+        (namespace.is_empty() || is_shown(namespace))
+            && self.overlay.with(self.informer.core(), |own, state| {
+                state.indexer.has_any_in(namespace) || own.written(state).any(is_in)
+            })
+    }
+
     /// The objects of a namespace whose label selector at `path` matches these labels, sorted by name. The path must be
     /// among [`Interest::selectors`](crate::Interest::selectors).
     pub fn selecting(
@@ -351,8 +363,8 @@ impl Projection {
             Form::Object { mask, last } => match covers_object(mask, last, object) {
                 true => out.extend_from_slice(object.json()),
                 false => mask
-                    .prune(object.json(), out)
-                    .expect("pruned JSON is valid"),
+                    .reduce(object.json(), out)
+                    .expect("the cache holds JSON"),
             },
         }
         Ok(())

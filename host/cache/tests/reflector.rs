@@ -217,7 +217,7 @@ async fn a_subscriber_receives_only_the_deltas_that_its_predicate_selects() {
     some_pods(&server, 2);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
-    let mut deltas = informer.subscribe_to(|delta| delta.object().name() == "p1", None);
+    let mut deltas = informer.subscribe_to(|delta| delta.object().name() == "p1");
     let first = deltas.next(100).await.unwrap();
     assert!(first.initial_done && first.deltas.len() == 1, "{first:?}");
     server.put("a", "p0", json!({}));

@@ -9,6 +9,10 @@ use flyball_types::{FieldPath, Kind, Reference};
 pub trait Lookup {
     /// Whether the cache holds this object under this UID; none if the plugin does not watch the kind.
     fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool>;
+    /// Returns the object of this name, if the cache holds it.
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>>;
+    /// Whether there may be objects of a kind in this namespace; in any if it is empty. False means that there are none.
+    fn has_any(&self, kind: &Kind, namespace: &str) -> bool;
     /// Returns the objects of a kind whose selector at `path` matches this object's labels, in its namespace.
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>>;
     /// Returns the keys of the objects of a kind in this namespace; in all namespaces if it is empty.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_cache::Uid;
 use flyball_plugin::MemoEntry;
 use flyball_types::ApiError;
 use parking_lot::Mutex;
@@ -237,6 +238,12 @@ impl Memo {
         for key in state.by_object.remove(uid).unwrap_or_default() {
             state.remove(&key);
         }
+    }
+
+    /// Whether an entry is tagged with this object.
+    pub(crate) fn has_entries_of(&self, uid: &Uid) -> bool {
+        let state = self.state.lock();
+        !state.by_object.is_empty() && state.by_object.contains_key(&*uid.to_string())
     }
 
     /// Drops expired entries. Otherwise, a key that nobody asks for again would stay forever.

@@ -1,7 +1,12 @@
 //! Maps deltas to keys: applies a watch's declared mappings to the old and to the new object and returns the union of
-//! the keys, so that both sides of a changed owner or label are reconciled. `watch_router.rs` calls it for each delta. It
-//! is a function of plain values; only [`Lookup`] reads the caches.
+//! the keys, so that both sides of a changed owner or label are reconciled. It is a function of plain values; only
+//! [`Lookup`] reads the caches.
+//!
+//! A delta is decided on twice. First by [`Router::concerns`], under the cache's lock: by the values that the cache has
+//! found for all routers at once, it drops what yields no key, whatever the caches hold. Most deltas of most plugins end
+//! there, and wake nothing. Then `watch_router.rs` takes those that are left, and asks for their [`keys`](Router::keys).
 
+mod columns;
 mod predicate;
 #[cfg(test)]
 mod tests;
@@ -10,14 +15,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::{Delta, Object, OwnerReference};
+use flyball_cache::{Delta, Object, OwnerReference, Seen};
 use flyball_reads::lookup::{Lookup, reference};
 use flyball_types::description::{
     Change, DeltaType, Description, MAX_KEY, Mapping, Owners, To, Watch,
 };
-use flyball_types::{Columns, FieldPath, Kind, Reference};
+use flyball_types::{FieldPath, Kind, PathSet, Reference, strings_in};
 
-use self::predicate::{Predicate, Values};
+use self::columns::{Column, ColumnsOf};
+use self::predicate::{Predicate, Values, has_some_string};
 
 /// A key to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +40,10 @@ pub struct Router {
     mappings: Vec<ParsedMapping>,
     /// Select the deltas that go to the guest's `route`.
     guest_predicates: Vec<Predicate>,
+    /// The paths of the values that it reads of an object, by column.
+    paths: Vec<FieldPath>,
+    /// The same paths, for the search of an object.
+    set: PathSet,
 }
 
 /// The modifications that the watch selects; all if none is named.
@@ -42,7 +52,7 @@ struct Changes {
     generation: bool,
     labels: bool,
     /// A modification is selected if one of these columns differs.
-    fields: Columns,
+    columns: Vec<Column>,
 }
 
 struct ParsedMapping {
@@ -57,8 +67,10 @@ enum Target {
     Controller(Kind),
     Owner(Kind),
     Named {
-        path: FieldPath,
+        column: Column,
         namespaced: bool,
+        /// None if the cache is not asked for the object.
+        object: Option<NamedObject>,
     },
     Selecting {
         kind: Kind,
@@ -78,60 +90,98 @@ enum Target {
     OwnerReferences(Owners),
 }
 
+/// What the cache must hold under a name.
+struct NamedObject {
+    kind: Kind,
+    /// Whether it must hold nothing.
+    missing: bool,
+    whose: Values,
+}
+
+impl NamedObject {
+    fn is_as_wanted(&self, namespace: &str, name: &str, lookup: &impl Lookup) -> bool {
+        match lookup.get(&self.kind, namespace, name) {
+            Some(object) => !self.missing && self.whose.are_in(&object),
+            None => self.missing,
+        }
+    }
+}
+
 impl Router {
     /// The router of a watch, for the objects of this kind. The description was checked before: a path that does not
     /// parse here maps to nothing.
     pub fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
-        let mappings = watch
-            .map
-            .iter()
-            .filter_map(|mapping| ParsedMapping::new(description, mapping, kind));
-        let guest_predicates = watch
-            .map
-            .iter()
-            .filter(|mapping| mapping.to == To::Route)
-            .filter_map(Predicate::new);
+        let mut columns = ColumnsOf::default();
+        let changes = Changes::new(&watch.changes, &mut columns);
+        let mappings = watch.map.iter();
+        let mappings = mappings
+            .filter_map(|mapping| ParsedMapping::new(description, mapping, kind, &mut columns))
+            .collect();
+        let routed = watch.map.iter().filter(|own| own.to == To::Route);
+        let guest_predicates = routed
+            .filter_map(|mapping| Predicate::new(mapping, &mut columns))
+            .collect();
+        let (paths, set) = columns.into_paths();
         Self {
-            changes: Changes::new(&watch.changes),
-            mappings: mappings.collect(),
-            guest_predicates: guest_predicates.collect(),
+            changes,
+            mappings,
+            guest_predicates,
+            paths,
+            set,
         }
     }
 
-    /// Whether a delta may yield keys, judged without decoding the objects. It is false for most deltas: objects of
-    /// other owners, and changes that the watch does not select.
-    pub fn may_concern(&self, delta: &Delta) -> bool {
-        let may_be_selected = self.changes.fields.count() > 0 || self.selects_change(delta);
-        let delta_type = delta.delta_type();
-        let may_apply = |predicate: &Predicate, object: &Object| {
-            predicate.is_on(delta_type) && predicate.may_match(object)
+    /// The paths of the values that it reads of an object.
+    pub fn paths(&self) -> &[FieldPath] {
+        &self.paths
+    }
+
+    /// A delta with the values that it reads, for the other functions.
+    pub fn seen<'a>(&'a self, delta: &'a Delta) -> Seen<'a> {
+        Seen::of(delta, &self.set)
+    }
+
+    /// Whether a delta may yield keys, judged without the caches. It is false for most deltas: objects of other owners,
+    /// and changes that the watch does not select.
+    pub fn concerns(&self, seen: &Seen<'_>) -> bool {
+        let asks = |asking: &Predicate| {
+            asking.selects(seen) && { seen.versions() }
+                .any(|(version, object)| asking.matches(seen, version, object))
         };
-        let asks = |object: &Object| {
-            self.guest_predicates
-                .iter()
-                .any(|asking| may_apply(asking, object))
+        let yields = |own: &ParsedMapping| {
+            let applies = |(version, object): (usize, &Object)| {
+                own.to.may_have_keys(object)
+                    && own.to.names_some(seen, version)
+                    && own.predicate.matches(seen, version, object)
+            };
+            own.predicate.selects(seen) && seen.versions().any(applies)
+        };
+        self.selects_change(seen)
+            && (self.mappings.iter().any(yields) || self.guest_predicates.iter().any(asks))
+    }
+
+    /// Like [`Router::concerns`], judged by metadata alone: for plugins whose paths nobody but themselves should pay for.
+    pub fn may_concern(&self, delta: &Delta) -> bool {
+        let may_apply = |predicate: &Predicate, object: &Object| {
+            predicate.is_on(delta.delta_type()) && predicate.may_match(object)
         };
         let yields = |object: &Object| {
-            self.mappings
-                .iter()
-                .any(|own| may_apply(&own.predicate, object) && own.to.may_have_keys(object))
+            let mut mappings = self.mappings.iter();
+            let mut guests = self.guest_predicates.iter();
+            mappings.any(|own| may_apply(&own.predicate, object) && own.to.may_have_keys(object))
+                || guests.any(|asking| may_apply(asking, object))
         };
-        may_be_selected
-            && delta
-                .versions()
-                .any(|object| asks(object) || yields(object))
+        let has_columns = !self.changes.columns.is_empty();
+        (has_columns || self.changes.selects_metadata(delta))
+            && delta.versions().any(|object| yields(object))
     }
 
     /// Whether the watch selects the change of a delta: additions and deletions always, modifications if they change the
     /// fields that the watch names.
-    pub fn selects_change(&self, delta: &Delta) -> bool {
-        if self.changes.any || delta.delta_type() != DeltaType::Modified {
-            return true;
-        }
-        let versions: Vec<&Arc<Object>> = delta.versions().collect();
-        versions
-            .windows(2)
-            .any(|pair| self.changes.differ(pair[0], pair[1]))
+    pub fn selects_change(&self, seen: &Seen<'_>) -> bool {
+        let mut columns = self.changes.columns.iter();
+        self.changes.selects_metadata(seen.delta())
+            || columns.any(|column| seen.has_changed(*column))
     }
 
     /// Whether any delta goes to the guest's `route`.
@@ -140,9 +190,11 @@ impl Router {
     }
 
     /// Whether a delta goes to the guest's `route`.
-    pub fn asks_guest(&self, delta: &Delta) -> bool {
+    pub fn asks_guest(&self, seen: &Seen<'_>, lookup: &impl Lookup) -> bool {
         let wants = |asking: &Predicate| {
-            asking.selects(delta) && delta.versions().any(|object| asking.matches(object))
+            asking.selects(seen) && { seen.versions() }.any(|(version, object)| {
+                asking.matches(seen, version, object) && asking.is_possible(object, lookup)
+            })
         };
         self.guest_predicates.iter().any(wants)
     }
@@ -158,19 +210,21 @@ impl Router {
     }
 
     /// Returns the keys that one of the mappings yields for a delta, each once.
-    pub fn keys(&self, mapping: usize, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
-        let (mapping, delta_type) = (&self.mappings[mapping], delta.delta_type());
+    pub fn keys(&self, mapping: usize, seen: &Seen<'_>, lookup: &impl Lookup) -> Vec<Enqueue> {
+        let (mapping, delta_type) = (&self.mappings[mapping], seen.delta().delta_type());
         let mut found = Vec::new();
-        if !mapping.predicate.selects(delta) {
+        if !mapping.predicate.selects(seen) {
             return found;
         }
         let mut known = HashSet::new();
         let mut deleted = None;
-        for object in delta
-            .versions()
-            .filter(|object| mapping.predicate.matches(object))
-        {
-            let keys = mapping.to.keys(object, lookup);
+        for (version, object) in seen.versions() {
+            if !mapping.predicate.matches(seen, version, object)
+                || !mapping.predicate.is_possible(object, lookup)
+            {
+                continue;
+            }
+            let keys = mapping.to.keys(seen, version, object, lookup);
             // Noted before the keys are enqueued: their reconciles ask whether the owner was deleted.
             if let (DeltaType::Deleted, Target::Dependents(kind), false) =
                 (delta_type, &mapping.to, keys.is_empty())
@@ -197,55 +251,73 @@ impl Router {
     }
 
     /// Returns the keys of all mappings, each once.
-    pub fn all_keys(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
+    pub fn all_keys(&self, seen: &Seen<'_>, lookup: &impl Lookup) -> Vec<Enqueue> {
         let mut known = HashSet::new();
         (0..self.mapping_count())
-            .flat_map(|mapping| self.keys(mapping, delta, lookup))
+            .flat_map(|mapping| self.keys(mapping, seen, lookup))
             .filter(|enqueue| known.insert(enqueue.clone()))
             .collect()
     }
 }
 
 impl Changes {
-    fn new(changes: &[Change]) -> Self {
-        let path = |change: &Change| match change {
-            Change::Path(path) => path.parse().ok(),
+    fn new(changes: &[Change], columns: &mut ColumnsOf) -> Self {
+        let mut column = |change: &Change| match change {
+            Change::Path(path) => columns.add(path),
             _ => None,
         };
         Self {
             any: changes.is_empty(),
             generation: changes.contains(&Change::Generation),
             labels: changes.contains(&Change::Labels),
-            // The description was checked: its paths are few.
-            fields: Columns::new(changes.iter().filter_map(path)).unwrap_or_default(),
+            columns: changes.iter().filter_map(&mut column).collect(),
         }
     }
 
-    /// Whether one of them differs between two versions.
+    /// Whether a delta is selected without regard to columns.
+    fn selects_metadata(&self, delta: &Delta) -> bool {
+        if self.any || delta.delta_type() != DeltaType::Modified {
+            return true;
+        }
+        let mut pairs = delta.versions().zip(delta.versions().skip(1));
+        pairs.any(|(one, other)| self.differ(one, other))
+    }
+
+    /// Whether the metadata that counts differs between two versions.
     fn differ(&self, one: &Object, other: &Object) -> bool {
         (self.generation && one.generation() != other.generation())
             || (self.labels && one.labels() != other.labels())
-            || (self.fields.count() > 0 && self.row(one) != self.row(other))
-    }
-
-    fn row(&self, object: &Object) -> Vec<u8> {
-        let mut row = Vec::new();
-        self.fields
-            .row(object.json(), &mut row, usize::MAX)
-            .expect("the cache holds JSON");
-        row
     }
 }
 
 impl ParsedMapping {
-    fn new(description: &Description, mapping: &Mapping, own: &Kind) -> Option<Self> {
+    fn new(
+        description: &Description,
+        mapping: &Mapping,
+        own: &Kind,
+        columns: &mut ColumnsOf,
+    ) -> Option<Self> {
         let to = match mapping.to.clone() {
             To::Itself => Target::Itself,
             To::Controller { kind } => Target::Controller(kind),
             To::Owner { kind } => Target::Owner(kind),
-            To::Named { path, namespaced } => Target::Named {
-                path: path.parse().ok()?,
+            To::Named {
+                path,
                 namespaced,
+                kind,
+                whose,
+                missing,
+            } => Target::Named {
+                column: columns.add(&path)?,
+                namespaced,
+                object: match kind {
+                    Some(kind) if missing || !whose.is_empty() => Some(NamedObject {
+                        kind,
+                        missing,
+                        whose: Values::parse(&whose)?,
+                    }),
+                    _ => None,
+                },
             },
             To::Selecting { kind, path, whose } => Target::Selecting {
                 kind,
@@ -275,7 +347,7 @@ impl ParsedMapping {
         let delay = Duration::from_millis(mapping.delay_ms.into());
         Some(Self {
             to,
-            predicate: Predicate::new(mapping)?,
+            predicate: Predicate::new(mapping, columns)?,
             queue,
             delay,
         })
@@ -283,7 +355,15 @@ impl ParsedMapping {
 }
 
 impl Target {
-    /// Whether an object may have keys, judged without the caches and without decoding the object.
+    /// Whether a version names an object, if the keys are names.
+    fn names_some(&self, seen: &Seen<'_>, version: usize) -> bool {
+        match self {
+            Self::Named { column, .. } => has_some_string(seen, version, *column),
+            _ => true,
+        }
+    }
+
+    /// Whether an object may have keys, judged by its metadata.
     fn may_have_keys(&self, object: &Object) -> bool {
         match self {
             Self::Controller(kind) => object.controller().is_some_and(|owner| is_of(owner, kind)),
@@ -305,7 +385,13 @@ impl Target {
         )
     }
 
-    fn keys(&self, object: &Object, lookup: &impl Lookup) -> Vec<Arc<str>> {
+    fn keys(
+        &self,
+        seen: &Seen<'_>,
+        version: usize,
+        object: &Object,
+        lookup: &impl Lookup,
+    ) -> Vec<Arc<str>> {
         let all = |keys: Vec<String>| keys.into_iter().map(Arc::from).collect();
         match self {
             Self::Itself => vec![object.key().into()],
@@ -319,20 +405,28 @@ impl Target {
                 .iter()
                 .filter_map(|owner| owner_key(object, owner, kind, lookup))
                 .collect(),
-            Self::Named { path, namespaced } => {
+            Self::Named {
+                column,
+                namespaced,
+                object: named,
+            } => {
+                let namespace = if *namespaced { object.namespace() } else { "" };
                 // Longer values name no object, and would take memory in each queue.
-                let names = object
-                    .strings(path)
-                    .into_iter()
+                let names = { seen.values_of(version, *column) }
+                    .flat_map(strings_in)
                     .filter(|name| !name.is_empty() && name.len() <= MAX_KEY);
-                let key = |name: &str| {
-                    if *namespaced {
-                        join(object.namespace(), name)
-                    } else {
-                        name.to_owned()
-                    }
+                let is_wanted = |name: &str| {
+                    { named.as_ref() }
+                        .is_none_or(|named| named.is_as_wanted(namespace, name, lookup))
                 };
-                names.map(|name| key(&name).into()).collect()
+                let key = |name: &str| match namespaced {
+                    true => join(namespace, name),
+                    false => name.to_owned(),
+                };
+                names
+                    .filter(|name| is_wanted(name))
+                    .map(|name| key(&name).into())
+                    .collect()
             }
             Self::Selecting { kind, path, whose } => {
                 let selecting = lookup.selecting(kind, path, object).into_iter();

@@ -1,19 +1,21 @@
-//! Routes the deltas of one watch to keys in the plugin's queues. `router.rs` applies the declared mappings. Deltas
+//! Routes the deltas of one watch to keys in the plugin's queues. `router.rs` applies the declared mappings, and chooses
+//! the deltas that wake the watch. Deltas
 //! that they can't map go to the guest's `route`, by way of `guest_route.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flyball_cache::{Delta, Deltas, Informer};
+use flyball_cache::{Delta, Deltas, Informer, Seen, Select};
 use flyball_plugin::{Plugin, Quota};
 use flyball_reads::cached::WatchView;
-use flyball_types::Kind;
 use flyball_types::description::DeltaType;
+use flyball_types::{FieldPath, Kind};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::PluginContext;
 use crate::guest_route::{GuestRoute, RouteSender};
+use crate::memo::Memo;
 use crate::router::{Enqueue, Router};
 use crate::tickers::jittered;
 use crate::traces;
@@ -108,13 +110,14 @@ impl WatchRouter {
         }
     }
 
-    /// Subscribes to the deltas that may concern the watch. All deletions do, because they remove entries of the memo.
+    /// Subscribes to the deltas that may concern the watch.
     fn subscribe(&self, informer: &Informer) -> Deltas {
-        let (router, quota) = (self.router.clone(), self.plugin.quota());
-        informer.subscribe_to(
-            move |delta| may_concern(&router, quota.as_ref(), delta),
-            backlog(&self.plugin, &self.context),
-        )
+        let concern = Concern {
+            router: self.router.clone(),
+            memo: self.context.memo.clone(),
+            quota: self.plugin.quota(),
+        };
+        informer.subscribe_with(concern, backlog(&self.plugin, &self.context))
     }
 
     /// Enqueues the keys of all objects again and again, as client-go's resync does, where the watch enqueues the
@@ -149,8 +152,9 @@ impl WatchRouter {
         let began = Instant::now();
         while let Some(delta) = deltas.get(*next) {
             if delta.new.is_some() && self.view.shows(delta.object()) {
+                let seen = self.router.seen(delta);
                 for mapping in mappings {
-                    self.map(delta, *mapping, &mut || true);
+                    self.map(&seen, *mapping, &mut || true);
                 }
             }
             *next += 1;
@@ -199,20 +203,8 @@ impl WatchRouter {
     fn route_for_a_turn(&self, deltas: &[Delta], progress: &mut Progress) -> bool {
         let began = Instant::now();
         while let Some(delta) = deltas.get(progress.delta) {
-            let mut is_selected = || {
-                *progress
-                    .is_selected
-                    .get_or_insert_with(|| self.router.selects_change(delta))
-            };
-            if progress.mapping < self.router.mapping_count() {
-                self.map(delta, progress.mapping, &mut is_selected);
-                progress.mapping += 1;
-            } else {
-                self.ask_guest(delta, &mut is_selected);
-                *progress = Progress {
-                    delta: progress.delta + 1,
-                    ..Progress::default()
-                };
+            if !self.route_delta(delta, progress, began) {
+                return true;
             }
             if began.elapsed() >= TURN {
                 break;
@@ -221,10 +213,31 @@ impl WatchRouter {
         progress.delta < deltas.len()
     }
 
+    /// Routes the rest of a delta. Returns false if the turn, which began then, is over before.
+    fn route_delta(&self, delta: &Delta, progress: &mut Progress, began: Instant) -> bool {
+        let seen = self.router.seen(delta);
+        let is_selected = &mut progress.is_selected;
+        let mut is_selected =
+            || *is_selected.get_or_insert_with(|| self.router.selects_change(&seen));
+        while progress.mapping < self.router.mapping_count() {
+            self.map(&seen, progress.mapping, &mut is_selected);
+            progress.mapping += 1;
+            if began.elapsed() >= TURN {
+                return false;
+            }
+        }
+        self.ask_guest(&seen, &mut is_selected);
+        *progress = Progress {
+            delta: progress.delta + 1,
+            ..Progress::default()
+        };
+        true
+    }
+
     /// Enqueues the keys that a mapping yields, if the watch selects the change.
-    fn map(&self, delta: &Delta, mapping: usize, is_selected: &mut impl FnMut() -> bool) {
-        let cached = &*self.context.reads.cached;
-        let keys = self.router.keys(mapping, delta, cached);
+    fn map(&self, seen: &Seen<'_>, mapping: usize, is_selected: &mut impl FnMut() -> bool) {
+        let (delta, cached) = (seen.delta(), &*self.context.reads.cached);
+        let keys = self.router.keys(mapping, seen, cached);
         // The cheaper test first: most deltas yield no key.
         if keys.is_empty() || !is_selected() {
             return;
@@ -237,12 +250,12 @@ impl WatchRouter {
     }
 
     /// Passes a delta to the guest's `route`, if the watch selects the change and asks for `route`.
-    fn ask_guest(&self, delta: &Delta, is_selected: &mut impl FnMut() -> bool) {
+    fn ask_guest(&self, seen: &Seen<'_>, is_selected: &mut impl FnMut() -> bool) {
         if let Some(guest) = &self.guest
-            && self.router.asks_guest(delta)
+            && self.router.asks_guest(seen, &*self.context.reads.cached)
             && is_selected()
         {
-            guest.push(delta);
+            guest.push(seen.delta());
         }
     }
 
@@ -254,13 +267,49 @@ impl WatchRouter {
     }
 }
 
-/// Whether a delta may concern the watch. If the plugin has a CPU quota, it is charged for this decision. The cache
-/// doesn't wait for the quota; the plugin's routing does.
-fn may_concern(router: &Router, quota: Option<&Quota>, delta: &Delta) -> bool {
-    let decide = || delta.delta_type() == DeltaType::Deleted || router.may_concern(delta);
-    match quota {
-        Some(quota) => quota.charge_brief(decide),
-        None => decide(),
+/// The choice of the deltas that may concern a watch: those that may yield keys, and deletions of objects that entries of
+/// the memo are tagged with.
+///
+/// The values of a plugin with a CPU quota are not found here, where the cache waits for them, but when its deltas are
+/// routed, at its own expense. It is charged for the choice, which depends on metadata alone.
+struct Concern {
+    router: Arc<Router>,
+    memo: Arc<Memo>,
+    quota: Option<Quota>,
+}
+
+impl Concern {
+    /// Whether entries of the memo are tagged with an object that was deleted.
+    fn is_remembered(&self, delta: &Delta) -> bool {
+        delta.delta_type() == DeltaType::Deleted && { delta.old.as_ref() }
+            .is_some_and(|old| self.memo.has_entries_of(old.uid()))
+    }
+}
+
+impl Select for Concern {
+    fn shared_paths(&self) -> &[FieldPath] {
+        match self.quota {
+            Some(_) => &[],
+            None => self.router.paths(),
+        }
+    }
+
+    fn selects(&self, seen: &Seen<'_>) -> bool {
+        let delta = seen.delta();
+        match &self.quota {
+            Some(quota) => quota.charge_brief(|| {
+                delta.delta_type() == DeltaType::Deleted || self.router.may_concern(delta)
+            }),
+            None => self.router.concerns(seen) || self.is_remembered(delta),
+        }
+    }
+
+    fn may_select(&self, added: &Delta) -> bool {
+        let decide = || self.router.may_concern(added);
+        match &self.quota {
+            Some(quota) => quota.charge_brief(decide),
+            None => decide(),
+        }
     }
 }
 

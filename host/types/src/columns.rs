@@ -1,9 +1,8 @@
 //! Columns: the values at some paths of an object. A row holds only these values, without field names, so that reading
 //! many objects costs few bytes.
 
-use crate::mask::entry_or;
-use crate::path::Filter;
-use crate::search::{NotJson, Pattern, search};
+use crate::search::{NotJson, search};
+use crate::tree::Tree;
 use crate::{FieldPath, Mask, MaskError, Step};
 
 /// The maximum number of columns of a row.
@@ -26,74 +25,6 @@ pub struct Columns {
     tree: Tree,
     /// The mask of the paths.
     mask: Mask,
-}
-
-/// The paths of columns that lead through one place of an object. Paths with a common beginning share it, so that an
-/// object is searched for all of them at once.
-#[derive(Clone, Debug, Default)]
-struct Tree {
-    /// The columns whose value is here.
-    columns: Vec<usize>,
-    /// Sorted by name, and `filtered` by filter.
-    fields: Vec<(Box<str>, Tree)>,
-    each: Option<Box<Tree>>,
-    filtered: Vec<(Filter, Tree)>,
-}
-
-impl Tree {
-    fn add(&mut self, column: usize, steps: &[Step]) {
-        let Some((step, rest)) = steps.split_first() else {
-            self.columns.push(column);
-            return;
-        };
-        let below = match step {
-            Step::Field(name) => entry_or(&mut self.fields, name, Self::default),
-            Step::Each => self.each.get_or_insert_default(),
-            Step::Where(filter) => entry_or(&mut self.filtered, filter, Self::default),
-        };
-        below.add(column, rest);
-    }
-
-    /// Estimates the bytes that it holds.
-    fn size(&self) -> usize {
-        let field = |(name, tree): &(Box<str>, Self)| name.len() + tree.size();
-        let filtered = |(filter, tree): &(Filter, Self)| filter.size() + tree.size();
-        size_of::<Self>()
-            + size_of_val(&*self.columns)
-            + self.fields.iter().map(field).sum::<usize>()
-            + self.each.iter().map(|tree| tree.size()).sum::<usize>()
-            + self.filtered.iter().map(filtered).sum::<usize>()
-    }
-}
-
-impl Pattern for &Tree {
-    fn ends(self) -> impl Iterator<Item = usize> {
-        self.columns.iter().copied()
-    }
-
-    fn continues(self) -> bool {
-        !self.fields.is_empty() || self.each.is_some() || !self.filtered.is_empty()
-    }
-
-    fn fields(self) -> usize {
-        self.fields.len()
-    }
-
-    fn field(self, name: &str) -> Option<Self> {
-        let own = self.fields.iter().find(|(own, _)| **own == *name);
-        own.map(|(_, below)| below)
-    }
-
-    fn each(self) -> Option<Self> {
-        self.each.as_deref()
-    }
-
-    fn filtered<'f>(self) -> impl Iterator<Item = (&'f Filter, Self)>
-    where
-        Self: 'f,
-    {
-        self.filtered.iter().map(|(filter, below)| (filter, below))
-    }
 }
 
 /// Why a search for a row's values ended.

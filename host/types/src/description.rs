@@ -224,6 +224,10 @@ pub struct Mapping {
     /// conditions hold for a modification if one version meets them.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<Unless>,
+    /// Restricts the mapping to objects in whose namespace the cache holds an object of at least one of these kinds;
+    /// empty for all. For a cluster-scoped object, all namespaces count. The plugin must watch the kinds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub while_any: Vec<Kind>,
 }
 
 /// A value that a field must have.
@@ -273,6 +277,21 @@ pub enum To {
         path: String,
         /// Whether the named object is in the namespace of this object. If not, the key is the bare name.
         namespaced: bool,
+        /// Kind of the named object, which `whose` and `missing` need. The plugin must watch it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(test, schemars(with = "Kind"))]
+        kind: Option<Kind>,
+        /// Restricts the mapping to named objects that the cache holds with these values in these fields.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            serialize_with = "mapping::one_or_more"
+        )]
+        #[cfg_attr(test, schemars(with = "schema::OneOrMore"))]
+        whose: Vec<Having>,
+        /// Restricts the mapping to names that no object of the kind has in the cache.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
     },
     /// Every object of a kind, in this object's namespace, whose selector matches this object's labels.
     Selecting {

@@ -19,15 +19,18 @@ mod mask;
 #[cfg(feature = "host")]
 pub mod nearest;
 mod path;
+mod path_set;
 mod printable;
 mod prune;
 mod query;
+mod reduce;
 mod reference;
 #[cfg(test)]
 mod schema;
 mod search;
 mod selector;
 mod text;
+mod tree;
 
 pub use allocation::size_of_block;
 pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
@@ -42,7 +45,8 @@ pub use kind::{Kind, KindError, KindPattern, usual_plural};
 pub use kubernetes_kinds::kubernetes_kinds;
 pub use listed::listed;
 pub use mask::{Mask, MaskError, Node};
-pub use path::{FieldPath, Filter, PathError, Step};
+pub use path::{FieldPath, Filter, PathError, Step, strings_in};
+pub use path_set::{PathSet, Places};
 pub use printable::{excerpt, printable, printable_json, quoted};
 pub use prune::{MetadataSink, Prune, PruneError, separate};
 pub use query::{ALL_KINDS, Projection, Query};

@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::LazyLock;
 
-use serde_json::value::RawValue;
-
 use crate::path::Filter;
 use crate::{FieldPath, PathError, Step};
 
@@ -249,13 +247,13 @@ impl Node {
     }
 
     /// The part of this element of a list.
-    pub(crate) fn element_like(&self, element: &RawValue) -> Option<Cow<'_, Node>> {
+    pub(crate) fn element_like(&self, element: &str) -> Option<Cow<'_, Node>> {
         let Self::Some { filtered, .. } = self else {
             return Some(Cow::Borrowed(self));
         };
         let meant = filtered
             .iter()
-            .filter(|(filter, _)| filter.matches(element.get()))
+            .filter(|(filter, _)| filter.matches(element))
             .map(|(_, node)| Cow::Borrowed(node));
         let both = |mut one: Cow<'_, Node>, other: Cow<'_, Node>| {
             // It can't fail: `Node::check` has united all of them.

@@ -133,16 +133,16 @@ impl FieldPath {
 
     /// The strings at this path in JSON that was parsed before, as [`FieldPath::lookup`] finds them.
     pub fn strings<'a>(&self, json: &'a [u8]) -> Vec<Cow<'a, str>> {
-        let mut found = Vec::new();
-        for value in self.select(json) {
-            match value.as_bytes().first() {
-                Some(b'"') => found.extend(unescaped(value)),
-                Some(b'[') => found.extend(strings_of_list(value)),
-                _ => {}
-            }
-        }
-        found
+        self.select(json).into_iter().flat_map(strings_in).collect()
     }
+}
+
+/// The strings of a value in JSON: the value itself, or each string of a list.
+pub fn strings_in(value: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let is_list = value.starts_with('[');
+    let one = (!is_list).then(|| unescaped(value)).flatten();
+    let list = is_list.then(|| strings_of_list(value));
+    one.into_iter().chain(list.into_iter().flatten())
 }
 
 fn walk<'a>(steps: &[Step], value: &'a Value, found: &mut impl FnMut(&'a Value)) {

@@ -72,7 +72,7 @@ impl Node {
     /// Appends the kept part of a list element, after a comma if it is needed. A filter first reads the element up to
     /// the field that it compares; then the element is decoded once more. Fails if the element is not JSON.
     pub fn prune_element(&self, element: &RawValue, out: &mut Vec<u8>) -> Result<(), PruneError> {
-        let Some(node) = self.element_like(element) else {
+        let Some(node) = self.element_like(element.get()) else {
             return Ok(());
         };
         let start = out.len();

@@ -82,6 +82,23 @@ impl Bed {
     /// Starts a subject with the usual controllers and those in `more`, separated by commas. The scheduler runs if
     /// there are pods for it.
     pub(super) async fn with(subject: Subject, nodes: Nodes, more: &str) -> Result<Self> {
+        let names = [CONTROLLERS, more].join(",");
+        Self::of(subject, nodes, names.trim_end_matches(','), false).await
+    }
+
+    /// Starts Flyball with the usual controllers alone, and with its metrics.
+    pub(super) async fn usual(nodes: Nodes) -> Result<Self> {
+        Self::of(Subject::Flyball, nodes, CONTROLLERS, true).await
+    }
+
+    /// Starts a subject with the controllers that a flag `--controllers` names. If it `serves`, its metrics can be read:
+    /// see [`metrics`](Self::metrics).
+    pub(super) async fn of(
+        subject: Subject,
+        nodes: Nodes,
+        names: &str,
+        serves: bool,
+    ) -> Result<Self> {
         let cluster = plane(Options {
             scheduler: nodes.pods > 0,
             ..Options::default()
@@ -93,9 +110,10 @@ impl Bed {
         } else {
             None
         };
-        let names = [CONTROLLERS, more].join(",");
-        let names = names.trim_end_matches(',');
-        let controllers = subject.start_with(&cluster, "controllers", names, QPS, BURST, QUIET)?;
+        let (_, serving) = cluster.serving();
+        let serving = serving.iter().map(String::as_str).filter(|_| serves);
+        let flags: Vec<&str> = QUIET.iter().copied().chain(serving).collect();
+        let controllers = subject.start_with(&cluster, "controllers", names, QPS, BURST, &flags)?;
         let client = &cluster.client;
         create_namespace(client, NAMESPACE).await?;
         wait("the service account and all nodes exist", async || {
@@ -115,6 +133,12 @@ impl Bed {
             controllers,
             nodes,
         })
+    }
+
+    /// The controllers' metrics, in the text format of Prometheus.
+    pub(super) async fn metrics(&self) -> Result<String> {
+        let (port, _) = self.cluster.serving();
+        self.cluster.https(port, "/metrics").await
     }
 
     pub(super) fn client(&self) -> &Client {

@@ -17,6 +17,7 @@ mod jobs;
 mod large;
 mod latency;
 mod load_balancers;
+mod marginal;
 mod plot;
 mod process;
 mod relays;
@@ -46,7 +47,9 @@ use self::compare::compare;
 use self::report::Report;
 use self::sizes::Size;
 use self::sync::Full;
-use self::workloads::{IF_NAMED, OF_RUNTIME, ON_CLUSTERS, SAME_IF_QUICK, all_names, of_languages};
+use self::workloads::{
+    IF_NAMED, MARGINAL, OF_RUNTIME, ON_CLUSTERS, SAME_IF_QUICK, all_names, of_languages,
+};
 
 /// Measure the cost of the same work under Flyball and under the stock kube-controller-manager
 ///
@@ -64,7 +67,10 @@ struct Arguments {
     /// Write the figures of the named workloads into docs/, like those of a whole run
     #[arg(long, conflicts_with_all = ["quick", "alone"])]
     keep: bool,
-    /// The workloads; all but the longest (`hostile`, `job-100000`, `owner-200000`) if none is named
+    /// Let `marginal` measure only the controller of this name; may be repeated
+    #[arg(long, value_name = "CONTROLLER")]
+    only: Vec<String>,
+    /// The workloads; all but the longest (`hostile`, `job-100000`, `marginal`, `owner-200000`) if none is named
     #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(all_names()))]
     workloads: Vec<String>,
 }
@@ -109,7 +115,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
     }
     flyball_cluster_tests::use_build(built.host, built.components);
     let mut report = Report::default();
-    let measured = measure_all(is_selected, size, alone, &mut report);
+    let only = &arguments.only;
+    let measured = measure_all(is_selected, size, alone, only, &mut report);
     // The figures are also written if a later workload failed.
     if is_kept {
         // Figures of this run replace older figures of the same workloads.
@@ -131,6 +138,7 @@ fn measure_all(
     is_selected: impl Fn(&str) -> bool,
     size: Size,
     alone: bool,
+    only: &[String],
     report: &mut Report,
 ) -> Result<()> {
     let mut excessive = Vec::new();
@@ -145,6 +153,9 @@ fn measure_all(
             compare(workload, size, alone, &mut full, report)?;
             excessive.extend(report.excesses(workload.name, workload.bounds));
         }
+    }
+    if is_selected(MARGINAL) {
+        marginal::measure(size, only, report)?;
     }
     for name in OF_RUNTIME.into_iter().filter(|name| is_selected(name)) {
         let what = runtime::describe(name, size);

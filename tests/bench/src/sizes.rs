@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::converge::Shape;
 use super::volumes::PER_NODE;
-use super::workloads::IDLE_PLUGINS;
+use super::workloads::{IDLE_PLUGINS, MARGINAL};
 
 /// The number of StatefulSets.
 pub(super) const SETS: usize = 50;
@@ -158,6 +158,9 @@ pub(super) fn describe(name: &str, size: Size) -> String {
         }
         "empty" => "nothing happens, and all controllers are enabled".into(),
         "built-ins" => "nothing happens, with two built-in controllers and with all".into(),
+        MARGINAL => format!(
+            "{owners} {kind}s with {replicas} pods each, without one controller after another"
+        ),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
         "reload" => format!("a plugin is replaced {count} times while its keys change"),

@@ -127,21 +127,24 @@ pub(super) const ON_CLUSTERS: [OnCluster; 38] = [
     OnCluster::once_without_stock("reload"),
     OnCluster::once_without_stock(IDLE_PLUGINS),
 ];
+/// The workload that measures built-in controllers one by one.
+pub(super) const MARGINAL: &str = "marginal";
 /// The workloads of the runtime alone.
 pub(super) const OF_RUNTIME: [&str; 4] = ["call", "hostile", "idle", LANGUAGES];
 /// The workloads that compare languages. They run the greeters of all.
 pub(super) const LANGUAGES: &str = "languages";
 pub(super) const IDLE_PLUGINS: &str = "idle-plugins";
 /// Measured in a whole run only if they are named: each takes more than half an hour.
-pub(super) const IF_NAMED: [&str; 3] = ["hostile", "job-100000", "owner-200000"];
+pub(super) const IF_NAMED: [&str; 4] = ["hostile", "job-100000", MARGINAL, "owner-200000"];
 /// A quick run leaves these out: they differ from others only in size.
-pub(super) const SAME_IF_QUICK: [&str; 7] = [
+pub(super) const SAME_IF_QUICK: [&str; 8] = [
     "converge-wide",
     "converge-deep",
     "endpoints-5000",
     "heartbeats-5000",
     "sync-50000",
     "job-100000",
+    MARGINAL,
     "owner-200000",
 ];
 
@@ -150,6 +153,7 @@ pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
     ON_CLUSTERS
         .into_iter()
         .map(|workload| workload.name)
+        .chain([MARGINAL])
         .chain(OF_RUNTIME)
 }
 

@@ -59,15 +59,16 @@ impl Routes {
         let (delta, caches) = (change.delta(), Caches { routes: self, now });
         let mut routed = Routed::default();
         for route in self.routes.iter().filter(|route| route.covers(change)) {
-            if !route.router.selects_change(&delta) {
+            let seen = route.router.seen(&delta);
+            if !route.router.selects_change(&seen) {
                 continue;
             }
-            let keys = route.router.all_keys(&delta, &caches).into_iter();
+            let keys = route.router.all_keys(&seen, &caches).into_iter();
             routed.keys.extend(keys.map(|found| {
                 let queue = self.queues.get(found.queue).cloned();
                 (queue.unwrap_or_default(), found.key.to_string())
             }));
-            routed.asks_guest |= route.router.asks_guest(&delta);
+            routed.asks_guest |= route.router.asks_guest(&seen, &caches);
         }
         routed
     }
@@ -132,6 +133,17 @@ impl Lookup for Caches<'_> {
         self.routes
             .watches(kind)
             .then(|| self.now.of_kind(kind).any(is_it))
+    }
+
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        let is_it =
+            |object: &&Arc<Object>| object.namespace() == namespace && object.name() == name;
+        self.now.of_kind(kind).find(is_it).cloned()
+    }
+
+    fn has_any(&self, kind: &Kind, namespace: &str) -> bool {
+        let is_in = |object: &Arc<Object>| namespace.is_empty() || object.namespace() == namespace;
+        self.now.of_kind(kind).any(is_in)
     }
 
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {

@@ -25,7 +25,11 @@ pub(crate) fn description() -> Description {
         .enqueue(Mapping::route());
     let pods = watch::<Pod>()
         .when_at(&["metadata.deletionTimestamp", "status.phase"])
-        .enqueue(Mapping::route().on([DeltaType::Modified, DeltaType::Deleted]));
+        .enqueue(
+            Mapping::route()
+                .on([DeltaType::Modified, DeltaType::Deleted])
+                .while_any(&[Eviction::KIND]),
+        );
     describe(NAME, env!("CARGO_PKG_VERSION"))
         .watch(evictions)
         .watch(requests)

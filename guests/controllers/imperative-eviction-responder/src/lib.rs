@@ -45,7 +45,11 @@ impl Controller for ImperativeResponder {
             );
         let pods = watch::<Pod>()
             .when_at(&["metadata.deletionTimestamp", "status.phase"])
-            .enqueue(Mapping::route().on([DeltaType::Modified, DeltaType::Deleted]));
+            .enqueue(
+                Mapping::route()
+                    .on([DeltaType::Modified, DeltaType::Deleted])
+                    .while_any(&[Eviction::KIND]),
+            );
         describe(NAME, env!("CARGO_PKG_VERSION"))
             .watch(evictions)
             .watch(pods)

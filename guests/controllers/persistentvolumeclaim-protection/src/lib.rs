@@ -18,7 +18,7 @@ mod tests;
 use flyball_sdk::finalizer;
 use flyball_sdk::prelude::*;
 
-use usage::{CLAIM_NAMES, INDEX, Pod, PodWithoutStatus, Purpose};
+use usage::{CLAIM_NAMES, EPHEMERAL_MODES, INDEX, Pod, PodWithoutStatus, Purpose};
 
 /// The finalizer.
 pub const FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -129,13 +129,18 @@ fn pods(reports_unused: bool) -> Watch {
     if reports_unused {
         return watch::<Pod>()
             .enqueue(Mapping::named(CLAIM_NAMES))
-            .enqueue(Mapping::dependents());
+            .enqueue(ephemeral_claims());
     }
     let ends = [DeltaType::Modified, DeltaType::Deleted];
     watch::<PodWithoutStatus>()
         .when_at(&["metadata.uid", "metadata.deletionGracePeriodSeconds"])
         .enqueue(Mapping::named(CLAIM_NAMES).on(ends))
-        .enqueue(Mapping::dependents().on(ends))
+        .enqueue(ephemeral_claims().on(ends))
+}
+
+/// The claims of a pod's ephemeral volumes.
+fn ephemeral_claims() -> Mapping {
+    Mapping::dependents().having_any(&[EPHEMERAL_MODES])
 }
 
 /// Removes the finalizer from a claim that is being deleted and that no pod uses.

@@ -86,10 +86,12 @@ fn describe_with(settings: &Settings) -> Description {
                     .after(settings.period),
             ),
     )
-    // The delay combines the keys of all pods of a node.
+    // A node that is deleted later enqueues itself. The delay combines the keys of all pods of a node.
     .watch(
         watch::<Pod>().when_at(&["spec.nodeName"]).enqueue(
             Mapping::named_in_cluster("spec.nodeName")
+                .of(Node::KIND)
+                .missing()
                 .on([DeltaType::Added, DeltaType::Modified])
                 .queue(NODES)
                 .after(settings.period),

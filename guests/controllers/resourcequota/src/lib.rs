@@ -181,9 +181,14 @@ fn other_kinds(settings: &Settings) -> Watch {
 }
 
 fn on_changes() -> Mapping {
-    Mapping::route().on([DeltaType::Modified, DeltaType::Deleted])
+    freeing().on([DeltaType::Modified, DeltaType::Deleted])
 }
 
 fn on_deletion() -> Mapping {
-    Mapping::route().on([DeltaType::Deleted])
+    freeing().on([DeltaType::Deleted])
+}
+
+/// Without a quota in the namespace, nothing counts what is freed.
+fn freeing() -> Mapping {
+    Mapping::route().while_any(&[Quota::KIND])
 }

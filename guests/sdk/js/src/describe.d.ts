@@ -176,7 +176,13 @@ export class Mapping {
    * reconcile. The other conditions hold for a modification if either version meets them.
    */
   unless(path: string, value?: string): this;
-  /** Enqueues only those selecting objects whose field at `path` has this value. */
+  /** Applies only while the cache holds an object of one of these kinds in the namespace of the watched object. */
+  whileAny(...kinds: string[]): this;
+  /** Names the kind of the named objects, for `whose` or `missing`. */
+  of(kind: string): this;
+  /** Enqueues only those names that no object of the kind has in the cache. */
+  missing(): this;
+  /** Enqueues only those selecting or named objects whose field at `path` has this value. */
   whose(path: string, value: string): this;
   /** Enqueues in this queue instead of the primary one. */
   queue(name: string): this;

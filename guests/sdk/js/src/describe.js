@@ -258,8 +258,25 @@ export class Mapping {
     return this;
   }
 
+  whileAny(...kinds) {
+    (this.#document.whileAny ??= []).push(...kinds.map(checked));
+    return this;
+  }
+
+  of(kind) {
+    if (this.#document.to !== "named") throw new TypeError("`of` applies only to `Mapping.named`");
+    this.#document.kind = checked(kind);
+    return this;
+  }
+
+  missing() {
+    if (this.#document.to !== "named") throw new TypeError("`missing` applies only to `Mapping.named`");
+    this.#document.missing = true;
+    return this;
+  }
+
   whose(path, value) {
-    if (this.#document.to !== "selecting") throw new TypeError("`whose` applies only to `Mapping.selecting`");
+    if (!["selecting", "named"].includes(this.#document.to)) throw new TypeError("`whose` applies only to `Mapping.selecting` and `Mapping.named`");
     (this.#document.whose ??= []).push({ path, value });
     return this;
   }

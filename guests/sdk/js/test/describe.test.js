@@ -16,6 +16,14 @@ test("mappings are written in the host's format", () => {
       Mapping.selecting("v1/Service", "spec.selector").whose("spec.type", "ClusterIP"),
       { to: "selecting", kind: "v1/Service", path: "spec.selector", whose: [{ path: "spec.type", value: "ClusterIP" }] },
     ],
+    [
+      Mapping.namedInCluster("spec.nodeName").of("v1/Node").whose("spec.a", "b"),
+      { to: "named", path: "spec.nodeName", namespaced: false, kind: "v1/Node", whose: [{ path: "spec.a", value: "b" }] },
+    ],
+    [
+      Mapping.named("spec.claim").of("v1/Secret").missing().whileAny("v1/Pod"),
+      { to: "named", path: "spec.claim", namespaced: true, kind: "v1/Secret", missing: true, whileAny: ["v1/Pod"] },
+    ],
     [Mapping.allInNamespace("v1/Pod"), { to: "inNamespace", kind: "v1/Pod" }],
     [Mapping.allOf("v1/Node"), { to: "all", kind: "v1/Node" }],
     [Mapping.namespace(), { to: "namespace" }],
@@ -33,6 +41,8 @@ test("mappings are written in the host's format", () => {
     ],
   ]) assert.deepEqual(json(mapping), expected);
   assert.throws(() => Mapping.itself().whose("a", "b"), /applies only to/);
+  assert.throws(() => Mapping.itself().of("v1/Pod"), /applies only to/);
+  assert.throws(() => Mapping.itself().missing(), /applies only to/);
   assert.throws(() => Mapping.controller("ReplicaSet"), /is not a kind/);
 });
 

@@ -134,10 +134,29 @@ class Mapping:
         self.document.setdefault("unless", []).append(unless)
         return self
 
+    def while_any(self, *kinds: str | type[View]) -> Mapping:
+        """Applies only while the cache holds an object of one of these kinds in the namespace of the watched object."""
+        self.document.setdefault("whileAny", []).extend(_kind(kind) for kind in kinds)
+        return self
+
+    def of(self, kind: str | type[View]) -> Mapping:
+        """Names the kind of the named objects, for `whose` or `missing`. Only for `named`."""
+        if self.document["to"] != "named":
+            raise ValueError("`of` narrows `named` and no other mapping")
+        self.document["kind"] = _kind(kind)
+        return self
+
+    def missing(self) -> Mapping:
+        """Enqueues only those names that no object of the kind has in the cache. Only for `named`."""
+        if self.document["to"] != "named":
+            raise ValueError("`missing` narrows `named` and no other mapping")
+        self.document["missing"] = True
+        return self
+
     def whose(self, path: str, value: str) -> Mapping:
-        """Enqueues only those selecting objects whose field at the path has this value. Only for `selecting`."""
-        if self.document["to"] != "selecting":
-            raise ValueError("`whose` narrows `selecting` and no other mapping")
+        """Enqueues only those selecting or named objects whose field at the path has this value."""
+        if self.document["to"] not in ("selecting", "named"):
+            raise ValueError("`whose` narrows `selecting` and `named`, and no other mapping")
         self.document.setdefault("whose", []).append({"path": path, "value": value})
         return self
 

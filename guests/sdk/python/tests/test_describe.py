@@ -124,6 +124,21 @@ class DescribeTest(unittest.TestCase):
         )
         with self.assertRaisesRegex(ValueError, "narrows `selecting`"):
             Mapping.itself().whose("a", "b")
+        named = Mapping.named("spec.claim").of("v1/PersistentVolumeClaim").missing().while_any("v1/Secret")
+        self.assertEqual(
+            named.document,
+            {
+                "to": "named",
+                "path": "spec.claim",
+                "namespaced": True,
+                "kind": "v1/PersistentVolumeClaim",
+                "missing": True,
+                "whileAny": ["v1/Secret"],
+            },
+        )
+        for wrong in (lambda: Mapping.itself().of("v1/Secret"), lambda: Mapping.itself().missing()):
+            with self.assertRaisesRegex(ValueError, "narrows `named`"):
+                wrong()
 
     def test_a_misspelt_kind_is_an_error(self):
         for wrong in (lambda: watch("Pod"), lambda: Mapping.owners("a/b/c/d"), lambda: describe("a").permission("Pod", "get")):

@@ -1,6 +1,7 @@
 //! The responses to writes, and which representation is requested, with plain values.
 
 use super::*;
+use crate::change::ByDelta;
 use crate::protobuf::samples::{field, object as protobuf};
 
 /// A core of pods that has listed nothing.
@@ -119,7 +120,10 @@ fn an_index_is_built_after_its_handle_is_registered_and_goes_with_the_last_handl
 fn a_subscriber_that_is_too_far_behind_receives_all_objects_again() {
     let objects = (0..100).map(|number| pod(&format!("p{number}"), 7));
     let core = listed(objects.collect(), 7);
-    let mut deltas = core.subscribe(&Arc::new(Mask::whole()), Arc::new(|_| true));
+    let mut deltas = core.subscribe(
+        &Arc::new(Mask::whole()),
+        Arc::new(ByDelta(|_: &Delta| true)),
+    );
     deltas.keep_at_most(10_000);
     assert_eq!(deltas.try_next(1000).unwrap().deltas.len(), 100);
     let deleted = |number: u64| Event::Delete(pod(&format!("p{number}"), 8 + number));
@@ -226,7 +230,7 @@ fn a_problem_is_new_once() {
 #[tokio::test]
 async fn no_subscription_outlives_the_reflector() {
     let core = listed(Vec::new(), 7);
-    let subscribe = || core.subscribe(&mask(&["spec"]), Arc::new(|_| true));
+    let subscribe = || core.subscribe(&mask(&["spec"]), Arc::new(ByDelta(|_: &Delta| true)));
     let mut before = subscribe();
     core.close();
     let mut after = subscribe();

@@ -11,6 +11,8 @@ use foldhash::fast::RandomState;
 
 use super::Indexer;
 use crate::Object;
+use crate::change::Change;
+use crate::shared_paths::SharedPaths;
 
 /// How many objects are added to a new index in one step.
 const STEP: usize = 256;
@@ -20,15 +22,13 @@ pub(crate) trait PathIndex: Default {
     /// The data of one object in the index.
     type Indexed;
 
-    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Self::Indexed;
+    /// The entry of an object with these values at the path, as they are written in JSON.
+    fn indexed(object: &Object, values: &[&str], hasher: &RandomState) -> Self::Indexed;
 
     fn insert(&mut self, slot: u32, entry: Self::Indexed);
 
-    /// Removes the entry of the object in a slot.
-    fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState);
-
-    /// Whether two objects have the same entry.
-    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool;
+    /// Removes the entry of the object in a slot, which has these values at the path.
+    fn remove(&mut self, slot: u32, object: &Object, values: &[&str], hasher: &RandomState);
 
     /// Approximate memory use in bytes.
     fn bytes(&self) -> usize;
@@ -45,9 +45,18 @@ pub(crate) struct Declared<I> {
     all: Vec<OfPath<I>>,
 }
 
+/// A change of an object, with the values that the indexes read.
+pub(super) struct Indexed<'a> {
+    change: &'a Change,
+    paths: &'a SharedPaths,
+    hasher: &'a RandomState,
+}
+
 /// The index of one path.
 struct OfPath<I> {
     path: FieldPath,
+    /// The path's number among the shared paths.
+    number: usize,
     /// The number of handles that declare it.
     handles: usize,
     /// The objects in the slots below this number are in the index; all if there is none.
@@ -78,25 +87,26 @@ impl<I: PathIndex> Declared<I> {
         self.all.iter_mut().find(|own| own.path == *path)
     }
 
-    pub(super) fn insert(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
+    /// Adds the entries of a new object.
+    pub(super) fn insert(&mut self, slot: u32, new: &Indexed<'_>) {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
-            own.index
-                .insert(slot, I::indexed(object, &own.path, hasher));
+            own.insert(slot, new, 0);
         }
     }
 
-    pub(super) fn remove(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
+    /// Removes the entries of a deleted object.
+    pub(super) fn remove(&mut self, slot: u32, deleted: &Indexed<'_>) {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
-            own.index.remove(slot, object, &own.path, hasher);
+            own.remove(slot, deleted, 0);
         }
     }
 
-    /// Replaces the entry of an object by that of another version.
-    pub(super) fn update(&mut self, slot: u32, old: &Object, new: &Object, hasher: &RandomState) {
+    /// Replaces the entries of an object by those of the next version.
+    pub(super) fn update(&mut self, slot: u32, modified: &Indexed<'_>) {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
-            if !I::is_same(old, new, &own.path) {
-                own.index.remove(slot, old, &own.path, hasher);
-                own.index.insert(slot, I::indexed(new, &own.path, hasher));
+            if modified.has_other_values(own.number) {
+                own.remove(slot, modified, 0);
+                own.insert(slot, modified, 1);
             }
         }
     }
@@ -108,6 +118,47 @@ impl<I: PathIndex> Declared<I> {
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = &I> {
         self.all.iter().map(|own| &own.index)
+    }
+}
+
+impl<'a> Indexed<'a> {
+    pub(super) fn new(change: &'a Change, paths: &'a SharedPaths, hasher: &'a RandomState) -> Self {
+        Self {
+            change,
+            paths,
+            hasher,
+        }
+    }
+
+    /// Whether the new version has other values than the old one at the path with this number.
+    fn has_other_values(&self, number: usize) -> bool {
+        let numbers = [number];
+        let seen = self.change.seen(self.paths.set(), &numbers);
+        !seen.values_of(0, 0).eq(seen.values_of(1, 0))
+    }
+
+    /// Calls `change` with a version of the object, and its values at the path with this number.
+    fn with(&self, version: usize, number: usize, change: impl FnOnce(&Object, &[&str])) {
+        let numbers = [number];
+        let seen = self.change.seen(self.paths.set(), &numbers);
+        let object = self.change.versions().nth(version);
+        let values: Vec<&str> = seen.values_of(version, 0).collect();
+        change(object.expect("the version is part of the change"), &values);
+    }
+}
+
+impl<I: PathIndex> OfPath<I> {
+    fn insert(&mut self, slot: u32, indexed: &Indexed<'_>, version: usize) {
+        indexed.with(version, self.number, |object, values| {
+            let entry = I::indexed(object, values, indexed.hasher);
+            self.index.insert(slot, entry);
+        });
+    }
+
+    fn remove(&mut self, slot: u32, indexed: &Indexed<'_>, version: usize) {
+        indexed.with(version, self.number, |object, values| {
+            self.index.remove(slot, object, values, indexed.hasher);
+        });
     }
 }
 
@@ -123,7 +174,11 @@ impl Step {
     pub(crate) fn entries<I: PathIndex>(&self, path: &FieldPath) -> Vec<Option<I::Indexed>> {
         let entry = |object: &Option<Arc<Object>>| {
             let object = object.as_ref()?;
-            Some(I::indexed(object, path, &self.hasher))
+            Some(I::indexed(
+                object,
+                &path.select(object.json()),
+                &self.hasher,
+            ))
         };
         self.slots.iter().map(entry).collect()
     }
@@ -133,16 +188,18 @@ impl Indexer {
     /// Declares an index for a handle. It must be built, unless it exists or there are no objects.
     pub(crate) fn declare<I: PathIndex>(&mut self, path: &FieldPath) {
         let built = (!self.slots.is_empty()).then_some(0);
-        let declared = I::declared_mut(self);
-        match declared.find_mut(path) {
-            Some(own) => own.handles += 1,
-            None => declared.all.push(OfPath {
-                path: path.clone(),
-                handles: 1,
-                built,
-                index: I::default(),
-            }),
+        if let Some(own) = I::declared_mut(self).find_mut(path) {
+            own.handles += 1;
+            return;
         }
+        let number = self.paths.add(path);
+        I::declared_mut(self).all.push(OfPath {
+            path: path.clone(),
+            number,
+            handles: 1,
+            built,
+            index: I::default(),
+        });
     }
 
     /// Ends a declaration. Returns the index if no other handle declares it.
@@ -150,7 +207,12 @@ impl Indexer {
         let all = &mut I::declared_mut(self).all;
         let at = all.iter().position(|own| own.path == *path)?;
         all[at].handles -= 1;
-        (all[at].handles == 0).then(|| all.swap_remove(at).index)
+        if all[at].handles > 0 {
+            return None;
+        }
+        let OfPath { number, index, .. } = all.swap_remove(at);
+        self.paths.remove(number);
+        Some(index)
     }
 
     pub(crate) fn is_built<I: PathIndex>(&self, path: &FieldPath) -> bool {
@@ -188,7 +250,9 @@ impl Indexer {
             if let Some(object) = object {
                 let is_unchanged = then.as_ref().is_some_and(|then| Arc::ptr_eq(then, object));
                 let entry = entry.filter(|_| is_unchanged);
-                let entry = entry.unwrap_or_else(|| I::indexed(object, path, &step.hasher));
+                let entry = entry.unwrap_or_else(|| {
+                    I::indexed(object, &path.select(object.json()), &step.hasher)
+                });
                 own.index.insert(to, entry);
             }
             to += 1;

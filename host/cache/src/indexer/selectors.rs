@@ -53,8 +53,8 @@ impl PathIndex for SelectorIndex {
     /// None if the object has no selector that matches anything.
     type Indexed = Option<SelectorTerms>;
 
-    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Option<SelectorTerms> {
-        let selector = selector_at(object, path)?;
+    fn indexed(object: &Object, values: &[&str], hasher: &RandomState) -> Option<SelectorTerms> {
+        let selector = selector_of(values.first()?)?;
         let namespace = object.namespace();
         let is_posted =
             |own: &&Requirement| own.operator == Operator::In && own.values.len() <= MAX_VALUES;
@@ -89,7 +89,7 @@ impl PathIndex for SelectorIndex {
         self.posted.insert(slot, posted);
     }
 
-    fn remove(&mut self, slot: u32, _: &Object, _: &FieldPath, _: &RandomState) {
+    fn remove(&mut self, slot: u32, _: &Object, _: &[&str], _: &RandomState) {
         if let Some(posted) = self.posted.remove(&slot) {
             self.bytes -= posted.bytes();
             posted
@@ -97,10 +97,6 @@ impl PathIndex for SelectorIndex {
                 .iter()
                 .for_each(|term| self.terms.remove(*term, slot));
         }
-    }
-
-    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
-        path.select(&one.json).first() == path.select(&other.json).first()
     }
 
     fn bytes(&self) -> usize {
@@ -165,8 +161,11 @@ impl Indexer {
 
 /// The selector at a path; `None` if there is none, or if it is invalid or matches nothing.
 pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSelector> {
-    let selector = path.select(&object.json).into_iter().next()?;
-    LabelSelector::of_json(selector.as_bytes())
-        .ok()
-        .filter(|selector| !selector.is_nothing())
+    selector_of(path.select(&object.json).into_iter().next()?)
+}
+
+/// The selector in JSON; `None` if it is invalid or matches nothing.
+fn selector_of(json: &str) -> Option<LabelSelector> {
+    let selector = LabelSelector::of_json(json.as_bytes());
+    selector.ok().filter(|selector| !selector.is_nothing())
 }

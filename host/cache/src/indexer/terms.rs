@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use flyball_types::FieldPath;
+use flyball_types::strings_in;
 use foldhash::fast::RandomState;
 
 use super::Indexer;
@@ -94,8 +94,8 @@ impl PathIndex for ValueIndex {
     /// The terms.
     type Indexed = Vec<u64>;
 
-    fn indexed(object: &Object, path: &FieldPath, hasher: &RandomState) -> Vec<u64> {
-        let values = object.strings(path);
+    fn indexed(object: &Object, values: &[&str], hasher: &RandomState) -> Vec<u64> {
+        let values: Vec<_> = values.iter().flat_map(|value| strings_in(value)).collect();
         if values.len() > MAX_VALUES {
             return vec![hasher.hash_one(Term::ManyValues)];
         }
@@ -115,14 +115,10 @@ impl PathIndex for ValueIndex {
             .for_each(|term| self.terms.insert(term, slot));
     }
 
-    fn remove(&mut self, slot: u32, object: &Object, path: &FieldPath, hasher: &RandomState) {
-        Self::indexed(object, path, hasher)
+    fn remove(&mut self, slot: u32, object: &Object, values: &[&str], hasher: &RandomState) {
+        Self::indexed(object, values, hasher)
             .into_iter()
             .for_each(|term| self.terms.remove(term, slot));
-    }
-
-    fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
-        one.strings(path) == other.strings(path)
     }
 
     fn bytes(&self) -> usize {

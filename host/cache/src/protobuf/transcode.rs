@@ -6,7 +6,6 @@ mod scalar;
 use std::ops::Range;
 
 use flyball_types::{Node, separate};
-use serde_json::value::RawValue;
 
 use super::ProtobufError;
 use super::schema::{self, Field, Message, Shape, Type};
@@ -295,9 +294,7 @@ impl<'a> Transcoder<'a> {
             } else {
                 self.value(of, value, Keep::all(), out)?;
                 let whole = out.split_off(begin);
-                let element: &RawValue =
-                    serde_json::from_slice(&whole).map_err(|_| of.invalid())?;
-                node.prune_element(element, out).map_err(|_| of.invalid())?;
+                node.reduce_element(&whole, out).map_err(|_| of.invalid())?;
             }
         }
         out.push(b']');

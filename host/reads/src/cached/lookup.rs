@@ -18,6 +18,16 @@ impl Lookup for CachedReads {
         }))
     }
 
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        let mut listers = self.listers.of_named(kind)?.iter();
+        listers.find_map(|lister| lister.get(namespace, name))
+    }
+
+    fn has_any(&self, kind: &Kind, namespace: &str) -> bool {
+        let mut listers = self.listers.of_named(kind).into_iter().flatten();
+        listers.any(|lister| lister.may_have_any(namespace))
+    }
+
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
         let listers = self.listers.of_named(kind).into_iter().flatten();
         listers

@@ -19,6 +19,16 @@ impl Lookup for Deployments {
             .then(|| namespace == "demo" && self.0.iter().any(|known| is_there(&known)))
     }
 
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        let (_, uid, _) = self.0.iter().find(|known| known.0 == name)?;
+        let is_of_cache = kind.kind == "Deployment" && namespace == "demo";
+        Some(self.by_uid(&Uid::new(uid))?.1).filter(|_| is_of_cache)
+    }
+
+    fn has_any(&self, kind: &Kind, namespace: &str) -> bool {
+        kind.kind == "Deployment" && matches!(namespace, "demo" | "") && !self.0.is_empty()
+    }
+
     fn selecting(&self, _: &Kind, _: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
         let app = object
             .labels()
@@ -104,6 +114,14 @@ impl Lookup for Observed {
         (self.has)(namespace)
     }
 
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        CACHE.get(kind, namespace, name)
+    }
+
+    fn has_any(&self, kind: &Kind, namespace: &str) -> bool {
+        CACHE.has_any(kind, namespace)
+    }
+
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
         CACHE.selecting(kind, path, object)
     }
@@ -170,9 +188,16 @@ fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
     }
 }
 
+fn all_keys(router: &Router, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
+    router.all_keys(&router.seen(delta), lookup)
+}
+
+fn asks_guest(router: &Router, delta: &Delta) -> bool {
+    router.asks_guest(&router.seen(delta), &CACHE)
+}
+
 fn keys(router: &Router, delta: &Delta) -> Vec<String> {
-    router
-        .all_keys(delta, &CACHE)
+    all_keys(router, delta, &CACHE)
         .iter()
         .map(|routed| routed.key.to_string())
         .collect()
@@ -200,7 +225,7 @@ fn the_guest_is_asked_about_what_its_mapping_names_alone() {
         (None, Some(&held), false),
     ] {
         assert_eq!(
-            router.asks_guest(&delta(old.cloned(), new.cloned())),
+            asks_guest(&router, &delta(old.cloned(), new.cloned())),
             asks,
             "{old:?} {new:?}"
         );
@@ -214,7 +239,10 @@ fn the_guest_is_asked_about_what_its_mapping_names_alone() {
 #[test]
 fn the_guest_is_asked_about_what_meets_all_conditions() {
     let asks = |mapping: Value, object: &Arc<Object>| {
-        router(json!({"map": [mapping]})).asks_guest(&delta(None, Some(object.clone())))
+        asks_guest(
+            &router(json!({"map": [mapping]})),
+            &delta(None, Some(object.clone())),
+        )
     };
     let (orphan, owned) = (set(json!({})), set(owned_by("web", "u-web")));
     let going = set(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
@@ -251,7 +279,7 @@ fn a_mapping_applies_to_objects_with_one_of_its_fields() {
         (json!({}), false),
     ] {
         let added = delta(None, Some(set(metadata.clone())));
-        assert_eq!(router.asks_guest(&added), asks, "{metadata}");
+        assert_eq!(asks_guest(&router, &added), asks, "{metadata}");
     }
 }
 
@@ -260,7 +288,8 @@ fn a_mapping_skips_deltas_whose_newest_version_has_a_value() {
     let unless = json!([{"path": "metadata.labels.done"}, {"path": "metadata.finalizers", "value": "x/held"}]);
     for to in ["itself", "route"] {
         let router = router(json!({"map": [{"to": to, "unless": unless}]}));
-        let applies = |delta: &Delta| router.asks_guest(delta) || !keys(&router, delta).is_empty();
+        let applies =
+            |delta: &Delta| asks_guest(&router, delta) || !keys(&router, delta).is_empty();
         for (metadata, expected) in [
             (json!({}), true),
             (json!({"labels": {"done": "yes"}}), false),
@@ -298,7 +327,7 @@ fn a_router_knows_its_mappings_to_the_guest_and_to_the_object_itself() {
 fn the_deletion_of_an_owner_with_dependents_is_noted() {
     let noted = |to: &str, delta: &Delta| {
         let lookup = Observed::new(|_| None);
-        router(json!({"map": [{"to": to}]})).all_keys(delta, &lookup);
+        all_keys(&router(json!({"map": [{"to": to}]})), delta, &lookup);
         let noted = lookup.deleted.into_inner();
         noted.iter().map(Reference::to_string).collect::<Vec<_>>()
     };
@@ -330,7 +359,7 @@ fn an_owner_is_looked_up_in_the_namespace_and_then_among_cluster_scoped_objects(
     let to_owner = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
     let owned = delta(None, Some(set(owned_by("web", "u-web"))));
     let keys = |has: fn(&str) -> Option<bool>| {
-        let routed = to_owner.all_keys(&owned, &Observed::new(has));
+        let routed = all_keys(&to_owner, &owned, &Observed::new(has));
         let keys = routed.iter().map(|routed| routed.key.to_string());
         keys.collect::<Vec<_>>()
     };
@@ -375,6 +404,48 @@ fn of_those_that_select_an_object_only_those_with_the_value_are_woken() {
         keys(&router, &delta(labelled("web"), labelled("db"))),
         ["demo/web"]
     );
+}
+
+#[test]
+fn of_named_objects_only_those_that_are_as_wanted_are_woken() {
+    let named = |more: Value| {
+        let mut mapping = json!({"to": "named", "path": "metadata.annotations['to']", "namespaced": true,
+                                 "kind": "apps/v1/Deployment"});
+        for (name, value) in more.as_object().expect("an object") {
+            mapping[name] = value.clone();
+        }
+        router(json!({"map": [mapping]}))
+    };
+    let keys = |router: &Router, name: &str| {
+        let object = set(json!({"annotations": {"to": name}}));
+        keys(router, &delta(None, Some(object)))
+    };
+    let is_web = named(json!({"whose": {"path": "metadata.name", "value": "web"}}));
+    let missing = named(json!({"missing": true}));
+    let any = named(json!({}));
+    for (name, of_web, of_missing) in [
+        ("web", &["demo/web"][..], &[][..]),
+        ("db", &[], &[]),
+        ("none", &[], &["demo/none"]),
+    ] {
+        assert_eq!(keys(&is_web, name), of_web);
+        assert_eq!(keys(&missing, name), of_missing);
+        assert_eq!(keys(&any, name), [format!("demo/{name}")]);
+    }
+}
+
+#[test]
+fn a_mapping_may_wait_for_objects_of_another_kind_in_the_namespace() {
+    let deployments =
+        router(json!({"map": [{"to": "itself", "whileAny": ["apps/v1/Deployment"]}]}));
+    let added = delta(None, Some(set(json!({}))));
+    const NONE: Deployments = Deployments(&[]);
+    assert_eq!(all_keys(&deployments, &added, &CACHE).len(), 1);
+    assert_eq!(all_keys(&deployments, &added, &NONE).len(), 0);
+    let asked = router(json!({"map": [{"to": "route", "whileAny": ["apps/v1/Deployment"]}]}));
+    assert!(asks_guest(&asked, &added) && !asked.asks_guest(&asked.seen(&added), &NONE));
+    // The caches are asked later.
+    assert!(asked.concerns(&asked.seen(&added)));
 }
 
 #[test]
@@ -482,7 +553,7 @@ fn owners_that_are_being_deleted_are_known_by_their_uid() {
     const GOING: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "going")]);
     let router = router(json!({"map": [{"to": "ownerReferences", "which": "deleting"}]}));
     let keys = |object| -> Vec<String> {
-        let routed = router.all_keys(&delta(Some(set(object)), None), &GOING);
+        let routed = all_keys(&router, &delta(Some(set(object)), None), &GOING);
         routed.iter().map(|routed| routed.key.to_string()).collect()
     };
     assert_eq!(keys(owned_by("web", "u-web")), Vec::<String>::new());
@@ -512,18 +583,14 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
     let mapping = json!({"to": "itself", "on": ["deleted"], "queue": "second", "delayMs": 1500});
     let router = router(json!({"map": [mapping]}));
     let object = set(json!({}));
-    assert!(
-        router
-            .all_keys(&delta(None, Some(object.clone())), &CACHE)
-            .is_empty()
-    );
+    assert!(all_keys(&router, &delta(None, Some(object.clone())), &CACHE).is_empty());
     let expected = Enqueue {
         queue: 1,
         key: "demo/web-1".into(),
         delay: Duration::from_millis(1500),
     };
     assert_eq!(
-        router.all_keys(&delta(Some(object), None), &CACHE),
+        all_keys(&router, &delta(Some(object), None), &CACHE),
         [expected]
     );
 }
@@ -534,6 +601,7 @@ fn the_versions_of_an_object_share_the_keys_of_all_of_a_kind() {
     let mut changed = delta(Some(set(json!({}))), Some(set(json!({}))));
     changed.between = (0..64).map(|_| set(json!({}))).collect();
     let lookup = Observed::new(|_| None);
-    assert_eq!(router.keys(0, &changed, &lookup).len(), 2);
+    let seen = router.seen(&changed);
+    assert_eq!(router.keys(0, &seen, &lookup).len(), 2);
     assert_eq!(lookup.keys_read.get(), 1);
 }

@@ -408,9 +408,10 @@ impl Watch {
         )?;
         self.map.iter().try_for_each(|mapping| {
             let whose = match &mapping.to {
-                To::Selecting { whose, .. } => whose.len(),
+                To::Selecting { whose, .. } | To::Named { whose, .. } => whose.len(),
                 _ => 0,
             };
+            at_most(mapping.while_any.len(), 8, "kinds of `whileAny`")?;
             let paths = mapping.having_any.len() + mapping.unless.len();
             let values = mapping.having.len() + paths + whose;
             at_most(values, 16, "values of a mapping")
@@ -450,8 +451,35 @@ impl Mapping {
         let unless = self.unless.iter().map(|unless| &unless.path);
         let paths = values.chain(&self.having_any).chain(unless);
         mistakes.extend(paths.filter_map(|path| check_path(path).err()));
+        let kinds = self.while_any.iter();
+        mistakes.extend(
+            kinds
+                .filter_map(|kind| check_watched(kind, watched).err())
+                .map(|problem| format!("a mapping has `whileAny` of {problem}")),
+        );
         match &self.to {
-            To::Named { path, .. } => mistakes.extend(check_path(path).err()),
+            To::Named {
+                path,
+                kind,
+                whose,
+                missing,
+                ..
+            } => {
+                let paths = whose.iter().map(|value| &value.path).chain([path]);
+                mistakes.extend(paths.filter_map(|path| check_path(path).err()));
+                match kind {
+                    Some(kind) => mistakes.extend(check_target(kind, watched).err()),
+                    None if *missing || !whose.is_empty() => mistakes.push(
+                        "a mapping to `named` has `whose` or `missing`, but not the `kind` of the named object".into(),
+                    ),
+                    None => {}
+                }
+                if *missing && !whose.is_empty() {
+                    mistakes.push(
+                        "a mapping to `named` has both `whose` and `missing`: a missing object has no fields".into(),
+                    );
+                }
+            }
             To::Selecting { kind, path, whose } => {
                 let paths = whose.iter().map(|value| &value.path).chain([path]);
                 mistakes.extend(paths.filter_map(|path| check_path(path).err()));

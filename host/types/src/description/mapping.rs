@@ -37,6 +37,7 @@ struct Fields {
     kind: Option<Kind>,
     path: Option<String>,
     namespaced: Option<bool>,
+    missing: Option<bool>,
     #[serde(default, deserialize_with = "read_one_or_more")]
     whose: Option<Vec<Having>>,
     key: Option<String>,
@@ -57,6 +58,8 @@ struct Fields {
     having_any: Vec<String>,
     #[serde(default)]
     unless: Vec<Unless>,
+    #[serde(default)]
+    while_any: Vec<Kind>,
 }
 
 impl Fields {
@@ -73,6 +76,9 @@ impl Fields {
             "named" => To::Named {
                 path: required("path", &mut self.path)?,
                 namespaced: required("namespaced", &mut self.namespaced)?,
+                kind: self.kind.take(),
+                whose: self.whose.take().unwrap_or_default(),
+                missing: self.missing.take().unwrap_or_default(),
             },
             "selecting" => To::Selecting {
                 kind: required("kind", &mut self.kind)?,
@@ -105,6 +111,7 @@ impl Fields {
             ("kind", self.kind.is_some()),
             ("path", self.path.is_some()),
             ("namespaced", self.namespaced.is_some()),
+            ("missing", self.missing.is_some()),
             ("whose", self.whose.is_some()),
             ("key", self.key.is_some()),
             ("which", self.which.is_some()),
@@ -139,6 +146,7 @@ impl<'de> Deserialize<'de> for Mapping {
             having: fields.having.unwrap_or_default(),
             having_any: fields.having_any,
             unless: fields.unless,
+            while_any: fields.while_any,
         })
     }
 }

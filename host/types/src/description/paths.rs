@@ -1,7 +1,7 @@
 //! The fields of a kind that a description reads: the fields that it names, and the fields that its selectors,
 //! predicates and mappings need. The cache keeps them, and a policy must grant them.
 
-use super::{Change, Description, Mapping, Owners, To, Watch};
+use super::{Change, Description, Having, Mapping, Owners, To, Watch};
 use crate::{FieldPath, FieldSelector, Kind, Mask, MaskError};
 
 /// The fields that one watch reads of the objects of a kind.
@@ -70,9 +70,13 @@ impl Description {
                     whose,
                 } if selecting == kind => {
                     paths.selectors.extend(parse([path]));
-                    let whose = whose.iter().map(|whose| &whose.path);
-                    paths.fields.extend(parse(whose));
+                    paths.add_whose(whose);
                 }
+                To::Named {
+                    kind: Some(named),
+                    whose,
+                    ..
+                } if named == kind => paths.add_whose(whose),
                 To::Dependents => paths.imply("ownerReferences"),
                 // Any object that the plugin sees may be such an owner.
                 To::OwnerReferences {
@@ -117,6 +121,12 @@ impl WatchedPaths {
             | To::Dependents
             | To::Route => {}
         }
+    }
+
+    /// Adds the fields of objects that a mapping of another watch looks up.
+    fn add_whose(&mut self, whose: &[Having]) {
+        self.fields
+            .extend(parse(whose.iter().map(|whose| &whose.path)));
     }
 
     fn imply(&mut self, field: &str) {
@@ -217,6 +227,10 @@ mod tests {
                 "{field}: {found:?}"
             );
         }
+        let named = r#"{"kind": "v1/Pod", "map": [{"to": "named", "path": "spec.nodeName", "namespaced": false,
+            "kind": "v1/Secret", "whose": {"path": "data.a", "value": "x"}}]}"#;
+        let found = paths(&format!(r#"{{"kind": "v1/Secret"}}, {named}"#));
+        assert!(found.iter().any(|path| path == "data.a"), "{found:?}");
         // The keys of another watch reveal which owners are being deleted.
         let deleting =
             r#"{"kind": "v1/Pod", "map": [{"to": "ownerReferences", "which": "deleting"}]}"#;

@@ -273,7 +273,11 @@ fn claims_are_enqueued_when_a_pod_stops_using_them() {
     let ends = [DeltaType::Modified, DeltaType::Deleted];
     let expected = watch_kind(POD)
         .enqueue(Mapping::named("spec.volumes[*].persistentVolumeClaim.claimName").on(ends))
-        .enqueue(Mapping::dependents().on(ends));
+        .enqueue(
+            Mapping::dependents()
+                .having_any(&["spec.volumes[*].ephemeral.volumeClaimTemplate.spec.volumeMode"])
+                .on(ends),
+        );
     let expected = describe("x", "1").watch(expected);
     assert_eq!(description.watches[1].map, expected.watches[0].map);
     let fields = &description.watches[1].fields;

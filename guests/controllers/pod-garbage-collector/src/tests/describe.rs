@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
+use flyball_sdk::serde_json;
 use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::tick;
@@ -37,6 +38,16 @@ fn the_description_has_the_names_of_kube_controller_manager() {
             "pod_gc_collector_force_delete_pods_total",
             "pod_gc_collector_force_delete_pod_errors_total"
         ]
+    );
+}
+
+#[test]
+fn a_pod_enqueues_its_node_only_if_that_is_missing() {
+    let description = serde_json::to_value(PodGarbageCollector::describe()).unwrap();
+    let mapping = &description["watches"][1]["map"][0];
+    assert_eq!(
+        (&mapping["path"], &mapping["kind"], &mapping["missing"]),
+        (&json!("spec.nodeName"), &json!("v1/Node"), &json!(true))
     );
 }
 

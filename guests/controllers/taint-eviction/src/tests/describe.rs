@@ -47,6 +47,14 @@ fn only_changes_of_taints_tolerations_and_bindings_enqueue_nodes() {
         watches[1]["changes"],
         json!([{"path": "spec.nodeName"}, {"path": "spec.tolerations"}])
     );
+    // A pod concerns nothing unless its node has such a taint.
+    assert_eq!(
+        (
+            &watches[1]["map"][0]["kind"],
+            &watches[1]["map"][0]["whose"]
+        ),
+        (&json!("v1/Node"), &watches[0]["map"][0]["having"])
+    );
     // A heartbeat changes none of the fields that are read of a node.
     assert_eq!(
         watches[0]["fields"],

@@ -51,18 +51,12 @@ impl Mapping {
 
     /// The objects whose names are at this path, in the namespace of the watched object.
     pub fn named(path: &str) -> Self {
-        Self::to(To::Named {
-            path: path.into(),
-            namespaced: true,
-        })
+        Self::to(to_named(path, true))
     }
 
     /// The cluster-scoped objects whose names are at this path.
     pub fn named_in_cluster(path: &str) -> Self {
-        Self::to(To::Named {
-            path: path.into(),
-            namespaced: false,
-        })
+        Self::to(to_named(path, false))
     }
 
     /// The objects of this kind, in the same namespace, whose selector at `path` matches the labels
@@ -130,6 +124,7 @@ impl Mapping {
             having: Vec::new(),
             having_any: Vec::new(),
             unless: Vec::new(),
+            while_any: Vec::new(),
         })
     }
 }
@@ -193,17 +188,56 @@ impl Mapping {
         self
     }
 
-    /// Enqueues only those selecting objects whose field at `path` has this value at the time of
-    /// the change.
+    /// Applies only while the cache holds an object of at least one of these kinds, in the namespace of the watched
+    /// object. The plugin must watch the kinds.
+    #[must_use]
+    pub fn while_any(mut self, kinds: &[&str]) -> Self {
+        for name in kinds {
+            self.0.while_any.push(kind(name));
+        }
+        self
+    }
+
+    /// Names the kind of the named objects, which the plugin must watch. [`whose`](Self::whose) or
+    /// [`missing`](Self::missing) follows.
     ///
     /// # Panics
-    /// If the mapping is not a [`selecting`](Self::selecting) one.
+    /// If the mapping is not a [`named`](Self::named) one.
+    #[must_use]
+    pub fn of(mut self, kind_name: &str) -> Self {
+        let To::Named { kind: own, .. } = &mut self.0.to else {
+            panic!("`of` narrows `Mapping::named` and no other mapping")
+        };
+        *own = Some(kind(kind_name));
+        self
+    }
+
+    /// Enqueues only those selecting or named objects whose field at `path` has this value at the
+    /// time of the change.
+    ///
+    /// # Panics
+    /// If the mapping is neither a [`selecting`](Self::selecting) nor a [`named`](Self::named) one.
     #[must_use]
     pub fn whose(mut self, path: &str, value: &str) -> Self {
-        let To::Selecting { whose, .. } = &mut self.0.to else {
-            panic!("`whose` narrows `Mapping::selecting` and no other mapping")
+        let (To::Selecting { whose, .. } | To::Named { whose, .. }) = &mut self.0.to else {
+            panic!(
+                "`whose` narrows `Mapping::selecting` and `Mapping::named`, and no other mapping"
+            )
         };
         whose.push(having(path, value));
+        self
+    }
+
+    /// Enqueues only those names that no object of the kind has in the cache at the time of the change.
+    ///
+    /// # Panics
+    /// If the mapping is not a [`named`](Self::named) one.
+    #[must_use]
+    pub fn missing(mut self) -> Self {
+        let To::Named { missing, .. } = &mut self.0.to else {
+            panic!("`missing` narrows `Mapping::named` and no other mapping")
+        };
+        *missing = true;
         self
     }
 
@@ -225,6 +259,16 @@ impl Mapping {
 impl From<Mapping> for Document {
     fn from(mapping: Mapping) -> Self {
         mapping.0
+    }
+}
+
+fn to_named(path: &str, namespaced: bool) -> To {
+    To::Named {
+        path: path.into(),
+        namespaced,
+        kind: None,
+        whose: Vec::new(),
+        missing: false,
     }
 }
 
@@ -260,6 +304,17 @@ mod tests {
             (
                 Mapping::named_in_cluster("spec.nodeName"),
                 json!({"to": "named", "path": "spec.nodeName", "namespaced": false}),
+            ),
+            (
+                Mapping::named_in_cluster("spec.nodeName")
+                    .of("v1/Node")
+                    .whose("spec.a", "b"),
+                json!({"to": "named", "path": "spec.nodeName", "namespaced": false, "kind": "v1/Node",
+                       "whose": {"path": "spec.a", "value": "b"}}),
+            ),
+            (
+                Mapping::named("spec.claim").of("v1/Claim").missing(),
+                json!({"to": "named", "path": "spec.claim", "namespaced": true, "kind": "v1/Claim", "missing": true}),
             ),
             (
                 Mapping::selecting("v1/Service", "spec.selector").whose("spec.type", "ClusterIP"),
@@ -298,6 +353,7 @@ mod tests {
             .having_any(&["spec.nodeName", "status.podIP"])
             .unless("status.reason")
             .unless_having("spec.restartPolicy", "Never")
+            .while_any(&["v1/ResourceQuota"])
             .queue("slow")
             .after(Duration::from_millis(1500));
         assert_eq!(
@@ -306,7 +362,7 @@ mod tests {
                    "having": {"path": "status.phase", "value": "Failed"},
                    "havingAny": ["spec.nodeName", "status.podIP"],
                    "unless": [{"path": "status.reason"}, {"path": "spec.restartPolicy", "value": "Never"}],
-                   "queue": "slow", "delayMs": 1500}),
+                   "whileAny": ["v1/ResourceQuota"], "queue": "slow", "delayMs": 1500}),
         );
     }
 
@@ -318,7 +374,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "`whose` narrows `Mapping::selecting`")]
-    fn whose_applies_only_to_selecting_mappings() {
+    fn whose_applies_only_to_mappings_to_objects_of_a_kind() {
         let _ = Mapping::itself().whose("spec.type", "ClusterIP");
     }
 }

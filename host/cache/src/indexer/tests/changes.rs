@@ -19,10 +19,13 @@ fn holding() -> Indexer {
 }
 
 /// Changes this indexer, and returns the types of the deltas with the newest version in each.
-fn deltas(change: impl FnOnce(&mut Indexer, &mut Vec<Delta>)) -> Vec<(DeltaType, u64)> {
+fn deltas(
+    change: impl FnOnce(&mut Indexer, &mut Vec<crate::change::Change>),
+) -> Vec<(DeltaType, u64)> {
     let mut deltas = Vec::new();
     change(&mut holding(), &mut deltas);
-    let told = |delta: &Delta| (delta.delta_type(), delta.object().resource_version());
+    let told =
+        |delta: &crate::change::Change| (delta.delta_type(), delta.object().resource_version());
     deltas.iter().map(told).collect()
 }
 

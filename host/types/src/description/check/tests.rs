@@ -375,6 +375,7 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
         path: "spec.c".into(),
         value,
     });
+    let watched = kind.clone();
     for to in [
         To::Itself,
         To::Controller { kind: kind.clone() },
@@ -382,6 +383,16 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
         To::Named {
             path: "spec.a".into(),
             namespaced: true,
+            kind: None,
+            whose: vec![],
+            missing: false,
+        },
+        To::Named {
+            path: "spec.a".into(),
+            namespaced: false,
+            kind: Some(kind.clone()),
+            whose: vec![having("a")],
+            missing: true,
         },
         To::Selecting {
             kind: kind.clone(),
@@ -409,6 +420,7 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
             having: vec![having("a")],
             having_any: vec!["spec.b".into()],
             unless: unless.to_vec(),
+            while_any: vec![watched.clone()],
         };
         let written = serde_json::to_string(&mapping).expect("it is written");
         assert_eq!(
@@ -416,6 +428,51 @@ fn a_mapping_to_each_target_reads_back_as_it_was_written() {
             mapping
         );
     }
+}
+
+#[test]
+fn what_a_mapping_looks_up_is_a_watched_kind() {
+    let mistakes = |mapping: &str| {
+        let document = format!(
+            r#"{{"format": 1, "name": "a", "queues": [{{"name": "a"}}],
+                "watches": [{{"kind": "v1/Pod", "map": [{mapping}]}}, {{"kind": "v1/Node"}}]}}"#
+        );
+        let description: Description = serde_json::from_str(&document).expect("it is read");
+        description.mistakes().join("; ")
+    };
+    let named = |more: &str| {
+        mistakes(&format!(
+            r#"{{"to": "named", "path": "spec.a", "namespaced": false{more}}}"#
+        ))
+    };
+    let whose = r#""whose": {"path": "spec.b", "value": "x"}"#;
+    for (more, expected) in [
+        (String::new(), ""),
+        (r#", "kind": "v1/Node", "missing": true"#.into(), ""),
+        (format!(r#", "kind": "v1/Node", {whose}"#), ""),
+        (format!(", {whose}"), "not the `kind`"),
+        (r#", "missing": true"#.into(), "not the `kind`"),
+        (
+            r#", "kind": "v1/Secret", "missing": true"#.into(),
+            "not watched",
+        ),
+        (
+            format!(r#", "kind": "v1/Node", "missing": true, {whose}"#),
+            "both `whose` and `missing`",
+        ),
+        (
+            r#", "kind": "v1/Node", "whose": {"path": "a..b", "value": "x"}"#.into(),
+            "is not a field path",
+        ),
+    ] {
+        let found = named(&more);
+        assert!(found.contains(expected), "{more}: {found}");
+        assert_eq!(found.is_empty(), expected.is_empty(), "{more}: {found}");
+    }
+    let while_any =
+        |kind: &str| mistakes(&format!(r#"{{"to": "itself", "whileAny": ["{kind}"]}}"#));
+    assert_eq!(while_any("v1/Node"), "");
+    assert!(while_any("v1/Secret").contains("`whileAny` of v1/Secret, which is not watched"));
 }
 
 #[test]

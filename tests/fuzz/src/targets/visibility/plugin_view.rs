@@ -249,15 +249,15 @@ impl PluginView {
             ..
         } = route;
         let delta_type = delta.delta_type();
-        let may_concern = delta_type == DeltaType::Deleted || router.may_concern(delta);
-        if !may_concern || !shown.shows(delta.object()) {
+        let seen = router.seen(delta);
+        if !router.concerns(&seen) || !shown.shows(delta.object()) {
             return;
         }
         let (keys, asks_guest) = (
-            router.all_keys(delta, &*self.cached),
-            router.asks_guest(delta),
+            router.all_keys(&seen, &*self.cached),
+            router.asks_guest(&seen, &*self.cached),
         );
-        if (keys.is_empty() && !asks_guest) || !router.selects_change(delta) {
+        if (keys.is_empty() && !asks_guest) || !router.selects_change(&seen) {
             return;
         }
         for key in keys {
