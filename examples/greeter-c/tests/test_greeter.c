@@ -3,7 +3,7 @@
 
 static const char *const HELLO =
     "{\"apiVersion\": \"greeter.flyball.dev/v1\", \"kind\": \"Greeting\", \"metadata\": {\"name\": \"hello\", \"namespace\": "
-    "\"a\", \"generation\": 1}, \"spec\": {\"text\": \"Hello, world\"}}";
+    "\"a\"}, \"spec\": {\"text\": \"Hello, world\"}}";
 static const char *const TAKEN =
     "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"hello\", \"namespace\": \"a\"}, \"data\": "
     "{\"b\": \"c\"}}";

@@ -13,7 +13,7 @@ function cluster() {
   return new Cluster([{
     apiVersion: "greeter.flyball.dev/v1",
     kind: "Greeting",
-    metadata: { namespace: "demo", name: "hello", uid: "greeting", generation: 1 },
+    metadata: { namespace: "demo", name: "hello", uid: "greeting" },
     spec: { text: "good morning" },
   }]);
 }

@@ -10,7 +10,7 @@ def greeting(**metadata):
     return {
         "apiVersion": "greeter.flyball.dev/v1",
         "kind": "Greeting",
-        "metadata": {"name": "hello", "namespace": "a", "generation": 1, **metadata},
+        "metadata": {"name": "hello", "namespace": "a", **metadata},
         "spec": {"text": "Hello, world"},
     }
 

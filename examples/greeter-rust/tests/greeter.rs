@@ -11,7 +11,7 @@ const CONFIG_MAP: &str = "v1/ConfigMap";
 fn asked(more: Option<Value>) -> Cluster {
     let greeting = json!({
         "apiVersion": "greeter.flyball.dev/v1", "kind": "Greeting",
-        "metadata": {"name": "hello", "namespace": "team", "generation": 1},
+        "metadata": {"name": "hello", "namespace": "team"},
         "spec": {"text": "Grüezi 👋"},
     });
     Cluster::with(more.into_iter().chain([greeting]))

@@ -10,7 +10,7 @@ pub use python::COMPONENTIZE_PY;
 pub use rust::RUST_TOOLCHAIN;
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
@@ -66,6 +66,12 @@ pub(crate) trait Support: Sync {
 
     /// Builds the project, and returns the component. `wit` is a folder with the world; `work` is the scratch folder.
     fn compile(&self, project: &Project, wit: &Path, work: &Path) -> Result<Vec<u8>>;
+
+    /// Folders outside of the project's whose sources are parts of the component, such as that of the project which a
+    /// plugin was imported from.
+    fn further_sources(&self, _dir: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// The CustomResourceDefinitions that the project's types describe, in JSON: one after another. None if types don't
     /// describe them in this language or project.

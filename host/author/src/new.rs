@@ -80,7 +80,10 @@ impl New {
         }
         if let Sdk::Vendored = sdk {
             for (file, content) in support.sdk() {
-                let content = support.vendored(file, content)?;
+                let content = match file.ends_with(".md") {
+                    true => without_outer_links(content)?.into_bytes().into(),
+                    false => support.vendored(file, content)?,
+                };
                 write(&dir.join(VENDORED).join(file), &content)?;
             }
             support.complete(&dir.join(VENDORED), &dir.join(support.work()))?;
@@ -92,6 +95,23 @@ impl New {
             test = support.test_command(),
         ))
     }
+}
+
+/// Returns a text in Markdown without its links to files outside of the SDK's folder. A project does not have them.
+fn without_outer_links(content: &[u8]) -> Result<String> {
+    let mut rest = std::str::from_utf8(content).context("a text of the SDK is not Unicode")?;
+    let mut kept = String::new();
+    while let Some(at) = rest.find("](../../../") {
+        let open = rest[..at].rfind('[');
+        let close = rest[at..].find(')');
+        let (Some(open), Some(close)) = (open, close) else {
+            break;
+        };
+        kept += &rest[..open];
+        kept += &rest[open + 1..at];
+        rest = &rest[at + close + 1..];
+    }
+    Ok(kept + rest)
 }
 
 /// Returns the name of a type for a name with dashes.
@@ -132,6 +152,16 @@ mod tests {
             plural: None,
             sdk: None,
         }
+    }
+
+    #[test]
+    fn a_text_of_the_sdk_has_no_links_to_files_that_a_project_lacks() {
+        let text =
+            "[Flyball](../../../README.md) is [large](../../../docs/a.md#b), see [wit](wit).";
+        assert_eq!(
+            without_outer_links(text.as_bytes()).unwrap(),
+            "Flyball is large, see [wit](wit)."
+        );
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub(crate) struct Resource {
     plural: String,
 }
 
+/// The marker of controller-gen before that of the plural. The usual plural needs none.
+const GO_MARKER: &str = "// +kubebuilder:object:root=true";
+
 impl Resource {
     /// The custom resource of the plugin `name`. What is not given is the templates'.
     ///
@@ -95,7 +98,12 @@ impl Resource {
         let definition = format!("CustomResource::of::<{TEMPLATE}>()");
         let text = match *plural == usual {
             true => text,
-            false => text.replace(&definition, &format!("{definition}.plural({plural:?})")),
+            false => text
+                .replace(&definition, &format!("{definition}.plural({plural:?})"))
+                .replace(
+                    GO_MARKER,
+                    &format!("{GO_MARKER}\n// +kubebuilder:resource:path={plural}"),
+                ),
         };
         if self.kind == TEMPLATE {
             return text;
@@ -198,6 +206,11 @@ mod tests {
         let definition = "CustomResource::of::<Greeting>()";
         let leaf = resource("Leaf", Some("leaves")).renamed("api.rs.in", definition, &files);
         assert_eq!(leaf, "CustomResource::of::<Leaf>().plural(\"leaves\")");
+        let leaf = resource("Leaf", Some("leaves")).renamed("api.go.in", GO_MARKER, &files);
+        assert_eq!(
+            leaf,
+            format!("{GO_MARKER}\n// +kubebuilder:resource:path=leaves")
+        );
     }
 
     #[test]

@@ -14,9 +14,12 @@ use crate::ignored::is_ignored;
 /// Files that builds write beside the sources.
 const WRITTEN: [&str; 2] = ["Cargo.lock", "package-lock.json"];
 
-/// The sources of a project: all files of its folder except for hidden ones and for outputs of builds.
+/// The sources of a project: all files of its folder except for hidden ones and for outputs of builds, and those of the
+/// folders outside that its manifest names.
 pub struct SourceFiles {
     dir: PathBuf,
+    /// The folders outside, which may hold the project's.
+    further: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     /// The watched folders. Folders of build outputs, which may hold tens of thousands of files, are not watched.
     watched: BTreeSet<PathBuf>,
@@ -41,8 +44,10 @@ impl SourceFiles {
             }
         });
         let watcher = watcher.with_context(|| format!("can't watch {}", dir.display()))?;
+        let further = project.language.support().further_sources(&dir);
         let mut sources = Self {
             dir,
+            further,
             watcher,
             watched: BTreeSet::new(),
             seen: BTreeMap::new(),
@@ -58,6 +63,12 @@ impl SourceFiles {
             .with_context(|| format!("can't watch {}", self.dir.display()))?;
         let mut found = BTreeMap::new();
         let mut folders = vec![self.dir.clone()];
+        for folder in self.further.clone() {
+            if self.watch(&folder).is_ok() {
+                folders.push(folder);
+            }
+        }
+        let own = self.dir.canonicalize().ok();
         while let Some(folder) = folders.pop() {
             // A file that vanishes meanwhile is reported as a change later.
             for entry in folder.read_dir().into_iter().flatten().flatten() {
@@ -72,6 +83,8 @@ impl SourceFiles {
                     let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                     found.insert(path, (modified, metadata.len()));
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    // The project's own folder has its turn, by another path.
+                    && path.canonicalize().ok() != own
                     && self.watch(&path).is_ok()
                 {
                     folders.push(path);
@@ -125,6 +138,24 @@ mod tests {
 
     /// How long a notification may take.
     const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn the_project_that_a_plugin_was_imported_from_is_followed_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (web, plugin) = (folder.path().join("web"), folder.path().join("web/plugin"));
+        fs::create_dir_all(web.join("internal")).unwrap();
+        fs::create_dir_all(&plugin).unwrap();
+        let module = "module example.com/web/plugin\n\nreplace (\n\texample.com/web => ../ // the project\n\tflyball.dev/sdk => ./flyball-sdk\n)\n";
+        fs::write(plugin.join("go.mod"), module).unwrap();
+        let project = Project::open(&plugin).unwrap();
+        let mut sources = SourceFiles::follow(&project, |_| {}).unwrap();
+        fs::write(web.join("internal/site.go"), "").unwrap();
+        let changed = sources.changed().unwrap();
+        assert_eq!(changed.len(), 1, "{changed:?}");
+        assert!(changed[0].ends_with("internal/site.go"), "{changed:?}");
+        fs::write(plugin.join("main.go"), "").unwrap();
+        assert_eq!(sources.changed().unwrap(), [plugin.join("main.go")]);
+    }
 
     #[test]
     fn changed_sources_are_reported_and_what_builds_write_is_not() {

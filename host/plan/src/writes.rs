@@ -4,7 +4,7 @@ use bytes::Bytes;
 use flyball_sdk::imports::Imports;
 use flyball_sdk::write::Batch;
 use flyball_testserver::api::request::{self, Call, Target, bad_request};
-use flyball_testserver::api::writes::{success, write_of};
+use flyball_testserver::api::writes::{success, typed, write_of};
 use flyball_types::ApiError;
 use http::Method;
 use serde_json::{Value, json};
@@ -350,7 +350,8 @@ fn run(
         .into_iter()
         .next()
         .expect("a result for the write")?;
-    Ok(serde_json::from_slice(&written).unwrap_or_default())
+    let written = serde_json::from_slice(&written).unwrap_or_default();
+    Ok(typed(&target.kind, written))
 }
 
 /// The body without `metadata.managedFields`, which an update may send back and an overlay does not keep.

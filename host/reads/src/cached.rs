@@ -90,6 +90,15 @@ pub enum Base {
     Unknown,
 }
 
+/// A write that was added to the overlay.
+#[derive(Default)]
+pub struct Overlaid {
+    /// The part of the object that is visible to the plugin; none if the object isn't visible to it.
+    pub visible: Option<Arc<Object>>,
+    /// Whether the plugin's reads don't show the write until the cache has caught up: its answer can't be read.
+    pub is_unseen: bool,
+}
+
 impl CachedReads {
     /// Reads from these informers, which belong to the watches that name a kind, in the namespaces of the policy.
     pub fn new<'a>(
@@ -279,10 +288,9 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// Adds a write that the server acknowledged with this object. Returns the part that is visible to the plugin; none
-    /// if the object isn't visible to it.
-    pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
-        let mut visible = None;
+    /// Adds a write that the server acknowledged with this object.
+    pub async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Overlaid {
+        let (mut visible, mut is_unseen) = (None, false);
         for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
             match self.shared.overlay.written(informer, answer) {
@@ -292,11 +300,12 @@ impl CachedReads {
                     visible = lister.get(&written.namespace, &written.name).or(visible);
                 }
                 Err(error) => {
-                    tracing::warn!(%kind, %error, "can't read the server's answer to a write: it is not an object")
+                    tracing::warn!(%kind, %error, "can't read the server's answer to a write: it is not an object");
+                    is_unseen = true;
                 }
             }
         }
-        visible
+        Overlaid { visible, is_unseen }
     }
 
     /// Returns an object as the plugin sees it, before it is deleted.
@@ -307,14 +316,16 @@ impl CachedReads {
             .find_map(|lister| lister.get(namespace, name))
     }
 
-    /// Adds a delete that the server acknowledged with this answer. `before` is the object that the plugin saw.
+    /// Adds a delete that the server acknowledged with this answer. `before` is the object that the plugin saw. Returns
+    /// whether the plugin's reads show the deletion.
     pub async fn deleted(
         &self,
         kind: &Kind,
         at: (&str, &str),
         before: Option<&Object>,
         answer: &ApiResponse,
-    ) {
+    ) -> bool {
+        let mut is_seen = true;
         for lister in &*self.listers.of(kind) {
             let informer = lister.informer();
             match self.shared.overlay.deleted(informer, at, before, answer) {
@@ -322,18 +333,24 @@ impl CachedReads {
                 Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
                 Err(error) => {
                     tracing::warn!(%kind, %error, "can't read the server's answer to a delete: it is neither a status nor an object");
+                    is_seen = false;
                 }
             }
         }
+        is_seen
     }
 
-    /// Returns the informers of a kind.
+    /// Returns the informers of a kind, in any of its versions.
     pub fn informers(&self, kind: &Kind) -> Vec<Informer> {
-        self.listers
-            .of(kind)
-            .iter()
-            .map(|lister| lister.informer().clone())
-            .collect()
+        let is_it = |(own, _): &(&Kind, &Lister)| own.group == kind.group && own.kind == kind.kind;
+        let discovered = self.listers.discovered();
+        let all = self.listers.named().chain(&*discovered).filter(is_it);
+        all.map(|(_, lister)| lister.informer().clone()).collect()
+    }
+
+    /// Whether the plugin's cached reads show the kind, but only in other versions.
+    pub fn shows_another_version(&self, kind: &Kind) -> bool {
+        self.listers.of(kind).is_empty() && !self.informers(kind).is_empty()
     }
 
     /// Frees the memory of writes that the reflectors have seen.

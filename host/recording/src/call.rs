@@ -6,7 +6,7 @@ use flyball_types::description::DeltaType;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Document;
+use crate::{Document, message};
 
 /// The first line of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,6 +254,23 @@ impl Ended {
         )
     }
 
+    /// Whether the call ended badly: it failed, trapped or was stopped.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Failed { .. }
+            | Self::Terminal { .. }
+            | Self::NotRouted { .. }
+            | Self::Refused { .. }
+            | Self::Trapped { .. }
+            | Self::Stopped { .. } => true,
+            Self::Done {}
+            | Self::RequeueAfter { .. }
+            | Self::Routed { .. }
+            | Self::Described { .. }
+            | Self::Answered { .. } => false,
+        }
+    }
+
     /// Whether two calls ended alike. The places in a guest's code, and the amounts of time and memory, may differ.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
@@ -268,7 +285,19 @@ impl Ended {
                     last_error: last_now,
                     ..
                 },
-            ) => message == now && last_error == last_now,
+            ) => {
+                let (last, last_now) = (last_error.as_deref(), last_now.as_deref());
+                let is_like_last = match (last, last_now) {
+                    (Some(last), Some(now)) => message::is_like(last, now),
+                    (last, now) => last == now,
+                };
+                message::is_like(message, now) && is_like_last
+            }
+            (Self::Failed { message }, Self::Failed { message: now })
+            | (Self::Terminal { message }, Self::Terminal { message: now })
+            | (Self::NotRouted { message }, Self::NotRouted { message: now }) => {
+                message::is_like(message, now)
+            }
             (Self::Stopped { limit, .. }, Self::Stopped { limit: now, .. }) => limit == now,
             (Self::Described { description }, Self::Described { description: now }) => {
                 described(description) == described(now)

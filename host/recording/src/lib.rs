@@ -15,6 +15,7 @@ mod call;
 mod diff;
 mod document;
 pub mod file;
+mod message;
 mod parted;
 pub mod secrets;
 mod tape;

@@ -43,6 +43,20 @@ pub enum Parted {
 }
 
 impl Parted {
+    /// Whether the recorded call failed and this one gets past that: it ends well, or it has asked all that the failed
+    /// call asked, and asks more. A recording has no answer to that, so the call is not followed any further.
+    pub fn is_past_failure(&self) -> bool {
+        match self {
+            Self::Asks {
+                before: None,
+                ended,
+                ..
+            } => ended.is_failure(),
+            Self::Ends { before, now, .. } => before.is_failure() && !now.is_failure(),
+            Self::Asks { .. } | Self::Malformed { .. } | Self::NotRecorded { .. } => false,
+        }
+    }
+
     /// A word for the way in which it parts, by which calls can be grouped.
     pub fn sort(&self) -> String {
         match self {
@@ -215,6 +229,38 @@ fn fields(f: &mut fmt::Formatter<'_>, before: &Value, now: &Value) -> fmt::Resul
 mod tests {
     use super::*;
     use crate::asked;
+
+    #[test]
+    fn a_call_is_past_its_failure_if_it_ends_well_or_asks_more_than_was_recorded() {
+        let failed = || Ended::Failed {
+            message: "no".into(),
+        };
+        let asks = |before: Option<(String, Value)>, ended: Ended| Parted::Asks {
+            step: 2,
+            before,
+            now: asked::lister_get("v1/Pod", "a", "b", &["spec"]),
+            ended,
+        };
+        let ends = |before: Ended, now: Ended| Parted::Ends {
+            unasked: None,
+            before,
+            now,
+        };
+        let recorded = || Some((asked::WRITER_RUN.to_owned(), Value::Null));
+        let terminal = Ended::Terminal {
+            message: "other".into(),
+        };
+        for (parted, is_past) in [
+            (asks(None, failed()), true),
+            (asks(recorded(), failed()), false),
+            (asks(None, Ended::Done {}), false),
+            (ends(failed(), Ended::RequeueAfter { ms: 1 }), true),
+            (ends(failed(), terminal), false),
+            (ends(Ended::Done {}, failed()), false),
+        ] {
+            assert_eq!(parted.is_past_failure(), is_past, "{parted}");
+        }
+    }
 
     #[test]
     fn a_write_that_differs_is_shown_with_its_fields() {

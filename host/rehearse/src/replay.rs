@@ -35,6 +35,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether a call that failed when it was recorded gets past its failure.
+    pub fn is_fixed(&self) -> bool {
+        self.parted.as_ref().is_some_and(Parted::is_past_failure)
+    }
+
     /// Says what could not be repeated although nothing differed; none if all was.
     pub fn note(&self, call: &Call) -> Option<&'static str> {
         let is_by_time = self.parted.is_none() && call.ended.is_by_time();

@@ -15,7 +15,7 @@ use flyball_policy::imports::MayCallCloud;
 use flyball_reads::live::catalogue;
 use flyball_signer::{SigningKeys, metered};
 use flyball_traces::{Span, within};
-use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
+use flyball_types::{ApiError, Catalogue, Effect, Kind, Projection, Query, Reference};
 use flyball_writer::{Journal, Touched};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -100,31 +100,44 @@ impl GuestCall {
         self.trace.host_calls()
     }
 
-    /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has
-    /// passed the version of a consistent read, so that the key's next reconcile sees the effect. This costs one read
-    /// for each informer of the kind, whatever the number of failed writes.
+    /// Waits until its writes have ended, and until the key's next reconcile sees their effects. The overlay has most of
+    /// them. Where it is unknown whether a write took effect, or where its answer is not the written object, waits until
+    /// the cache has passed the version of a consistent read. This costs one read for each informer of the kind, whatever
+    /// the number of such writes.
     pub async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
-        for kind in self.journal.take_unknown() {
+        let unknown = self.journal.take_unknown();
+        for kind in &unknown {
             if self.context.limits.log_lines.pass() {
                 tracing::warn!(
                     %kind,
                     "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
                 );
             }
-            for informer in self.context.reads.cached.informers(&kind) {
-                let position = loop {
-                    match informer.fresh_position().await {
-                        Ok(position) => break position,
-                        Err(error) => {
-                            tracing::debug!(%kind, %error, "the server can't say yet how far it is")
-                        }
+        }
+        let mut kinds = self.journal.take_unseen();
+        kinds.extend(unknown);
+        for kind in &kinds {
+            self.wait_for_cache(kind).await;
+        }
+    }
+
+    /// Waits until the plugin's caches of a kind have caught up with the server.
+    async fn wait_for_cache(&self, kind: &Kind) {
+        for informer in self.context.reads.cached.informers(kind) {
+            let position = loop {
+                match informer.fresh_position().await {
+                    Ok(position) => break position,
+                    // Nothing is left to see.
+                    Err(_) if informer.is_kind_missing() => break 0,
+                    Err(error) => {
+                        tracing::debug!(%kind, %error, "the server can't say yet how far it is")
                     }
-                    tokio::time::sleep(ASK_AGAIN).await;
-                };
-                informer.wait_until(position).await;
-            }
+                }
+                tokio::time::sleep(ASK_AGAIN).await;
+            };
+            informer.wait_until(position).await;
         }
     }
 

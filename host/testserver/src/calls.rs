@@ -46,11 +46,11 @@ impl Open {
             Call::New | Call::Recording { .. } | Call::Replay { .. } => {
                 Err(Failure::Mistake("the cluster exists".into()))
             }
-            Call::Replayed { ended } => {
+            Call::Replayed { ended, fixed } => {
                 let recorded = self.recorded.as_ref();
                 let recorded =
                     recorded.ok_or_else(|| "it is a cluster, and no recorded call".to_owned())?;
-                recordings::end(recorded, &ended)
+                recordings::end(recorded, &ended, fixed)
             }
             Call::Restrict { description: None } => {
                 cluster.host();

@@ -53,6 +53,9 @@ pub(crate) enum Call {
     Replayed {
         /// As in a recording.
         ended: Value,
+        /// Whether a call that failed when it was recorded must get past its failure.
+        #[serde(default)]
+        fixed: bool,
     },
     /// Restricts the functions of the world to the declarations and requests of this description; null ends the
     /// restrictions.

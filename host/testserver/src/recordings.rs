@@ -31,14 +31,22 @@ pub(crate) fn open(file: &Path, line: usize) -> std::result::Result<Replayed, Fa
     Ok(replayed.at(&format!("{place}, {}", call.call.label())))
 }
 
-/// Ends a call. A mistake says where it has parted from the recording.
-pub(crate) fn end(recorded: &Replayed, ended: &Value) -> Result {
+/// Ends a call. A mistake says where it has parted from the recording. If it must be `fixed`, a call that failed when it
+/// was recorded must get past its failure instead.
+pub(crate) fn end(recorded: &Replayed, ended: &Value, fixed: bool) -> Result {
     // Documents are read from text alone.
     let ended: Ended =
         serde_json::from_str(&ended.to_string()).map_err(|error| error.to_string())?;
-    match recorded.end(Some(ended)) {
+    let problem = match fixed {
+        true => recorded.unfixed(Some(ended)),
+        false => {
+            let parted = recorded.end(Some(ended));
+            parted.map(|parted| recorded.report(&parted))
+        }
+    };
+    match problem {
         None => Ok(Value::Null),
-        Some(parted) => Err(Failure::Mistake(recorded.report(&parted))),
+        Some(problem) => Err(Failure::Mistake(problem)),
     }
 }
 

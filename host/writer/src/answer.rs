@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{ApiResponse, Object};
-use flyball_reads::cached::CachedReads;
+use flyball_reads::cached::{CachedReads, Overlaid};
 use flyball_types::{ApiError, Effect, Kind, Mask};
 
 use crate::Writer;
 use crate::body::METERED_MERGE;
 
+/// The kind of an answer without `apiVersion` and `kind`.
+const UNTYPED: &str = "/";
+
 /// A write that the server acknowledged.
 pub(super) struct Acknowledged {
     pub(super) cached: Arc<CachedReads>,
     pub(super) kind: Kind,
+    pub(super) subresource: String,
     /// The namespace and the name of the deleted object, if it was a delete.
     pub(super) deleted: Option<(String, String)>,
     /// The object as the plugin saw it before it was deleted.
@@ -26,8 +30,15 @@ pub(super) struct Acknowledged {
     pub(super) returns: Option<Arc<Mask>>,
 }
 
-/// The name that the server assigned, if any, and the fields that the plugin asked for.
-type Answered = (Option<String>, Bytes);
+/// What an answer says.
+pub(super) struct Answered {
+    /// The name that the server assigned, if any.
+    pub(super) name: Option<String>,
+    /// The fields that the plugin asked for.
+    pub(super) returned: Bytes,
+    /// Whether the plugin's cached reads show the kind, and don't show the write yet.
+    pub(super) is_unseen: bool,
+}
 
 impl Writer {
     /// Reads an answer of this size.
@@ -55,8 +66,8 @@ impl Writer {
 
 impl Acknowledged {
     async fn read(self) -> Result<Answered, ApiError> {
-        let visible = if self.is_dry_run {
-            None
+        let Overlaid { visible, is_unseen } = if self.is_dry_run {
+            Overlaid::default()
         } else {
             self.add_to_overlay().await
         };
@@ -69,7 +80,11 @@ impl Acknowledged {
             }
         };
         let Some(returns) = &self.returns else {
-            return Ok((name, Bytes::new()));
+            return Ok(Answered {
+                name,
+                returned: Bytes::new(),
+                is_unseen,
+            });
         };
         // The object that the plugin sees is smaller than the answer, and mostly has all fields that it asks for. The
         // whole object is the answer itself, which also names its kind.
@@ -83,30 +98,54 @@ impl Acknowledged {
                 whole.map_err(|error| self.unreadable(&error))?
             }
         };
-        if returns.is_whole() {
-            return Ok((name, source));
-        }
-        let mut projected = Vec::new();
-        returns
-            .prune(&source, &mut projected)
-            .map_err(|error| self.unreadable(&error))?;
-        Ok((name, projected.into()))
+        let returned = if returns.is_whole() {
+            source
+        } else {
+            let mut projected = Vec::new();
+            let pruned = returns.prune(&source, &mut projected);
+            pruned.map_err(|error| self.unreadable(&error))?;
+            projected.into()
+        };
+        Ok(Answered {
+            name,
+            returned,
+            is_unseen,
+        })
     }
 
-    /// Returns the object as the plugin sees it; none if the plugin doesn't see it.
-    async fn add_to_overlay(&self) -> Option<Arc<Object>> {
+    /// Adds the write to the overlay as far as it can be.
+    async fn add_to_overlay(&self) -> Overlaid {
         let Self { kind, answer, .. } = self;
+        let mut added = Overlaid::default();
         if let Some((namespace, name)) = &self.deleted {
-            let before = self.before.as_deref();
-            self.cached
-                .deleted(kind, (namespace, name), before, answer)
-                .await;
-            return None;
+            let (at, before) = ((namespace.as_str(), name.as_str()), self.before.as_deref());
+            added.is_unseen = !self.cached.deleted(kind, at, before, answer).await;
+        } else if self.is_object() {
+            added = self.cached.written(kind, answer).await;
         }
-        if answer.is_metadata() || answer.kind() == kind.to_string() {
-            self.cached.written(kind, answer).await
-        } else {
-            None
+        added.is_unseen |= self.is_beyond_overlay();
+        added
+    }
+
+    /// Whether the answer is the written object. That of a `scale` is a Scale, and that of an `eviction` a Status. The
+    /// answer to a write of the object itself may lack its kind: some aggregated API servers leave it out.
+    fn is_object(&self) -> bool {
+        let own = self.kind.to_string();
+        match self.answer.kind() {
+            UNTYPED => matches!(self.subresource.as_str(), "" | "status"),
+            kind => kind == own || self.answer.is_metadata(),
+        }
+    }
+
+    /// Whether the write changed objects that the plugin's cached reads show, and the overlay can't have them: the
+    /// answer is another object (`scale`, `eviction`, `binding`, a collection), or the plugin watches another version of
+    /// the kind.
+    fn is_beyond_overlay(&self) -> bool {
+        let is_in_answer = self.deleted.is_some() || self.is_object();
+        let changes_nothing = self.subresource == "token";
+        match is_in_answer {
+            true => self.cached.shows_another_version(&self.kind),
+            false => !changes_nothing && !self.cached.informers(&self.kind).is_empty(),
         }
     }
 

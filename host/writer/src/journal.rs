@@ -1,6 +1,6 @@
 //! Records the writes of one guest call: for the log, for the consistency of the next call, and for the metrics.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,9 +33,11 @@ pub struct Journal {
 
 #[derive(Default)]
 struct Recorded {
-    done: BTreeMap<What, Names>,
+    /// In the order of the first write of each.
+    done: Vec<(What, Names)>,
     touched: Vec<Touched>,
     unknown: BTreeSet<Kind>,
+    unseen: BTreeSet<Kind>,
     has_lost_server: bool,
 }
 
@@ -71,7 +73,12 @@ impl Journal {
                     kind.kind.clone(),
                     write.subresource().to_owned(),
                 );
-                let names = state.done.entry(what).or_default();
+                let known = state.done.iter().position(|(own, _)| *own == what);
+                let at = known.unwrap_or_else(|| {
+                    state.done.push((what, Names::default()));
+                    state.done.len() - 1
+                });
+                let names = &mut state.done[at].1;
                 names.count += 1;
                 names.name = name.into();
                 if state.touched.len() < TOUCHED {
@@ -109,6 +116,17 @@ impl Journal {
         std::mem::take(&mut self.state.lock().unknown)
     }
 
+    /// Records that the plugin's cached reads don't show an acknowledged write of this kind yet.
+    pub(crate) fn record_unseen(&self, kind: &Kind) {
+        self.state.lock().unseen.insert(kind.clone());
+    }
+
+    /// Returns the kinds of the acknowledged writes that the plugin's cached reads don't show until the cache has caught
+    /// up.
+    pub fn take_unseen(&self) -> BTreeSet<Kind> {
+        std::mem::take(&mut self.state.lock().unseen)
+    }
+
     /// Returns the written objects; the first ones if there are many.
     pub fn take_touched(&self) -> Vec<Touched> {
         std::mem::take(&mut self.state.lock().touched)
@@ -117,11 +135,11 @@ impl Journal {
     /// Returns the number of successful writes.
     pub fn count(&self) -> u64 {
         let state = self.state.lock();
-        let counts = state.done.values().map(|names| names.count as u64);
+        let counts = state.done.iter().map(|(_, names)| names.count as u64);
         counts.sum()
     }
 
-    /// Describes the successful writes, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
+    /// Describes the successful writes in their order, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
     pub fn summary(&self) -> String {
         let state = self.state.lock();
         let words = state.done.iter().map(|((verb, kind, subresource), names)| {

@@ -79,6 +79,14 @@ struct PreparedWrite {
     checked: Result<Checked, ApiError>,
 }
 
+/// What is known of a write when it ends.
+struct Written {
+    /// The object's name; empty if the server was to assign it and has not answered.
+    name: String,
+    /// Whether it was acknowledged, and the plugin's next read does not show it yet.
+    is_unseen: bool,
+}
+
 /// A write that the plugin may try.
 struct Checked {
     kind: Kind,
@@ -208,19 +216,25 @@ impl Writer {
     ) -> Result<Held, ApiError> {
         let PreparedWrite { write, checked } = prepared?;
         let kind = kind(&write)?;
-        let mut name = write.target.name.clone();
+        let mut written = Written {
+            name: write.target.name.clone(),
+            is_unseen: false,
+        };
         let mut span = WriteSpan::begin(&write, &kind);
         let result = match &checked {
             Ok(checked) => {
                 let trace = span.trace();
-                let written =
-                    self.try_write(&write, checked, &mut name, begun, allowance, &mut span);
-                within(trace, written).await
+                let running =
+                    self.try_write(&write, checked, &mut written, begun, allowance, &mut span);
+                within(trace, running).await
             }
             Err(error) => Err(error.clone()),
         };
-        span.end(&name, result.as_ref().err());
-        journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
+        span.end(&written.name, result.as_ref().err());
+        journal.record(&write, &kind, &written.name, result.as_ref().map(|_| ()));
+        if written.is_unseen {
+            journal.record_unseen(&kind);
+        }
         result
     }
 
@@ -247,12 +261,12 @@ impl Writer {
         }
     }
 
-    /// Sets `name` to the name that the server assigned, if any.
+    /// Fills in `written` from the server's answer.
     async fn try_write(
         &self,
         write: &Write,
         checked: &Checked,
-        name: &mut String,
+        written: &mut Written,
         mut begun: Stoppable,
         allowance: &Allowance,
         span: &mut WriteSpan,
@@ -295,17 +309,19 @@ impl Writer {
         let acknowledged = Acknowledged {
             cached: self.cached.clone(),
             kind: kind.clone(),
+            subresource: write.subresource().to_owned(),
             deleted: is_delete.then(|| (target.namespace.clone(), target.name.clone())),
             before,
             answer: told,
             is_dry_run: options.is_dry_run(),
             returns: returns.clone(),
         };
-        let (written, returned) = self.read(acknowledged, answer.bytes.len()).await?;
-        if let Some(written) = written {
-            *name = written;
+        let told = self.read(acknowledged, answer.bytes.len()).await?;
+        if let Some(name) = told.name {
+            written.name = name;
         }
-        Ok(answer.reduced(returned))
+        written.is_unseen = told.is_unseen;
+        Ok(answer.reduced(told.returned))
     }
 
     /// Logs the server's warnings about a write, for example about fields that it dropped.

@@ -13,7 +13,7 @@ use flyball_policy::Policy;
 use flyball_reads::cached::SharedReads;
 use flyball_types::Effect;
 use flyball_types::description::Description;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::check::{MAX_BODY, check_subresource};
@@ -92,6 +92,10 @@ impl Fixture {
     }
 
     async fn run(&self, writes: Vec<Write>) -> Vec<Result<Bytes, ApiError>> {
+        self.run_in(&Journal::default(), writes).await
+    }
+
+    async fn run_in(&self, journal: &Journal, writes: Vec<Write>) -> Vec<Result<Bytes, ApiError>> {
         let batch = Batch {
             writes: writes.into_iter().map(Ok).collect(),
             slow_start: None,
@@ -99,7 +103,7 @@ impl Fixture {
         };
         let count = batch.writes.len();
         let results = match self.writer.prepare(batch, &Allowance::of_host()).await {
-            Ok(batch) => self.writer.run(batch, &Journal::default()).await,
+            Ok(batch) => self.writer.run(batch, journal).await,
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
         };
         let bytes = |result: Result<Held, ApiError>| result.map(|held| held.bytes);
@@ -386,6 +390,55 @@ async fn an_update_of_a_subresource_of_another_kind_puts_what_a_get_of_it_return
     let denied = fixture.run(vec![scale("20", "scale")]).await.remove(0);
     assert_eq!(denied.unwrap_err().reason, "Denied");
     assert!(fixture.log.take().is_empty());
+}
+
+/// The next reconcile must see every acknowledged write. What the overlay can't have, the key waits for.
+#[tokio::test]
+async fn a_write_that_the_overlay_can_t_show_makes_its_key_wait() {
+    let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"create\", \"deletecollection\", \"get\", \"watch\"]\n\
+                  [[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nsubresource = \"*\"\nverbs = [\"create\", \"get\", \"update\"]\n";
+    let fixture = Fixture::with_policy(policy, Fence::open(), unlimited()).await;
+    let below = |subresource: &str, operation: Operation| {
+        let mut write = update("20");
+        write.target.subresource = subresource.into();
+        write.operation = operation;
+        write
+    };
+    let created = |object: Value| Operation::Create {
+        object: object.to_string().into(),
+    };
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}});
+    let change = json!({"spec": {"replicas": 3}}).to_string().into();
+    let scale = Operation::Update {
+        resource_version: "20".into(),
+        change,
+    };
+    let collection = Operation::DeleteCollection {
+        label_selector: String::new(),
+        field_selector: String::new(),
+    };
+    let mut all = below("", collection);
+    all.target.name = String::new();
+    let untyped =
+        json!({"metadata": {"namespace": "demo", "name": "untyped", "uid": "u"}, "spec": {}});
+    let mut plain = create("demo", "");
+    plain.operation = created(untyped);
+    for (write, is_unseen) in [
+        (below("scale", scale), true),
+        (below("eviction", created(eviction)), true),
+        (all, true),
+        (create("demo", "typed"), false),
+        // An answer that lacks its kind is the object all the same.
+        (plain, false),
+    ] {
+        let journal = Journal::default();
+        let what = format!("{write:?}");
+        let result = fixture.run_in(&journal, vec![write]).await.remove(0);
+        result.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(!journal.take_unseen().is_empty(), is_unseen, "{what}");
+    }
+    assert!(fixture.sees("typed") && fixture.sees("untyped"));
 }
 
 #[tokio::test]

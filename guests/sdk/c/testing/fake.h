@@ -43,8 +43,9 @@ void fbt_remove(const char *kind, const char *ns, const char *name);
 void fbt_put_live(const char *json);
 /* Makes live reads not find this object while the cache still has it. */
 void fbt_remove_live(const char *kind, const char *ns, const char *name);
-/* Makes the next call fail: a verb of a write and a kind such as `v1/Pod` or `v1/Pod/status`, `get` and `list` of live
- * reads, `count`, `raw` with a path, or `discover` with an empty kind. */
+/* Makes the next call fail: a verb of a write (`patch` for a server-side apply) and a kind such as `v1/Pod` or
+ * `v1/Pod/status`, `get` and `list` of live reads, `count`, `raw` with a path, or `discover` with an empty kind. Another
+ * verb is an error. */
 void fbt_fail(const char *verb, const char *kind, int status, const char *reason);
 void fbt_set_config(const char *key, const char *value);
 void fbt_set_now(fb_time time);

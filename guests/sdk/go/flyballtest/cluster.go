@@ -72,7 +72,7 @@ func (cluster *Cluster) Define(file string) {
 }
 
 // Put stores an object as it is, and replaces an older one. Absent fields that a server sets (UID, resource version,
-// creation time) are filled in.
+// creation time, and for a custom resource the generation) are filled in.
 func (cluster *Cluster) Put(object flyball.Object) { cluster.do("put", args{"object": object}, nil) }
 
 // PutAs puts an object of this kind, such as one of a type of k8s.io/api.
@@ -168,9 +168,9 @@ func (cluster *Cluster) SetConfig(key, value string) {
 }
 
 // Fail lets the next call of this verb on this kind fail with an [flyball.APIError], such as a [Refusal]. The kind of a
-// subresource is as in `v1/Pod/status`; the verbs are the API's, such as `create` or `update`, and `get` and `list` for
-// live reads. The verb `count` fails a cached count, `discover` with an empty kind discovery, and `raw` with a path a
-// raw GET.
+// subresource is as in `v1/Pod/status`; the verbs are `create`, `update`, `patch` (also of a server-side apply), `delete`
+// and `deletecollection`, and `get` and `list` for live reads. The verb `count` fails a cached count, `discover` with an
+// empty kind discovery, and `raw` with a path a raw GET. Another verb fails the test.
 func (cluster *Cluster) Fail(verb, kind string, err error) { cluster.FailNth(verb, kind, 1, err) }
 
 // FailNth lets the nth call from now fail; 1 is the next one. See [Cluster.Fail].

@@ -18,6 +18,19 @@ import (
 //	}
 func Replay(t *testing.T, controller flyball.Controller, file string) {
 	t.Helper()
+	replayAll(t, controller, file, false)
+}
+
+// ReplayFixed repeats the calls of a recording as [Replay] does, but those that failed must no longer fail: a regression
+// test of a fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the
+// recording has no answer.
+func ReplayFixed(t *testing.T, controller flyball.Controller, file string) {
+	t.Helper()
+	replayAll(t, controller, file, true)
+}
+
+func replayAll(t *testing.T, controller flyball.Controller, file string, fixed bool) {
+	t.Helper()
 	path, err := filepath.Abs(file)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +44,7 @@ func Replay(t *testing.T, controller flyball.Controller, file string) {
 	}
 	for _, call := range calls {
 		t.Run(fmt.Sprintf("line %d, %s", call.Line, call.Label), func(t *testing.T) {
-			call.replay(t, controller, path)
+			call.replay(t, controller, path, fixed)
 		})
 	}
 }
@@ -63,7 +76,7 @@ type recordedRouting struct {
 	} `json:"deltas"`
 }
 
-func (call recorded) replay(t *testing.T, controller flyball.Controller, path string) {
+func (call recorded) replay(t *testing.T, controller flyball.Controller, path string, fixed bool) {
 	cluster := &Cluster{}
 	if err := start().call(0, "replay", args{"file": path, "line": call.Line}, &cluster.number); err != nil {
 		t.Fatal(err)
@@ -73,7 +86,8 @@ func (call recorded) replay(t *testing.T, controller flyball.Controller, path st
 			t.Fatal(mistake)
 		}
 	}()
-	cluster.do("replayed", args{"ended": call.run(controller, flyball.NewHost(world{cluster}))}, nil)
+	ended := call.run(controller, flyball.NewHost(world{cluster}))
+	cluster.do("replayed", args{"ended": ended, "fixed": fixed}, nil)
 }
 
 // run calls the controller, and returns how the call ended, as a recording has it.

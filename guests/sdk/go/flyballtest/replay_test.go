@@ -3,6 +3,7 @@ package flyballtest_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +47,19 @@ func TestARecordingIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	flyballtest.Replay(t, waker{}, file)
+}
+
+func TestARecordedFailureMustNoLongerFail(t *testing.T) {
+	failed := strings.Replace(recording, `"ended":{"requeueAfter":{"ms":5000}}`, `"ended":{"failed":{"message":"no"}}`, 1)
+	// A version that gets past the failure asks more than was recorded.
+	past := strings.Replace(failed, `"steps":[{"import":"queue.add","asked":{"queue":"","key":"a/y","delayMs":0},"answered":{"ok":null}}]`, `"steps":[]`, 1)
+	for name, calls := range map[string]string{"ends well": failed, "asks more": past} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "calls.fbrec")
+			if err := os.WriteFile(file, []byte(calls), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			flyballtest.ReplayFixed(t, waker{}, file)
+		})
+	}
 }

@@ -47,6 +47,13 @@ export interface RecordedEvent {
 export function replay(controller: Controller, file: string): void;
 
 /**
+ * Repeats the calls of a recording as `replay` does, but those that failed must no longer fail: a regression test of a
+ * fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no
+ * answer.
+ */
+export function replayFixed(controller: Controller, file: string): void;
+
+/**
  * An API server in memory, with the host's other functions. Its clock starts at 2026-01-01T00:00:00Z and stands still;
  * a controller reads it with `host.now()`.
  *
@@ -73,7 +80,10 @@ export class Cluster {
    */
   define(file: string): void;
 
-  /** Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in. */
+  /**
+   * Stores an object with `apiVersion` and `kind` verbatim. Absent fields that a server sets are filled in: the UID, the resource
+   * version, the creation time, and for a custom resource the generation.
+   */
   put(object: AnyObjectToPut): void;
   /** Makes live reads return this object while the cache has another one or none. */
   putLive(object: AnyObjectToPut): void;
@@ -87,8 +97,8 @@ export class Cluster {
   remove(kind: string, key: Key | string): void;
   /**
    * Fails the `nth` call from now (1: the next one) with this verb and kind, such as `v1/Pod` or
-   * `apps/v1/ReplicaSet/status`. The verb is the verb of a write, `get` or `list` for live reads, `count`, `raw` with a
-   * path, or `discover` with an empty kind.
+   * `apps/v1/ReplicaSet/status`. The verb is the verb of a write (`patch` for a server-side apply), `get` or `list` for live
+   * reads, `count`, `raw` with a path, or `discover` with an empty kind. Another verb is an error.
    */
   fail(verb: string, kind: string, error: ApiError, nth?: number): void;
   /**

@@ -15,13 +15,26 @@ import { worldOf } from "./testing/world.js";
  * something else than it did then, or ends in another way.
  */
 export function replay(controller, file) {
+  replayAll(controller, file, false);
+}
+
+/**
+ * Repeats the calls of a recording as `replay` does, but those that failed must no longer fail: a regression test of a
+ * fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no
+ * answer.
+ */
+export function replayFixed(controller, file) {
+  replayAll(controller, file, true);
+}
+
+function replayAll(controller, file, fixed) {
   const path = resolve(file);
   const calls = call(0, "recording", { file: path });
   if (calls.length === 0) throw new TypeError(`${file}: the recording has no call to repeat`);
   for (const recorded of calls) {
     const number = call(0, "replay", { file: path, line: recorded.line });
     const guest = guestOf(controller, new Host(worldOf((name, args) => call(number, name, args))), () => {});
-    call(number, "replayed", { ended: endOf(guest, recorded.call) });
+    call(number, "replayed", { ended: endOf(guest, recorded.call), fixed });
   }
 }
 

@@ -3,7 +3,7 @@ import tempfile
 import unittest
 
 from flyball import Controller, RequeueAfter, RoutedKey, describe
-from flyball.testing import replay
+from flyball.testing import replay, replay_fixed
 
 #: A recording of a call that enqueues `a/y` and is called again after five seconds, and of a call of route.
 RECORDING = """\
@@ -35,8 +35,11 @@ class Replay(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.file = os.path.join(folder.name, "calls.fbrec")
+        self.write(RECORDING)
+
+    def write(self, recording):
         with open(self.file, "w") as file:
-            file.write(RECORDING)
+            file.write(recording)
 
     def test_a_recording_is_repeated(self):
         replay(Waker(), self.file)
@@ -44,6 +47,17 @@ class Replay(unittest.TestCase):
     def test_a_controller_that_does_otherwise_fails(self):
         with self.assertRaisesRegex(AssertionError, 'key: "a/y" → "a/z"'):
             replay(Waker("z"), self.file)
+
+    def test_a_recorded_failure_must_no_longer_fail(self):
+        failed = RECORDING.replace('"ended":{"requeueAfter":{"ms":5000}}', '"ended":{"failed":{"message":"no"}}')
+        step = '{"import":"queue.add","asked":{"queue":"","key":"a/y","delayMs":0},"answered":{"ok":null}}'
+        # The second one asks more than was recorded: it is past the failure.
+        for recording in (failed, failed.replace(step, "")):
+            self.write(recording)
+            replay_fixed(Waker(), self.file)
+        self.write(failed)
+        with self.assertRaisesRegex(AssertionError, 'key: "a/y" → "a/z"'):
+            replay_fixed(Waker("z"), self.file)
 
     def test_another_file_is_no_recording(self):
         with self.assertRaisesRegex(ValueError, "not a recording"):

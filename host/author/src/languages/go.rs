@@ -183,6 +183,20 @@ impl Support for Go {
         &GO_SDK
     }
 
+    /// The folders that replace modules.
+    fn further_sources(&self, dir: &Path) -> Vec<PathBuf> {
+        let module = std::fs::read_to_string(dir.join("go.mod")).unwrap_or_default();
+        let replaced = module.lines().filter_map(|line| line.split_once("=>"));
+        let outside = replaced.filter(|(_, to)| to.trim_start().starts_with("../"));
+        outside
+            .filter_map(|(_, to)| {
+                let folder = to.split("//").next().unwrap_or(to).trim();
+                dir.join(folder).canonicalize().ok()
+            })
+            .filter(|folder| folder.is_dir())
+            .collect()
+    }
+
     /// The bindings of the world. `go get` and `go mod tidy` read them on every platform.
     fn complete(&self, sdk: &Path, work: &Path) -> Result<()> {
         write_bindings(sdk, work)

@@ -76,6 +76,9 @@ pub(crate) enum AdminCommand {
         host: RunningHost,
     },
     /// Grant a plugin what it asks for, by adding it to the policy
+    ///
+    /// A host without `--policy` keeps what is approved in `~/.local/state/flyball/policy`, also for its next start: delete
+    /// the plugin's file there to take the grant back.
     Approve {
         /// The plugin's name
         plugin: String,
@@ -143,10 +146,16 @@ pub(crate) enum DebugCommand {
     },
 }
 
+/// The environment variable with the admin socket of the host that commands connect to.
+const SOCKET: &str = "FLYBALL_ADMIN_SOCKET";
+/// How long a host may take to say what it runs, for a message.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// The running host that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RunningHost {
-    /// Admin socket of the running host; by default flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state
+    /// Admin socket of the running host; by default FLYBALL_ADMIN_SOCKET, or else flyball/admin.sock in $XDG_RUNTIME_DIR
+    /// or ~/.local/state
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<PathBuf>,
 }
@@ -335,13 +344,22 @@ impl RunningHost {
 
     /// Whether its socket was named.
     pub(crate) fn is_named(&self) -> bool {
-        self.admin_socket.is_some()
+        self.named().is_some()
+    }
+
+    /// Returns the socket that the flag or the environment names.
+    fn named(&self) -> Option<PathBuf> {
+        let of_environment = || {
+            let path = std::env::var_os(SOCKET).filter(|path| !path.is_empty());
+            path.map(PathBuf::from)
+        };
+        self.admin_socket.clone().or_else(of_environment)
     }
 
     /// Connects to its socket, or to that of the only running host of this user.
     pub(super) fn connect(&self) -> anyhow::Result<UnixStream> {
-        match &self.admin_socket {
-            Some(path) => connect(path),
+        match self.named() {
+            Some(path) => connect(&path),
             None => connect_default(&socket::default().context(
                 "the admin socket has no default path here: name it with --admin-socket",
             )?),
@@ -401,14 +419,39 @@ fn connect_default(path: &Path) -> anyhow::Result<UnixStream> {
         0 => connect(path),
         1 => Ok(served.remove(0).1),
         _ => {
-            let paths = served.iter().map(|(path, _)| path.display().to_string());
-            let paths: Vec<String> = paths.collect();
+            let hosts = served.iter().map(|(path, stream)| {
+                let runs = of_operator(stream).unwrap_or_default();
+                match runs.is_empty() {
+                    true => path.display().to_string(),
+                    false => format!("{} ({})", path.display(), printable(&runs)),
+                }
+            });
+            let hosts: Vec<String> = hosts.collect();
             bail!(
-                "several hosts run: name the socket of one with --admin-socket: {}",
-                paths.join(", ")
+                "several hosts run: name the socket of one with --admin-socket or in {SOCKET}: {}",
+                hosts.join(", ")
             )
         }
     }
+}
+
+/// Returns the names of the plugins of a host, without the built-in ones; none if it does not answer in time.
+fn of_operator(mut stream: &UnixStream) -> Option<String> {
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut line = serde_json::to_vec(&Request::Status).ok()?;
+    line.push(b'\n');
+    stream.write_all(&line).ok()?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).ok()?;
+    let Response::Status(plugins) = serde_json::from_str(&answer).ok()? else {
+        return None;
+    };
+    let own = plugins.iter().filter(|plugin| plugin.origin != "built-in");
+    Some(
+        own.map(|plugin| plugin.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+    )
 }
 
 pub(super) fn unexpected_response() -> anyhow::Error {

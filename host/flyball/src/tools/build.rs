@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use flyball_author::{Language, Project};
@@ -36,6 +36,29 @@ pub(crate) struct Arguments {
     /// Don't show progress
     #[arg(short, long)]
     quiet: bool,
+    /// Show progress and no result, as a part of `flyball dev`
+    #[arg(long, hide = true, conflicts_with = "quiet")]
+    progress_only: bool,
+}
+
+/// Says on standard error what begins.
+pub(super) fn progress(text: &str) {
+    // A closed pipe is not an error.
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// Says that a project is built.
+pub(super) fn begins(project: &Project) -> String {
+    format!("building {} ({})", project.name, project.language.name())
+}
+
+/// Says that a component of this size, built in this time, is checked. That takes long if it was never compiled before.
+pub(super) fn checks(size: usize, built: Duration) -> String {
+    let megabytes = size as f64 / 1e6;
+    format!(
+        "built {megabytes:.1} MB in {}; checking it as a host would: compiling it to machine code",
+        brief(built)
+    )
 }
 
 /// Builds a project.
@@ -46,6 +69,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<String> {
         toolchain,
         no_check,
         quiet,
+        progress_only,
     } = arguments;
     let mut project = Project::open(&dir)?;
     ensure!(
@@ -56,16 +80,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<String> {
     project.toolchain = toolchain;
     let progress = |text: &str| {
         if !quiet {
-            // A closed pipe is not an error.
-            let _ = writeln!(std::io::stderr(), "{}", printable(text));
+            progress(text);
         }
     };
     let start = Instant::now();
-    progress(&format!(
-        "building {} ({})",
-        project.name,
-        project.language.name()
-    ));
+    progress(&begins(&project));
     let component = project.build(&project.work())?;
     let output = output.unwrap_or_else(|| dir.join(format!("{}.wasm", project.name)));
     std::fs::write(&output, &component)
@@ -77,11 +96,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<String> {
             "built {path}, {size} bytes, in {took}; `flyball validate` checks it\n"
         ));
     }
-    progress(&format!(
-        "built in {}; checking it as a host would",
-        brief(start.elapsed())
-    ));
+    progress(&checks(size, start.elapsed()));
     let description = load(&output, &Policy::default()).await?.description;
+    if progress_only {
+        return Ok(String::new());
+    }
     Ok(format!(
         "built {} {}: {path}, {size} bytes, in {}\n",
         description.name,

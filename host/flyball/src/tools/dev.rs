@@ -9,31 +9,34 @@ mod cluster;
 mod console;
 mod controllers;
 mod objects;
+mod saves;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use flyball_author::{Project, SourceFiles};
+use flyball_policy::Policy;
+use flyball_types::error_chain;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use self::cluster::Cluster;
 use self::console::{Console, say};
 use self::objects::Objects;
+use self::saves::{Saved, Saves};
 use super::children::{Build, Host, HostFiles, admin_socket, plugins, this_binary};
 use super::host_log;
 use super::output::brief;
 use crate::admin;
 
-/// How long no further source may be saved before a build begins: editors save several files at once, in several steps.
-const QUIET: Duration = Duration::from_millis(50);
+/// The policy in a project's folder.
+const POLICY: &str = "policy.toml";
 
 /// Build a project whenever a source is saved, and run it
 ///
@@ -130,9 +133,8 @@ impl Session {
         let folder = folder.context("can't create a temporary folder")?;
         // Beside the sockets of other hosts, where the commands for a running host look.
         let socket = admin::socket_of(std::process::id());
-        let of_project = Some(project.dir.join("policy.toml")).filter(|path| path.is_file());
         Ok(Self {
-            policy: arguments.policy.clone().or(of_project),
+            policy: arguments.policy.clone().or_else(|| of_project(&project)),
             project,
             arguments,
             console: Arc::default(),
@@ -146,11 +148,12 @@ impl Session {
 
     async fn run(&mut self) -> anyhow::Result<()> {
         // A source that is saved from here on is built.
-        let (sender, mut saves) = mpsc::channel(1);
-        let mut sources = SourceFiles::follow(&self.project, move |at| {
+        let (sender, saves) = mpsc::channel(1);
+        let sources = SourceFiles::follow(&self.project, move |at| {
             // If a save is already waiting, its time is kept: the time of the first save.
             let _ = sender.try_send(at);
         })?;
+        let mut saves = Saves::new(saves, sources);
         let cluster = match self.arguments.kubeconfig.clone() {
             Some(kubeconfig) => Cluster::given(kubeconfig, self.arguments.context.clone()),
             None => Cluster::start(self.arguments.control_plane.as_deref()).await?,
@@ -164,35 +167,93 @@ impl Session {
         );
         std::fs::create_dir(plugins(self.folder.path()))
             .context("can't create a folder for the plugin")?;
-        let host = self.host_command()?;
         say(&controllers::sentence(&self.controllers()));
         say(&format!("admin socket: {}", self.socket.display()));
         *self.console.lock() = Console::hiding(controllers::hidden(&self.controllers()));
-        let console = self.console.clone();
-        self.host = Some(Host::start(host, move |line| console.lock().show(line))?);
+        if self.policy.is_none() {
+            say("no policy: the plugin is granted what its description asks for");
+        }
+        self.start_host()?;
         let mut since = ("started", Instant::now());
         loop {
-            self.build(&mut objects, since).await?;
-            let saved = tokio::select! {
-                saved = until_saved(&mut saves, &mut sources) => saved?,
-                status = self.host.as_mut().expect("it was started").ended() => {
-                    let status = status.context("can't wait for the host")?;
-                    bail!("the host has ended ({status}): its last lines, above, say why")
+            self.build(&mut objects, &mut saves, since).await?;
+            loop {
+                let saved = tokio::select! {
+                    saved = saves.next() => saved?,
+                    status = self.host.as_mut().expect("it was started").ended() => {
+                        let status = status.context("can't wait for the host")?;
+                        bail!("the host has ended ({status}): its last lines, above, say why")
+                    }
+                };
+                self.adopt_policy().await?;
+                since = ("saved", saved.at);
+                if self.given.is_none() || saved.is_of_component(&self.project.dir) {
+                    break;
                 }
-            };
-            since = ("saved", saved);
+                self.apply_only(&mut objects, &saved).await;
+            }
         }
+    }
+
+    /// Runs the host under the project's policy from now on, if there is one that was created meanwhile. The host follows
+    /// its later changes by itself.
+    async fn adopt_policy(&mut self) -> anyhow::Result<()> {
+        let created = of_project(&self.project);
+        let (None, Some(policy)) = (&self.policy, created) else {
+            return Ok(());
+        };
+        if let Err(error) = Policy::read(&policy) {
+            say(&error_chain(&error));
+            return Ok(());
+        }
+        say(&format!(
+            "{POLICY} is new: the host starts again, and runs the plugin under it"
+        ));
+        self.policy = Some(policy);
+        if let Some(host) = self.host.take() {
+            host.stop().await;
+        }
+        self.start_host()
+    }
+
+    /// Applies the objects of the project after a save that changes nothing in the component.
+    async fn apply_only(&self, objects: &mut Objects, saved: &Saved) {
+        say(&format!("{}: nothing to build", saved.names()));
+        let given = self.plugin();
+        if let Err(error) = objects.apply(&given, self.policy.as_deref()).await {
+            say(&format!("{error:#}"));
+        }
+    }
+
+    fn start_host(&mut self) -> anyhow::Result<()> {
+        let (host, console) = (self.host_command()?, self.console.clone());
+        self.host = Some(Host::start(host, move |line| console.lock().show(line))?);
+        Ok(())
+    }
+
+    /// The file of the component that the host was given.
+    fn plugin(&self) -> PathBuf {
+        plugins(self.folder.path()).join(format!("{}.wasm", self.project.name))
     }
 
     /// Builds the project, and gives the component to the host.
     async fn build(
         &mut self,
         objects: &mut Objects,
+        saves: &mut Saves,
         (event, since): (&'static str, Instant),
     ) -> anyhow::Result<()> {
         let built = self.folder.path().join("built.wasm");
         let mut build = Build::start(self.build_command(&built)?)?;
-        let ended = build.ended().await.context("can't wait for the build")?;
+        let ended = loop {
+            tokio::select! {
+                ended = build.ended() => break ended.context("can't wait for the build")?,
+                // The build goes on: of authors who save more often than a build takes, none would ever end.
+                saved = saves.during_build() => say(&format!(
+                    "{} saved meanwhile: taken up when this build ends", saved?
+                )),
+            }
+        };
         if !ended.success() {
             let left = match self.given {
                 Some(_) => "the version before goes on",
@@ -218,7 +279,7 @@ impl Session {
             return Ok(());
         }
         self.console.lock().await_version(event, since, at, &digest);
-        let plugin = plugins(self.folder.path()).join(format!("{}.wasm", self.project.name));
+        let plugin = self.plugin();
         std::fs::rename(&built, &plugin)
             .with_context(|| format!("can't replace {}", plugin.display()))?;
         self.given = Some(digest);
@@ -227,7 +288,10 @@ impl Session {
 
     fn build_command(&self, output: &Path) -> anyhow::Result<Command> {
         let mut command = this_binary()?;
-        command.arg("build").arg("--quiet").arg(&self.project.dir);
+        command
+            .arg("build")
+            .arg("--progress-only")
+            .arg(&self.project.dir);
         command.arg("--output").arg(output);
         if let Some(toolchain) = &self.arguments.toolchain {
             command.arg("--toolchain").arg(toolchain);
@@ -273,17 +337,7 @@ impl Session {
     }
 }
 
-/// Waits until a source has changed. Returns the time of the first save.
-async fn until_saved(
-    saves: &mut mpsc::Receiver<Instant>,
-    sources: &mut SourceFiles,
-) -> anyhow::Result<Instant> {
-    loop {
-        let saved = saves.recv().await;
-        let saved = saved.context("the system has stopped to report changed sources")?;
-        while let Ok(Some(_)) = timeout(QUIET, saves.recv()).await {}
-        if !sources.changed()?.is_empty() {
-            return Ok(saved);
-        }
-    }
+/// The policy in a project's folder.
+fn of_project(project: &Project) -> Option<PathBuf> {
+    Some(project.dir.join(POLICY)).filter(|path| path.is_file())
 }

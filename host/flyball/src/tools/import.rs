@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use flyball_author::{Import, Imported, Project};
@@ -11,8 +12,8 @@ use flyball_policy::Policy;
 use flyball_types::description::Description;
 use flyball_types::{error_chain, printable};
 
-use super::output::Done;
-use super::{grant, load};
+use super::output::{Done, brief};
+use super::{build, grant, load};
 
 const POLICY: &str = "policy.toml";
 
@@ -48,7 +49,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<Done> {
         return Ok((said(&imported, &[]) + &next(&imported)).into());
     }
     match built(&imported).await {
-        Ok(notes) => Ok((said(&imported, &notes) + &next(&imported)).into()),
+        Ok(built) => Ok((said(&imported, &built.notes) + &next_of_built(&imported, &built)).into()),
         // What was written is useful all the same: the author may correct it.
         Err(error) => Ok(Done {
             out: said(&imported, &[]),
@@ -62,17 +63,34 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<Done> {
     }
 }
 
-/// Builds the plugin and drafts its policy. Returns remarks about its description.
-async fn built(imported: &Imported) -> anyhow::Result<Vec<String>> {
+/// A plugin that was built, whose policy is drafted.
+struct Built {
+    /// The size of the component in bytes.
+    size: usize,
+    took: Duration,
+    /// Remarks about its description.
+    notes: Vec<String>,
+}
+
+/// Builds the plugin and drafts its policy. Shows progress.
+async fn built(imported: &Imported) -> anyhow::Result<Built> {
     let project = Project::open(&imported.dir)?;
+    let start = Instant::now();
+    build::progress(&build::begins(&project));
     let component = project.build(&project.work())?;
+    let size = component.len();
     let file = imported.dir.join(format!("{}.wasm", project.name));
     std::fs::write(&file, component).with_context(|| format!("can't write {}", file.display()))?;
+    build::progress(&build::checks(size, start.elapsed()));
     let description = load::load(&file, &Policy::default()).await?.description;
     let policy = imported.dir.join(POLICY);
     std::fs::write(&policy, grant::policy(&description))
         .with_context(|| format!("can't write {}", policy.display()))?;
-    Ok(uncached(&description))
+    Ok(Built {
+        size,
+        took: start.elapsed(),
+        notes: uncached(&description),
+    })
 }
 
 /// Returns a remark about each kind that the plugin may get or list and does not watch.
@@ -125,12 +143,33 @@ fn said(imported: &Imported, notes: &[String]) -> String {
     text
 }
 
+/// The next steps if nothing was built.
 fn next(imported: &Imported) -> String {
     let name = &imported.name;
     format!(
         "\n  cd {dir}\n  flyball build                    # builds {name}.wasm\n  \
-         flyball inspect {name}.wasm\n  flyball policy {name}.wasm >{POLICY}\n  \
-         flyball rbac {name}.wasm --policy {POLICY} | kubectl apply -f -\n",
+         flyball policy {name}.wasm >{POLICY}\n{}",
+        steps(name),
         dir = imported.dir.display()
+    )
+}
+
+/// What was built, and the next steps.
+fn next_of_built(imported: &Imported, built: &Built) -> String {
+    let name = &imported.name;
+    format!(
+        "\nbuilt {name}.wasm, {} bytes, in {}, and drafted {POLICY}\n\n  cd {dir}\n{}",
+        built.size,
+        brief(built.took),
+        steps(name),
+        dir = imported.dir.display()
+    )
+}
+
+/// The steps that follow a build.
+fn steps(name: &str) -> String {
+    format!(
+        "  flyball inspect {name}.wasm\n  \
+         flyball rbac {name}.wasm --policy {POLICY} | kubectl apply -f -\n"
     )
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use flyball_manager::Inspection;
 use flyball_policy::kinds::of_description;
-use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
+use flyball_types::description::{
+    DeltaType, Description, Having, Mapping, Owners, Queue, To, Watch,
+};
 use flyball_types::{listed, printable};
 use serde_json::json;
 
@@ -77,6 +79,7 @@ fn json(
         "world": world(interface),
         "producers": interface.producers,
         "imports": interface.imports,
+        "settings": inspection.settings,
         "description": *inspection.description,
     });
     output::pretty_json(&document)
@@ -139,12 +142,14 @@ fn text(file: &Path, inspection: &Inspection, interface: &Interface) -> String {
         );
     }
     for (key, value) in &description.config {
-        let default = value
-            .default
-            .as_ref()
-            .map(|default| format!(" = {default:?}"))
-            .unwrap_or_default();
-        page.item("config", &format!("{key}{default}  {}", value.help));
+        let set = inspection.settings.get(key);
+        let shown = match (set, &value.default) {
+            (Some(set), Some(default)) => format!(" = {set:?} (default {default:?})"),
+            (Some(set), None) => format!(" = {set:?} (no default)"),
+            (None, Some(default)) => format!(" = {default:?}"),
+            (None, None) => String::new(),
+        };
+        page.item("config", &format!("{key}{shown}  {}", value.help));
     }
     description
         .metrics
@@ -246,15 +251,19 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Itself => "it".to_owned(),
         To::Controller { kind } => format!("the {kind} that controls it"),
         To::Owner { kind } => format!("each {kind} that owns it"),
-        To::Named { path, .. } => format!("the object that {path} names"),
+        To::Named {
+            path,
+            kind,
+            whose,
+            missing,
+            ..
+        } => {
+            let kind = kind.as_ref().map_or("object".into(), ToString::to_string);
+            let missing = if *missing { ", if it is missing" } else { "" };
+            format!("the {kind} that {path} names{}{missing}", whose_of(whose))
+        }
         To::Selecting { kind, path, whose } => {
-            let whose = whose
-                .iter()
-                .map(|whose| format!(" and whose {} is {:?}", whose.path, whose.value));
-            format!(
-                "each {kind} whose {path} selects it{}",
-                whose.collect::<String>()
-            )
+            format!("each {kind} whose {path} selects it{}", whose_of(whose))
         }
         To::InNamespace { kind } => format!("each {kind} in its namespace"),
         To::All { kind } => format!("each {kind}"),
@@ -287,6 +296,10 @@ fn mapping_of(mapping: &Mapping) -> String {
     for having in &mapping.having {
         let _ = write!(text, ", where {} is {:?}", having.path, having.value);
     }
+    if !mapping.while_any.is_empty() {
+        let kinds: Vec<String> = mapping.while_any.iter().map(ToString::to_string).collect();
+        let _ = write!(text, ", while there is a {}", kinds.join(" or a "));
+    }
     if mapping.delay_ms > 0 {
         let _ = write!(text, ", after {}", millis(mapping.delay_ms));
     }
@@ -294,6 +307,13 @@ fn mapping_of(mapping: &Mapping) -> String {
         let _ = write!(text, ", in the queue {}", mapping.queue);
     }
     text
+}
+
+fn whose_of(whose: &[Having]) -> String {
+    let whose = whose
+        .iter()
+        .map(|whose| format!(" and whose {} is {:?}", whose.path, whose.value));
+    whose.collect()
 }
 
 fn queue_of(queue: &Queue) -> String {

@@ -7,6 +7,8 @@ use super::host_log::{GUEST, Line, RECONCILE, WARNINGS};
 /// The target of the lines about denied requests.
 pub(super) const DENIALS: &str = "flyball_api::incidents";
 
+/// How many failed reconciles are kept.
+const FAILED: usize = 20;
 /// The lines of the host that explain its end.
 const HOST_LINES: usize = 3;
 
@@ -17,6 +19,8 @@ pub(super) struct Observed {
     pub(super) log: Vec<String>,
     /// The plugins and keys whose last reconcile failed.
     pub(super) failing: BTreeMap<(String, String), Failure>,
+    /// The first failed reconciles, as `KEY: MESSAGE`, also those whose key succeeded later.
+    pub(super) failed: Vec<String>,
     /// Denied requests, each with the number of times.
     pub(super) denials: BTreeMap<String, usize>,
     /// The last warnings and errors of the host.
@@ -46,6 +50,10 @@ impl Observed {
                 let failure = self.failing.entry(key()).or_default();
                 failure.times += 1;
                 failure.last = format!("{message}\n{}", line.text("backtrace"));
+                if self.failed.len() < FAILED {
+                    let (_, key) = key();
+                    self.failed.push(format!("{key}: {message}"));
+                }
             }
             RECONCILE => drop(self.failing.remove(&key())),
             DENIALS => *self.denials.entry(message.to_owned()).or_default() += 1,
@@ -99,5 +107,6 @@ mod tests {
         });
         observed.add(&reconciled.to_string());
         assert!(observed.failing.is_empty());
+        assert_eq!(observed.failed, ["a/b: failed: no", "a/b: a trap"]);
     }
 }

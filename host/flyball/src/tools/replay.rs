@@ -44,6 +44,11 @@ pub(crate) struct Arguments {
     /// Repeat all recordings of a folder, `*.fbrec`, with one line for each that is repeated
     #[arg(long, value_name = "DIR")]
     check: Option<PathBuf>,
+    /// Calls that failed when they were recorded must no longer fail: a regression test of a fixed bug
+    ///
+    /// Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no answer.
+    #[arg(long)]
+    fixed: bool,
     /// Only reconciles of this key
     #[arg(long)]
     key: Option<String>,
@@ -60,12 +65,13 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<Done> {
         file,
         wasm,
         check,
+        fixed,
         key,
         logs,
         output,
     } = arguments;
     let mut candidates = Candidates::new(wasm.as_deref())?;
-    let mut report = Report::new(check.is_some(), logs);
+    let mut report = Report::new(check.is_some(), logs, fixed);
     let files = match (file, &check) {
         (Some(file), _) => vec![file],
         (None, Some(folder)) => recordings(folder)?,

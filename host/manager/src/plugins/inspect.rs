@@ -1,6 +1,7 @@
 //! Inspects a plugin's file without a cluster, for the commands that inspect and validate files. The plugin is loaded
 //! and describes itself as in a host, but it has no grant and does not run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,8 +22,11 @@ pub struct Inspection {
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
     pub digest: String,
-    /// Probable mistakes in the policy of the plugin: a watch lacks a grant, or a grant has a field that no watch reads.
+    /// Probable mistakes in the policy of the plugin: a watch lacks a grant, a grant has a field that no watch reads, or a
+    /// setting has a key that the plugin does not declare.
     pub mistakes: Vec<String>,
+    /// The operator's settings.
+    pub settings: BTreeMap<String, String>,
     /// The file's bytes.
     pub wasm: Bytes,
 }
@@ -46,7 +50,7 @@ pub async fn inspect(
     let (mut plugin, component) = dropped_in(engine, origin, wasm.clone()).await?;
     let config = grants.config_for(plugin.name(), plugin.file());
     if !config.is_empty() {
-        plugin = describe_with(config, &plugin, engine, &component).await?;
+        plugin = describe_with(config.clone(), &plugin, engine, &component).await?;
     }
     let own = policy.plugins.get(plugin.name());
     let mistakes = own.map(|own| {
@@ -54,8 +58,11 @@ pub async fn inspect(
         mistakes.extend(refused_watches(own, &plugin.description));
         mistakes
     });
+    let mut mistakes = mistakes.unwrap_or_default();
+    mistakes.extend(undeclared_settings(&config, &plugin.description));
     Ok(Inspection {
-        mistakes: mistakes.unwrap_or_default(),
+        mistakes,
+        settings: config,
         description: plugin.description,
         digest: plugin.digest,
         wasm,
@@ -111,6 +118,28 @@ fn unused_fields(policy: &PluginPolicy, description: &Description) -> Vec<String
     unused.collect()
 }
 
+/// Returns a sentence about each setting that the plugin does not declare, so that it has no effect.
+pub(super) fn undeclared_settings(
+    settings: &BTreeMap<String, String>,
+    description: &Description,
+) -> Vec<String> {
+    let declared = &description.config;
+    let undeclared = settings.keys().filter(|key| !declared.contains_key(*key));
+    let sentence = |key: &String| {
+        let names = || declared.keys().map(String::as_str);
+        let hint = match nearest(key, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if declared.is_empty() => "it declares none".to_owned(),
+            None => format!("it declares {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        format!(
+            "the plugin `{}` does not declare the setting `{key}`: {hint}",
+            description.name
+        )
+    };
+    undeclared.map(sentence).collect()
+}
+
 /// Returns a sentence about each watch that the policy does not grant, without which the plugin does not run.
 fn refused_watches(policy: &PluginPolicy, description: &Description) -> Vec<String> {
     let asks = Asks::of(description);
@@ -127,6 +156,22 @@ fn refused_watches(policy: &PluginPolicy, description: &Description) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_that_the_plugin_does_not_declare_is_named_with_the_nearest_one() {
+        let description = r#"{"format": 1, "name": "a", "queues": [{"name": "q"}],
+            "config": {"image": {"default": "b"}, "period": {}}}"#;
+        let description = Description::read(description).unwrap();
+        let undeclared = |key: &str| {
+            let settings = BTreeMap::from([(key.to_owned(), "c".to_owned())]);
+            undeclared_settings(&settings, &description).pop()
+        };
+        assert_eq!(undeclared("image"), None);
+        let misspelt = undeclared("imgae").unwrap();
+        assert!(misspelt.ends_with("did you mean `image`?"), "{misspelt}");
+        let far = undeclared("zone").unwrap();
+        assert!(far.ends_with("it declares image, period"), "{far}");
+    }
 
     #[test]
     fn a_watch_that_the_policy_does_not_grant_is_named_with_the_fields_that_lack() {

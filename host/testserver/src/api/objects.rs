@@ -124,7 +124,8 @@ impl State {
             .into_iter()
             .next()
             .expect("a result for the write")?;
-        let written: Value = serde_json::from_slice(&written).unwrap_or_default();
+        let written = serde_json::from_slice(&written).unwrap_or_default();
+        let written = writes::typed(&target.kind, written);
         Ok(match *call.method {
             Method::POST => Reply::Json(201, written),
             Method::DELETE if self.object(&target).is_none() => Reply::Json(200, writes::success()),

@@ -192,6 +192,28 @@ fn an_update_replaces_the_object_of_its_version_without_the_status() {
     assert_eq!(server.json(Method::GET, &jerry, &Value::Null), written);
 }
 
+/// A host that doesn't know of which kind an answer is can't show the plugin its own write.
+#[test]
+fn the_answer_to_a_write_names_the_kind_of_its_object() {
+    let mut server = server();
+    let mice = "/apis/a.b/v1/namespaces/team/mice";
+    let jerry = format!("{mice}/jerry");
+    let body = json!({"metadata": {"name": "jerry"}, "spec": {"a": 1}});
+    let created = server.json(Method::POST, mice, &body);
+    let mut status = created.clone();
+    status["status"] = json!({"ready": true});
+    let status = server.json(Method::PUT, &format!("{jerry}/status"), &status);
+    let patch = json!({"spec": {"a": 2}, "metadata": {"finalizers": ["a/b"]}});
+    let patched = server.json(Method::PATCH, &jerry, &patch);
+    let deleting = server.json(Method::DELETE, &jerry, &Value::Null);
+    let last = json!({"metadata": {"finalizers": null}});
+    let last = server.json(Method::PATCH, &jerry, &last);
+    for answer in [created, status, patched, deleting, last] {
+        let named = (&answer["apiVersion"], &answer["kind"]);
+        assert_eq!(named, (&json!("a.b/v1"), &json!("Mouse")), "{answer}");
+    }
+}
+
 #[test]
 fn the_object_that_loses_its_last_finalizer_is_returned_and_gone() {
     let mut server = server();

@@ -2,7 +2,7 @@
 
 use flyball_sdk::PatchType;
 use flyball_sdk::write::{Action, Target as WriteTarget, Write};
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Kind};
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -144,6 +144,19 @@ pub fn shown(object: Value, only_metadata: bool) -> Value {
             "metadata": object["metadata"],
         }),
     }
+}
+
+/// Returns an object with the `apiVersion` and `kind` that every answer of an API server has. The answers of a
+/// [`Cluster`](flyball_sdk::testing::Cluster) have none. An object that names its kind, such as a Scale, keeps it.
+pub fn typed(kind: &str, mut object: Value) -> Value {
+    let parsed: Result<Kind, _> = kind.parse();
+    if let (Ok(kind), Some(fields)) = (parsed, object.as_object_mut())
+        && !fields.contains_key("kind")
+    {
+        fields.insert("apiVersion".into(), kind.api_version().into());
+        fields.insert("kind".into(), kind.kind.into());
+    }
+    object
 }
 
 /// Returns the answer to a request that changes nothing: an access review, which is positive, or a TokenRequest, whose

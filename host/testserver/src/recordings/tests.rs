@@ -74,6 +74,26 @@ fn a_recorded_call_answers_a_controller_in_place_of_a_cluster() {
 }
 
 #[test]
+fn a_call_that_must_be_fixed_and_did_not_fail_is_repeated_as_ever() {
+    let folder = recorded();
+    let file = folder.path().join("a.fbrec");
+    let get = json!({"kind": "v1/ConfigMap", "namespace": "a", "name": "x", "fields": ["data"]});
+    let ended = |ended: Value| json!({"cluster": 0, "call": "replayed", "with": {"ended": ended, "fixed": true}});
+    let of = |end: Value| {
+        replies(&[
+            json!({"call": "replay", "with": {"file": file, "line": 2}}),
+            json!({"cluster": 0, "call": "lister.get", "with": get}),
+            ended(end),
+        ])
+        .remove(2)
+    };
+    assert_eq!(of(json!({"done": {}})), json!({"ok": null}));
+    let failed = of(json!({"failed": {"message": "no"}}));
+    let mistake = failed["mistake"].as_str().unwrap_or_default();
+    assert!(mistake.contains("now:    it fails: no"), "{failed}");
+}
+
+#[test]
 fn a_call_that_parts_is_a_mistake_that_says_where() {
     let folder = recorded();
     let file = folder.path().join("a.fbrec");

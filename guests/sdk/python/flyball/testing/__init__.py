@@ -26,7 +26,7 @@ from ..guest import Exported
 from ..host import Host
 from ..logs import TRACE, HostHandler
 from .records import Enqueued, Event, Logged, Measured, Signed, Written
-from .replay import replay
+from .replay import replay, replay_fixed
 from .server import document_of
 from .world import World, instant
 
@@ -96,7 +96,7 @@ class Cluster:
 
     def put(self, found: dict[str, Any]) -> None:
         """Stores an object with `apiVersion` and `kind` verbatim, in place of an older one. A UID, resource version and
-        creation time that it lacks are filled in."""
+        creation time that it lacks are filled in, and for a custom resource the generation."""
         self._world.call("put", object=found)
 
     def edit(self, kind: str, namespace: str, name: str, change: dict[str, Any]) -> None:
@@ -137,8 +137,9 @@ class Cluster:
         self._world.call("fail-discovery", groupVersion=group_version, message=message)
 
     def fail(self, verb: str, kind: str, error: ApiError, nth: int = 1) -> None:
-        """Makes the `nth` call from now fail: a verb of a write and a kind such as `v1/Pod` or `v1/Pod/status`, `get`
-        and `list` for live reads, `count`, `raw` with a path, and `discover` of the kind ``."""
+        """Makes the `nth` call from now fail: a verb of a write (`patch` for a server-side apply) and a kind such as
+        `v1/Pod` or `v1/Pod/status`, `get` and `list` for live reads, `count`, `raw` with a path, and `discover` of the
+        kind ``. Another verb is an error."""
         self._world.call("fail", verb=verb, kind=kind, nth=nth, error=document_of(error))
 
     def answer(self, kind: str, answer: dict[str, Any]) -> None:
@@ -236,4 +237,4 @@ def delta(watch: str, old: dict[str, Any] | None, new: dict[str, Any] | None) ->
     return Delta(watch, kind, old, new)
 
 
-__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Measured", "Signed", "Written", "delta", "refusal", "replay"]
+__all__ = ["Cluster", "Enqueued", "Event", "Logged", "Measured", "Signed", "Written", "delta", "refusal", "replay", "replay_fixed"]

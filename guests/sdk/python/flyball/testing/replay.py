@@ -18,6 +18,17 @@ def replay(controller: Controller, file: str | os.PathLike[str]) -> None:
 
     Fails with an AssertionError where the controller asks or writes something else than it did then, or ends in another
     way; and if the recording has no call to repeat. Fails with a ValueError if the file is not a recording."""
+    _replay(controller, file, False)
+
+
+def replay_fixed(controller: Controller, file: str | os.PathLike[str]) -> None:
+    """Repeats the calls of a recording as `replay` does, but those that failed must no longer fail: a regression test of a
+    fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no
+    answer."""
+    _replay(controller, file, True)
+
+
+def _replay(controller: Controller, file: str | os.PathLike[str], fixed: bool) -> None:
     path = os.path.abspath(file)
     calls = server().call(0, "recording", file=path)
     assert calls, f"{file}: the recording has no call to repeat"
@@ -25,7 +36,7 @@ def replay(controller: Controller, file: str | os.PathLike[str]) -> None:
         world = World(server().call(0, "replay", file=path, line=recorded["line"]))
         ended = _run(Exported(controller, Host(world)), recorded["call"])
         try:
-            world.call("replayed", ended=ended)
+            world.call("replayed", ended=ended, fixed=fixed)
         except ValueError as mistake:
             raise AssertionError(str(mistake)) from None
 

@@ -42,6 +42,20 @@ pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value)
     }
 }
 
+/// Sets the generation of a new object that has none. A server sets it for custom resources and for kinds with a spec.
+pub(super) fn begin_generation(kind: &str, object: &mut Value) {
+    let has_generation = object.get("spec").is_some() || is_custom(kind);
+    if has_generation && object["metadata"]["generation"].is_null() {
+        object["metadata"]["generation"] = 1.into();
+    }
+}
+
+/// Whether a kind is that of a custom resource, by its group.
+pub(super) fn is_custom(kind: &str) -> bool {
+    let parsed = kind_of(kind);
+    parsed.group.contains('.') && !parsed.group.ends_with(".k8s.io")
+}
+
 /// Raises the generation of an object whose spec changes.
 pub(super) fn raise_generation(old: &Value, new: &mut Value) {
     if new.get("spec") != old.get("spec") {
@@ -51,10 +65,8 @@ pub(super) fn raise_generation(old: &Value, new: &mut Value) {
 }
 
 fn is_accepted(kind: &str, field: &str) -> bool {
-    let parsed = kind_of(kind);
-    let is_custom = parsed.group.contains('.') && !parsed.group.ends_with(".k8s.io");
     match kind {
-        _ if is_custom || UNCHANGED.contains(&&*parsed.kind) => false,
+        _ if is_custom(kind) || UNCHANGED.contains(&&*kind_of(kind).kind) => false,
         "apps/v1/Deployment" => field != "labels",
         "v1/Pod" => field != "ownerReferences",
         _ => true,

@@ -84,6 +84,20 @@ impl Replayed {
         parted.or_else(|| tape.and_then(|tape| tape.end(now)))
     }
 
+    /// Ends the call, which must get past its failure if it failed when it was recorded. Returns why it has not; none if
+    /// it has, or if a call that did not fail has been repeated.
+    pub fn unfixed(&self, now: Option<Ended>) -> Option<String> {
+        let still_fails = now.clone().filter(Ended::is_failure);
+        match self.end(now) {
+            Some(parted) if parted.is_past_failure() => None,
+            Some(parted) => Some(self.report(&parted)),
+            None => still_fails.map(|ended| {
+                let state = self.state.borrow();
+                format!("{}: it still {ended}, as when it was recorded", state.place)
+            }),
+        }
+    }
+
     /// Says where the call parts from its recording, as a test reports it.
     pub fn report(&self, parted: &Parted) -> String {
         let state = self.state.borrow();

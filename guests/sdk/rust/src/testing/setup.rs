@@ -16,6 +16,22 @@ use crate::imports::Page;
 use crate::reference::ObjectReference;
 use crate::time::Time;
 
+/// The verbs that a test can make fail.
+const VERBS: [&str; 12] = [
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "count",
+    "discover",
+    "raw",
+    "authority",
+    "sign",
+];
+
 impl Cluster {
     /// An empty cluster. Its clock starts at 2026-01-01T00:00:00Z.
     pub fn new() -> Self {
@@ -30,7 +46,7 @@ impl Cluster {
     }
 
     /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
-    /// (UID, resource version, creation time) are filled in. A CustomResourceDefinition applies to all later writes of
+    /// (UID, resource version, creation time, and for a custom resource the generation) are filled in. A CustomResourceDefinition applies to all later writes of
     /// its kind.
     ///
     /// # Panics
@@ -170,15 +186,32 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count,
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verbs of writes are `create`, `update`,
+    /// `patch` (also of a server-side apply), `delete` and `deletecollection`. The verb `count` fails a cached count,
     /// `discover` with an empty kind fails discovery itself, and `raw` with a path instead of the kind fails a raw GET.
+    ///
+    /// # Panics
+    /// If there is no such verb: nothing would ever fail.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
 
     /// Fails the `nth` write with this verb and kind from now; 1 is the next one. The kind can include a subresource:
     /// `apps/v1/ReplicaSet/status`.
+    ///
+    /// # Panics
+    /// If there is no such verb.
     pub fn fail_nth(&self, verb: &str, kind: &str, nth: usize, error: ApiError) {
+        if !VERBS.contains(&verb) {
+            let hint = match verb {
+                "apply" => ": a server-side apply is a `patch`",
+                _ => "",
+            };
+            panic!(
+                "nothing has the verb `{verb}`{hint}; the verbs are {}",
+                VERBS.join(", ")
+            );
+        }
         let fault = Fault {
             verb: verb.into(),
             kind: kind.into(),

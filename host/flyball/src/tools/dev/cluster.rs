@@ -42,6 +42,12 @@ impl Cluster {
             "a control plane runs, without nodes: export KUBECONFIG={}",
             plane.kubeconfig_path().display()
         ));
+        // kubectl keeps the kinds of an address for hours, and the next control plane may have this one.
+        let folder = plane.kubeconfig_path().with_file_name("kubectl-cache");
+        say(&format!(
+            "so that kubectl forgets its kinds afterwards: export KUBECACHEDIR={}",
+            folder.display()
+        ));
         Ok(Self::Local(Box::new(plane)))
     }
 

@@ -14,6 +14,9 @@ use crate::tools::output::brief;
 /// The targets of lines that are shown at every level.
 const SHOWN: [&str; 2] = [GUEST, RECONCILE];
 
+/// The beginning of the host's warning about a plugin without a policy, with a flag that the author has not given.
+const TRUSTED: &str = "--trust-plugins:";
+
 /// Follows the host's log.
 #[derive(Debug, Default)]
 pub(super) struct Console {
@@ -73,6 +76,9 @@ impl Console {
             return vec![line.to_owned()];
         };
         if self.hidden.contains(line.text("plugin")) && !line.is_problem() {
+            return Vec::new();
+        }
+        if line.text("msg").starts_with(TRUSTED) {
             return Vec::new();
         }
         let mut lines = Vec::new();

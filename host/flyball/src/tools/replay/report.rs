@@ -24,6 +24,8 @@ pub(super) struct Report {
     /// Whether calls that are repeated have no line of their own.
     is_check: bool,
     logs: bool,
+    /// Whether calls that failed must no longer fail.
+    must_be_fixed: bool,
     out: String,
     /// Lines that are more than the text may have.
     more_lines: u64,
@@ -44,10 +46,11 @@ struct Current {
 }
 
 impl Report {
-    pub(super) fn new(is_check: bool, logs: bool) -> Self {
+    pub(super) fn new(is_check: bool, logs: bool, must_be_fixed: bool) -> Self {
         Self {
             is_check,
             logs,
+            must_be_fixed,
             out: String::new(),
             more_lines: 0,
             files: Vec::new(),
@@ -93,7 +96,19 @@ impl Report {
             _ => format!("line {line}, {label}"),
         };
         let note = verdict.note(call);
+        let judged = self.must_be_fixed && call.ended.is_failure();
+        let is_fixed = judged && verdict.is_fixed();
+        let has_failed = match judged {
+            true => !is_fixed,
+            false => verdict.parted.is_some(),
+        };
         match &verdict.parted {
+            Some(_) if is_fixed => {
+                if !self.is_check {
+                    self.line(&format!("{place}: fixed; before, it {ended}"));
+                }
+            }
+            None if judged => self.line(&format!("{place}: not fixed; it still {ended}")),
             Some(parted) => {
                 self.line(&format!("{place}: parts"));
                 let lines = parted.to_string();
@@ -121,7 +136,7 @@ impl Report {
             }
         }
         if let Some(current) = &mut self.current {
-            current.parted += usize::from(verdict.parted.is_some());
+            current.parted += usize::from(has_failed);
             current.count += 1;
             if current.calls.len() < MAX_CALLS {
                 current.calls.push(json!({
@@ -130,10 +145,11 @@ impl Report {
                     "recorded": ended,
                     "parted": verdict.parted.as_ref().map(|parted| json!({"how": parted.sort(), "text": parted.to_string()})),
                     "note": note,
+                    "fixed": judged.then_some(is_fixed),
                 }));
             }
         }
-        self.has_failed |= verdict.parted.is_some();
+        self.has_failed |= has_failed;
     }
 
     /// Notes that the recording was cut off at a line.
@@ -154,6 +170,13 @@ impl Report {
             false => String::new(),
         };
         let summary = match parted {
+            0 if self.must_be_fixed => {
+                format!("{place}{}, all repeated or fixed", counted(calls))
+            }
+            _ if self.must_be_fixed => format!(
+                "{place}{}: {repeated} repeated or fixed, {parted} not",
+                counted(calls)
+            ),
             0 => format!("{place}{}, all repeated", counted(calls)),
             _ => format!(
                 "{place}{}: {repeated} repeated, {parted} part from the recording",
@@ -250,7 +273,7 @@ mod tests {
     }
 
     fn report(is_check: bool, parted: Option<Parted>) -> (String, bool) {
-        let mut report = Report::new(is_check, false);
+        let mut report = Report::new(is_check, false, false);
         let header = Header {
             plugin: "a\u{1b}[2J".into(),
             digest: "0123".into(),
@@ -290,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_report_of_very_many_or_very_long_calls_is_bounded() {
-        let mut report = Report::new(false, false);
+        let mut report = Report::new(false, false, false);
         let header = Header::default();
         report.begin(Path::new("calls.fbrec"), &header, "4567");
         let long = Call {

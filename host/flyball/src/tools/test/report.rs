@@ -48,6 +48,11 @@ impl Report<'_> {
             status.performance.reconciles,
             status.performance.errors
         );
+        section(
+            &mut out,
+            "failed reconciles",
+            &self.failed(status.performance.errors),
+        );
         section(&mut out, "writes", &writes);
         section(&mut out, "events", &events(&objects));
         section(&mut out, "log", &self.observed.log);
@@ -75,6 +80,16 @@ impl Report<'_> {
             err: printable_lines(&err.collect::<String>()),
             code,
         })
+    }
+
+    /// The failed reconciles. `all` is their number.
+    fn failed(&self, all: u64) -> Vec<String> {
+        let mut lines = self.observed.failed.clone();
+        let more = all.saturating_sub(lines.len() as u64);
+        if more > 0 && !lines.is_empty() {
+            lines.push(format!("… and {more} more"));
+        }
+        lines
     }
 
     fn problems(&self, objects: &Objects, writes: &[String]) -> Vec<String> {

@@ -10,6 +10,7 @@ use flyball_serving::metrics::MetricsError;
 use tokio::task::{Id, JoinSet};
 
 use crate::plugins::canary::LoadedCandidate;
+use crate::plugins::inspect::undeclared_settings;
 use crate::plugins::open::Opened;
 use crate::plugins::plan::Version;
 use crate::plugins::start::{RunningVersion, Starter};
@@ -149,6 +150,9 @@ fn log_start(name: &str, running: &RunningVersion, takes_over: bool) {
             plugin = name,
             "--trust-plugins: the plugin is granted everything that it asks for, with the host's own credentials: {asks}"
         );
+    }
+    for undeclared in undeclared_settings(&grant.config, &plugin.description) {
+        tracing::warn!(plugin = name, "{undeclared}");
     }
     let left_out = asks.beyond(&grant.policy);
     if !left_out.is_empty() {

@@ -124,6 +124,35 @@ fn a_trap_is_repeated_by_the_same_panic() {
 }
 
 #[test]
+fn a_recorded_failure_must_end_well_or_get_past_its_last_step() {
+    let failed = || Ended::Failed {
+        message: "no".into(),
+    };
+    let fixed = |key: &str, steps: Vec<Step>, ended: Ended| {
+        let recording = recording(call(key, steps, ended));
+        let caught = catch_unwind(AssertUnwindSafe(|| recording.replay_fixed::<Marker>()));
+        caught.map_err(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
+    };
+    assert_eq!(fixed("a", steps("yes"), failed()), Ok(()));
+    let mut read = steps("yes");
+    read.truncate(1);
+    assert_eq!(fixed("a", read, failed()), Ok(()));
+    let otherwise = fixed("a", steps("no"), failed()).unwrap_err();
+    assert!(otherwise.contains("\"no\" → \"yes\""), "{otherwise}");
+    let message =
+        "assertion `left != right` failed: this one is worse\n  left: \"worse\"\n right: \"worse\"";
+    let trapped = Ended::Trapped {
+        message: "wasm `unreachable` instruction executed".into(),
+        last_error: Some(format!("panicked at src/lib.rs:1:1:\n{message}")),
+        backtrace: None,
+    };
+    let still = fixed("worse", Vec::new(), trapped).unwrap_err();
+    assert!(still.contains("it still "), "{still}");
+    let none = fixed("a", steps("yes"), Ended::Done {}).unwrap_err();
+    assert!(none.contains("no call that failed"), "{none}");
+}
+
+#[test]
 fn a_call_that_was_stopped_at_a_limit_is_stopped_after_its_last_step() {
     let stopped = Ended::Stopped {
         limit: StopLimit::Cpu,

@@ -90,9 +90,7 @@ impl Store {
         ] {
             metadata.remove(own);
         }
-        if object.get("spec").is_some() {
-            object["metadata"]["generation"] = 1.into();
-        }
+        metadata::begin_generation(kind, &mut object);
         self.fill(&mut object);
         self.store(id, object.clone());
         Ok(object)

@@ -45,6 +45,31 @@ fn a_status_is_written_whole_with_changed_metadata() {
 }
 
 #[test]
+fn a_custom_resource_of_the_test_has_what_a_server_always_sets() {
+    let mut store = Store::new(Time::default());
+    let object = |kind: &str, generation: Value| json!({"apiVersion": "a.b/v1", "kind": kind, "metadata": {"name": "a", "generation": generation}});
+    store.put(object("Plain", Value::Null)).unwrap();
+    store.put(object("Chosen", json!(7))).unwrap();
+    let metadata = |kind: &str| {
+        let found = store.get(&Id::new(kind, "", "a"));
+        found.expect("it was put")["metadata"].clone()
+    };
+    let plain = metadata("a.b/v1/Plain");
+    assert_eq!(plain["generation"], 1);
+    for field in ["uid", "creationTimestamp", "resourceVersion"] {
+        assert!(plain[field].is_string(), "{field} in {plain}");
+    }
+    assert_eq!(metadata("a.b/v1/Chosen")["generation"], 7);
+}
+
+#[test]
+#[should_panic(expected = "a server-side apply is a `patch`")]
+fn a_test_can_t_make_a_verb_fail_that_does_not_exist() {
+    let error = flyball_types::ApiError::invalid("no");
+    crate::testing::Cluster::new().fail("apply", "v1/ConfigMap", error);
+}
+
+#[test]
 fn generated_names_do_not_repeat() {
     let mut store = Store::new(Time::default());
     let mut made = HashSet::new();
