@@ -219,7 +219,7 @@ fn joined(
     objects
 }
 
-/// Adds the UIDs of an object and of its owners.
+/// Adds the UIDs of an object, of its owners and of the pod that is to be evicted.
 fn add_uids(object: &mut Value) {
     let of = |kind: &Value, name: &Value| {
         let [kind, name] = [kind, name].map(|part| part.as_str().unwrap_or_default());
@@ -236,6 +236,11 @@ fn add_uids(object: &mut Value) {
         if owner["uid"].is_null() {
             owner["uid"] = of(&owner["kind"], &owner["name"]);
         }
+    }
+    if let Some(target) = object.pointer_mut("/spec/target/pod")
+        && target["uid"].is_null()
+    {
+        target["uid"] = of(&"Pod".into(), &target["name"]);
     }
 }
 

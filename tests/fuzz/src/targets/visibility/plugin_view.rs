@@ -22,7 +22,7 @@ use flyball_reads::interest::interest;
 use flyball_reads::live::LiveReads;
 use flyball_runtime::discovered_informers::DiscoveredInformers;
 use flyball_runtime::router::Router;
-use flyball_types::description::{DeltaType, Description};
+use flyball_types::description::Description;
 use flyball_types::{ApiError, Kind, Mask, Projection, Query};
 use flyball_writer::{Journal, Writer};
 
