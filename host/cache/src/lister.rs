@@ -171,16 +171,22 @@ impl Lister {
         })
     }
 
-    /// Whether there may be an object in a namespace, or in any if it is empty. May be true if there is none, but is never
-    /// false if there is one. Much cheaper than a list.
+    /// Whether the view may show an object in a namespace, or in any if it is empty. May be true if there is none, but is
+    /// never false if there is one. Much cheaper than a list.
     pub fn may_have_any(&self, namespace: &str) -> bool {
-        let is_shown =
-            |name: &str| { self.view.namespaces.as_ref() }.is_none_or(|shown| shown.contains(name));
-        let is_in = |object: &Arc<Object>| namespace.is_empty() || object.namespace() == namespace;
-        (namespace.is_empty() || is_shown(namespace))
-            && self.overlay.with(self.informer.core(), |own, state| {
-                state.indexer.has_any_in(namespace) || own.written(state).any(is_in)
-            })
+        let has_any_in = |own: &Entries, state: &CoreState, namespace: &str| {
+            let is_in =
+                |object: &Arc<Object>| namespace.is_empty() || object.namespace() == namespace;
+            state.indexer.has_any_in(namespace) || own.written(state).any(is_in)
+        };
+        let find = |own: &Entries, state: &CoreState| match &self.view.namespaces {
+            None => has_any_in(own, state, namespace),
+            Some(shown) if namespace.is_empty() => {
+                shown.iter().any(|one| has_any_in(own, state, one.as_str()))
+            }
+            Some(shown) => shown.contains(namespace) && has_any_in(own, state, namespace),
+        };
+        self.overlay.with(self.informer.core(), find)
     }
 
     /// The objects of a namespace whose label selector at `path` matches these labels, sorted by name. The path must be

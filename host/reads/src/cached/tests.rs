@@ -73,6 +73,18 @@ async fn all_namespaces_are_seen_unless_the_policy_names_some() {
     assert!(one.by_uid(&Uid::new("other-db")).is_none());
 }
 
+/// A mapping with `whileAny` must not reveal objects that the plugin does not see.
+#[tokio::test]
+async fn there_are_no_objects_of_a_kind_if_the_policy_hides_all() {
+    let kind: Kind = "v1/Pod".parse().expect("a kind");
+    let allow = "namespaces = [\"demo\"]";
+    let reads = reads_of(vec![pod("other", "db")], allow, &[]).await;
+    assert!(!reads.has_any(&kind, "") && !reads.has_any(&kind, "other"));
+    let reads = reads_of(vec![pod("other", "db"), pod("demo", "web")], allow, &[]).await;
+    assert!(reads.has_any(&kind, "") && reads.has_any(&kind, "demo"));
+    assert!(!reads.has_any(&kind, "other"));
+}
+
 #[tokio::test]
 async fn an_object_has_the_declared_fields_and_others_are_denied() {
     let reads = reads("", &["spec.nodeName"]).await;
