@@ -342,15 +342,17 @@ impl CachedReads {
 
     /// Returns the informers of a kind, in any of its versions.
     pub fn informers(&self, kind: &Kind) -> Vec<Informer> {
-        let is_it = |(own, _): &(&Kind, &Lister)| own.group == kind.group && own.kind == kind.kind;
+        let is_it = |(own, _): &(&Kind, &Lister)| is_of_some_version(own, kind);
         let discovered = self.listers.discovered();
         let all = self.listers.named().chain(&*discovered).filter(is_it);
         all.map(|(_, lister)| lister.informer().clone()).collect()
     }
 
-    /// Whether the plugin's cached reads show the kind, but only in other versions.
+    /// Whether the plugin's cached reads show the kind in another version. The overlay adds no write to these.
     pub fn shows_another_version(&self, kind: &Kind) -> bool {
-        self.listers.of(kind).is_empty() && !self.informers(kind).is_empty()
+        let is_other = |(own, _): (&Kind, &Lister)| is_of_some_version(own, kind) && own != kind;
+        let discovered = self.listers.discovered();
+        self.listers.named().chain(&*discovered).any(is_other)
     }
 
     /// Frees the memory of writes that the reflectors have seen.
@@ -438,6 +440,11 @@ fn metadata_of(query: &Query) -> Vec<FieldPath> {
     let used = fields.into_iter().filter(|(is_used, _)| *is_used);
     used.map(|(_, field)| FieldPath::of_fields(&["metadata", field]))
         .collect()
+}
+
+/// Whether two kinds are the same but for the version.
+fn is_of_some_version(one: &Kind, other: &Kind) -> bool {
+    one.group == other.group && one.kind == other.kind
 }
 
 fn parse(kind: &str) -> Result<Kind, ApiError> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_api::events::Event;
+use flyball_cache::Informer;
 use flyball_plugin::{
     Allowance, Batch, CertificateTemplate, Charge, CloudCall, CloudError, Held, HttpGrant, Imports,
     LogLevel, MemoEntry, Metered, ObjectReference, Page, Read,
@@ -15,10 +16,11 @@ use flyball_policy::imports::MayCallCloud;
 use flyball_reads::live::catalogue;
 use flyball_signer::{SigningKeys, metered};
 use flyball_traces::{Span, within};
-use flyball_types::{ApiError, Catalogue, Effect, Kind, Projection, Query, Reference};
+use flyball_types::{ApiError, Catalogue, Effect, Kind, Projection, Query, Reference, error_chain};
 use flyball_writer::{Journal, Touched};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::time::timeout;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
@@ -123,21 +125,43 @@ impl GuestCall {
         }
     }
 
-    /// Waits until the plugin's caches of a kind have caught up with the server.
+    /// Waits until the plugin's caches of a kind have caught up with the server. A kind that is no longer served is not
+    /// waited for: its caches receive nothing more.
     async fn wait_for_cache(&self, kind: &Kind) {
         for informer in self.context.reads.cached.informers(kind) {
-            let position = loop {
-                match informer.fresh_position().await {
-                    Ok(position) => break position,
-                    // Nothing is left to see.
-                    Err(_) if informer.is_kind_missing() => break 0,
-                    Err(error) => {
-                        tracing::debug!(%kind, %error, "the server can't say yet how far it is")
-                    }
-                }
-                tokio::time::sleep(ASK_AGAIN).await;
+            let Some(position) = self.fresh_position(kind, &informer).await else {
+                continue;
             };
-            informer.wait_until(position).await;
+            let caught_up = informer.wait_until(position);
+            tokio::pin!(caught_up);
+            while timeout(ASK_AGAIN, &mut caught_up).await.is_err() {
+                if informer.is_kind_missing() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Asks the server for the version of a consistent read until it answers; none if it no longer serves the kind.
+    async fn fresh_position(&self, kind: &Kind, informer: &Informer) -> Option<u64> {
+        let mut has_failed = false;
+        loop {
+            match informer.fresh_position().await {
+                Ok(position) => return Some(position),
+                Err(_) if informer.is_kind_missing() => return None,
+                Err(error) if !has_failed && self.context.limits.log_lines.pass() => {
+                    tracing::warn!(
+                        %kind,
+                        error = %error_chain(&error),
+                        "can't list the kind to learn how far the cache is behind: the key waits until a list succeeds"
+                    )
+                }
+                Err(error) => {
+                    tracing::debug!(%kind, %error, "the server can't say yet how far it is")
+                }
+            }
+            has_failed = true;
+            tokio::time::sleep(ASK_AGAIN).await;
         }
     }
 
