@@ -217,7 +217,8 @@ func (mapping Mapping) UnlessHaving(path, value string) Mapping {
 }
 
 // WhileAnyOf applies only while the cache holds an object of one of these kinds, in the namespace of the watched object.
-// The plugin must watch the kinds.
+// The plugin must watch the kinds. Changes that are skipped don't come again, so an object of the kinds that is created
+// later must enqueue the key by a mapping of its own watch.
 func (mapping Mapping) WhileAnyOf(kinds ...string) Mapping {
 	mapping.WhileKinds = kinds
 	return mapping
@@ -230,13 +231,15 @@ func (mapping Mapping) OfKind(kind string) Mapping {
 	return mapping
 }
 
-// Missing restricts [ToNamed] and [ToNamedInCluster] to names that no object of the kind has in the cache.
+// Missing restricts [ToNamed] and [ToNamedInCluster] to names that no object of the kind has in the cache. If the object
+// is deleted later, a mapping of its own watch must enqueue it.
 func (mapping Mapping) Missing() Mapping {
 	mapping.IsMissing = true
 	return mapping
 }
 
-// WhoseFieldIs restricts [ToSelecting], [ToNamed] and [ToNamedInCluster] to objects with this value at this path.
+// WhoseFieldIs restricts [ToSelecting], [ToNamed] and [ToNamedInCluster] to objects with this value at this path. If the
+// field gets the value later, a mapping of the object's own watch must enqueue it.
 func (mapping Mapping) WhoseFieldIs(path, value string) Mapping {
 	mapping.Whose = append(slices.Clip(mapping.Whose), Having{path, value})
 	return mapping

@@ -1,6 +1,5 @@
-//! Routes the deltas of one watch to keys in the plugin's queues. `router.rs` applies the declared mappings, and chooses
-//! the deltas that wake the watch. Deltas
-//! that they can't map go to the guest's `route`, by way of `guest_route.rs`.
+//! Routes the deltas of one watch to keys in the plugin's queues. `router.rs` selects the deltas that wake the watch, and
+//! applies the declared mappings. Deltas of mappings to `route` go to the guest, by way of `guest_route.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

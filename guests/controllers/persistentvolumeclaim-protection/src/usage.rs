@@ -14,8 +14,8 @@ use crate::Claim;
 pub const INDEX: &str = "claims";
 /// The path of these names.
 pub const CLAIM_NAMES: &str = "spec.volumes[*].persistentVolumeClaim.claimName";
-/// The path of the volume modes of a pod's ephemeral volumes. The API server sets a missing one.
-pub const EPHEMERAL_MODES: &str = "spec.volumes[*].ephemeral.volumeClaimTemplate.spec.volumeMode";
+/// The path of the access modes of a pod's ephemeral volumes. The API server requires at least one for each.
+pub const EPHEMERAL_MODES: &str = "spec.volumes[*].ephemeral.volumeClaimTemplate.spec.accessModes";
 
 /// A pod, for all purposes.
 #[derive(View, Clone, Debug, Default)]

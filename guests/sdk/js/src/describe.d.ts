@@ -176,13 +176,23 @@ export class Mapping {
    * reconcile. The other conditions hold for a modification if either version meets them.
    */
   unless(path: string, value?: string): this;
-  /** Applies only while the cache holds an object of one of these kinds in the namespace of the watched object. */
+  /**
+   * Applies only while the cache holds an object of one of these kinds in the namespace of the watched object. The plugin
+   * must watch the kinds. Changes that are skipped don't come again, so an object of the kinds that is created later must
+   * enqueue the key by a mapping of its own watch.
+   */
   whileAny(...kinds: string[]): this;
-  /** Names the kind of the named objects, for `whose` or `missing`. */
+  /** Names the kind of the named objects, for `whose` or `missing`. The plugin must watch it. Only for `named`. */
   of(kind: string): this;
-  /** Enqueues only those names that no object of the kind has in the cache. */
+  /**
+   * Enqueues only those names that no object of the kind has in the cache. If the object is deleted later, a mapping of
+   * its own watch must enqueue it. Only for `named`.
+   */
   missing(): this;
-  /** Enqueues only those selecting or named objects whose field at `path` has this value. */
+  /**
+   * Enqueues only those selecting or named objects whose field at `path` has this value. If the field gets the value
+   * later, a mapping of the object's own watch must enqueue it.
+   */
   whose(path: string, value: string): this;
   /** Enqueues in this queue instead of the primary one. */
   queue(name: string): this;

@@ -135,26 +135,36 @@ class Mapping:
         return self
 
     def while_any(self, *kinds: str | type[View]) -> Mapping:
-        """Applies only while the cache holds an object of one of these kinds in the namespace of the watched object."""
+        """Applies only while the cache holds an object of one of these kinds in the namespace of the watched object.
+
+        The plugin must watch the kinds. Changes that are skipped don't come again, so an object of the kinds that is
+        created later must enqueue the key by a mapping of its own watch.
+        """
         self.document.setdefault("whileAny", []).extend(_kind(kind) for kind in kinds)
         return self
 
     def of(self, kind: str | type[View]) -> Mapping:
-        """Names the kind of the named objects, for `whose` or `missing`. Only for `named`."""
+        """Names the kind of the named objects, for `whose` or `missing`. The plugin must watch it. Only for `named`."""
         if self.document["to"] != "named":
             raise ValueError("`of` narrows `named` and no other mapping")
         self.document["kind"] = _kind(kind)
         return self
 
     def missing(self) -> Mapping:
-        """Enqueues only those names that no object of the kind has in the cache. Only for `named`."""
+        """Enqueues only those names that no object of the kind has in the cache. Only for `named`.
+
+        If the object is deleted later, a mapping of its own watch must enqueue it.
+        """
         if self.document["to"] != "named":
             raise ValueError("`missing` narrows `named` and no other mapping")
         self.document["missing"] = True
         return self
 
     def whose(self, path: str, value: str) -> Mapping:
-        """Enqueues only those selecting or named objects whose field at the path has this value."""
+        """Enqueues only those selecting or named objects whose field at the path has this value.
+
+        If the field gets the value later, a mapping of the object's own watch must enqueue it.
+        """
         if self.document["to"] not in ("selecting", "named"):
             raise ValueError("`whose` narrows `selecting` and `named`, and no other mapping")
         self.document.setdefault("whose", []).append({"path": path, "value": value})

@@ -96,12 +96,13 @@ impl Predicate {
     }
 }
 
-/// The strings at a column in a version of a delta.
+/// Whether a version of a delta has a string at a column.
 pub(super) fn has_some_string(seen: &Seen<'_>, version: usize, column: Column) -> bool {
     let mut values = seen.values_of(version, column);
     values.any(|value| strings_in(value).next().is_some())
 }
 
+/// Whether a version of a delta has this string at a column.
 fn has_string(seen: &Seen<'_>, version: usize, column: Column, wanted: &str) -> bool {
     let mut values = seen.values_of(version, column);
     values.any(|value| strings_in(value).any(|own| own == wanted))

@@ -275,7 +275,7 @@ fn claims_are_enqueued_when_a_pod_stops_using_them() {
         .enqueue(Mapping::named("spec.volumes[*].persistentVolumeClaim.claimName").on(ends))
         .enqueue(
             Mapping::dependents()
-                .having_any(&["spec.volumes[*].ephemeral.volumeClaimTemplate.spec.volumeMode"])
+                .having_any(&["spec.volumes[*].ephemeral.volumeClaimTemplate.spec.accessModes"])
                 .on(ends),
         );
     let expected = describe("x", "1").watch(expected);
