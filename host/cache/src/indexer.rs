@@ -203,18 +203,17 @@ impl Indexer {
             .cloned()
             .collect();
         for uid in removed {
+            let first = changes.len();
             self.remove(&uid, None, changes);
+            forget_values(&mut changes[first..]);
         }
         for object in objects {
+            let first = changes.len();
             match self.slot_of(&object.uid) {
                 Some(slot) if reset => self.modify(slot, object, changes),
                 _ => self.upsert(object, changes),
             }
-            // Those of all objects would take as much memory as the objects.
-            changes
-                .last_mut()
-                .into_iter()
-                .for_each(Change::forget_values);
+            forget_values(&mut changes[first..]);
         }
     }
 
@@ -332,6 +331,11 @@ fn change(old: Option<Arc<Object>>, between: Vec<Arc<Object>>, new: Option<Arc<O
         between,
         initial: false,
     })
+}
+
+/// Frees the values of changes of a list. Those of all objects would take as much memory as the objects.
+fn forget_values(changes: &mut [Change]) {
+    changes.iter_mut().for_each(Change::forget_values);
 }
 
 #[cfg(test)]

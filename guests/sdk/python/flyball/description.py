@@ -144,7 +144,7 @@ class Mapping:
         return self
 
     def of(self, kind: str | type[View]) -> Mapping:
-        """Names the kind of the named objects, for `whose` or `missing`. The plugin must watch it. Only for `named`."""
+        """Names the kind of the named objects, which the plugin must watch, for `whose` or `missing`. Only for `named`."""
         if self.document["to"] != "named":
             raise ValueError("`of` narrows `named` and no other mapping")
         self.document["kind"] = _kind(kind)

@@ -189,8 +189,9 @@ impl Mapping {
     }
 
     /// Applies only while the cache holds an object of at least one of these kinds, in the namespace of the watched
-    /// object; in any namespace if that is cluster-scoped. The plugin must watch the kinds. Changes that are skipped don't
-    /// come again, so an object of the kinds that is created later must enqueue the key by a mapping of its own watch.
+    /// object; in any namespace if that is cluster-scoped. The plugin must watch the kinds. Changes that are skipped
+    /// don't come again, so an object of the kinds that is created later must enqueue the key by a mapping of its own
+    /// watch.
     #[must_use]
     pub fn while_any(mut self, kinds: &[&str]) -> Self {
         for name in kinds {
@@ -230,8 +231,8 @@ impl Mapping {
         self
     }
 
-    /// Enqueues only those names that no object of the kind has in the cache at the time of the change. If the object is
-    /// deleted later, a mapping of its own watch must enqueue it.
+    /// Enqueues only those names that no object of the kind has in the cache at the time of the change. If the object
+    /// is deleted later, a mapping of its own watch must enqueue it.
     ///
     /// # Panics
     /// If the mapping is not a [`named`](Self::named) one.
