@@ -139,7 +139,8 @@ impl Journal {
         counts.sum()
     }
 
-    /// Describes the successful writes in their order, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
+    /// Describes the successful writes in their order, as in `create 3 Pods, update ReplicaSet/status web`; empty if there
+    /// were none.
     pub fn summary(&self) -> String {
         let state = self.state.lock();
         let words = state.done.iter().map(|((verb, kind, subresource), names)| {

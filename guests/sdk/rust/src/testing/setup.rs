@@ -46,8 +46,8 @@ impl Cluster {
     }
 
     /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
-    /// (UID, resource version, creation time, and for a custom resource the generation) are filled in. A CustomResourceDefinition applies to all later writes of
-    /// its kind.
+    /// (UID, resource version, creation time, and for a custom resource the generation) are filled in. A
+    /// CustomResourceDefinition applies to all later writes of its kind.
     ///
     /// # Panics
     /// If the object has no name, or does not fit the CustomResourceDefinition of its kind.
