@@ -415,9 +415,13 @@ impl Target {
                 let names = { seen.values_of(version, *column) }
                     .flat_map(strings_in)
                     .filter(|name| !name.is_empty() && name.len() <= MAX_KEY);
-                let is_wanted = |name: &str| {
-                    { named.as_ref() }
-                        .is_none_or(|named| named.is_as_wanted(namespace, name, lookup))
+                // An object may repeat a name a hundred thousand times: it is looked up once.
+                let mut looked_up = HashSet::new();
+                let mut is_wanted = |name: &str| {
+                    named.as_ref().is_none_or(|named| {
+                        looked_up.insert(name.to_owned())
+                            && named.is_as_wanted(namespace, name, lookup)
+                    })
                 };
                 let key = |name: &str| match namespaced {
                     true => join(namespace, name),
