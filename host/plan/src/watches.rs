@@ -85,6 +85,11 @@ impl Watches {
         for change in self.changes.iter().filter(|change| change.version > since) {
             watcher.send(watcher.watched.event(change));
         }
+        // The changes since then may all be of other kinds: without it, a client that waits for their version could wait
+        // for ever.
+        if watcher.watched.bookmarks && self.version > since {
+            watcher.send(Some(bookmark(self.version)));
+        }
         self.watchers.push(watcher);
         receiver
     }
@@ -182,5 +187,14 @@ mod tests {
         assert_eq!(types(all), ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]);
         // A client that resumes gets what it has missed.
         assert_eq!(types(watches.watch(watched(""), 4)), ["DELETED"]);
+        let mut taking_bookmarks = |since| {
+            let watched = Watched {
+                bookmarks: true,
+                ..watched("")
+            };
+            types(watches.watch(watched, since))
+        };
+        assert_eq!(taking_bookmarks(4), ["DELETED", "BOOKMARK"]);
+        assert_eq!(taking_bookmarks(6), [""; 0]);
     }
 }

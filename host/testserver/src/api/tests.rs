@@ -144,6 +144,14 @@ fn a_watch_sees_each_change_once_with_growing_versions() {
     assert_eq!(version.parse(), Ok(events[2].1));
     let mut since = server.watch_map(&format!("resourceVersion={version}"));
     assert_eq!(since.shown(), [] as [&str; 0]);
+    // One that takes bookmarks learns at once which version it has reached.
+    for (version, expected) in [
+        (events[1].1, &["DELETED first", "BOOKMARK -"][..]),
+        (events[2].1, &[]),
+    ] {
+        let query = format!("resourceVersion={version}&allowWatchBookmarks=true");
+        assert_eq!(server.watch_map(&query).shown(), expected);
+    }
 }
 
 #[test]

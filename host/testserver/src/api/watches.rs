@@ -131,6 +131,11 @@ impl State {
             for change in self.watches.changes.iter().filter(later) {
                 watcher.send(watcher.event(change));
             }
+            // The changes since then may all be of other kinds: without it, a client that waits for their version could
+            // wait for ever.
+            if watcher.bookmarks && self.watches.version > since {
+                watcher.send(Some(bookmark(self.watches.version, false)));
+            }
         }
         self.watches.watchers.push(watcher);
         Ok(Reply::Events(receiver))
