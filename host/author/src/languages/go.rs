@@ -187,12 +187,11 @@ impl Support for Go {
     fn further_sources(&self, dir: &Path) -> Vec<PathBuf> {
         let module = std::fs::read_to_string(dir.join("go.mod")).unwrap_or_default();
         let replaced = module.lines().filter_map(|line| line.split_once("=>"));
-        let outside = replaced.filter(|(_, to)| to.trim_start().starts_with("../"));
-        outside
-            .filter_map(|(_, to)| {
-                let folder = to.split("//").next().unwrap_or(to).trim();
-                dir.join(folder).canonicalize().ok()
-            })
+        // A comment may follow.
+        let folders = replaced.map(|(_, to)| to.split("//").next().unwrap_or(to).trim());
+        folders
+            .filter(|folder| Path::new(folder).starts_with(".."))
+            .filter_map(|folder| dir.join(folder).canonicalize().ok())
             .filter(|folder| folder.is_dir())
             .collect()
     }
