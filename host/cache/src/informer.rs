@@ -164,6 +164,18 @@ impl Informer {
             .await
     }
 
+    /// The version of an object in a consistent read; that of the read if there is no such object. A cache that has reached
+    /// it has all earlier changes of the object. It is mostly reached without a bookmark, unlike
+    /// [`Informer::fresh_position`].
+    ///
+    /// # Errors
+    /// The server is unreachable or refused the request.
+    pub async fn fresh_version_of(&self, namespace: &str, name: &str) -> Result<u64, SourceError> {
+        Requests::new(Arc::clone(&self.handle.source), Arc::clone(self.core()))
+            .fresh_version_of(namespace, name)
+            .await
+    }
+
     /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each change, without a
     /// gap.
     pub fn subscribe(&self) -> Deltas {

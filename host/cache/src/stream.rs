@@ -7,12 +7,13 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 
 use crate::core::Core;
+use crate::decode::Page;
 use crate::resource::push_parameter;
 use crate::source::{
     Chunks, JSON, METADATA, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA, PROTOBUF_METADATA_LIST,
     fetch, with_timeout,
 };
-use crate::{Get, Source, SourceError, protobuf};
+use crate::{Get, Object, Source, SourceError, protobuf};
 
 /// The number of objects in a page.
 const PAGE_SIZE: u32 = 500;
@@ -82,20 +83,37 @@ impl Requests {
     pub(crate) async fn fresh_position(&self) -> Result<u64, SourceError> {
         let mut path = self.path()?;
         push_parameter(&mut path, "limit", "1");
-        let body = fetch(
-            &*self.source,
-            Get {
-                path,
-                accept: METADATA_LIST,
-            },
-        )
-        .await?;
+        Ok(self.metadata_page(path).await?.resource_version)
+    }
+
+    /// The version of an object in a consistent read; that of the read if there is no such object.
+    pub(crate) async fn fresh_version_of(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<u64, SourceError> {
+        let path = self.core.resource.collection(namespace);
+        let mut path = path.map_err(|error| SourceError::Invalid(error.to_string()))?;
+        push_parameter(&mut path, "fieldSelector", &format!("metadata.name={name}"));
+        let page = self.metadata_page(path).await?;
+        let is_it =
+            |object: &&Arc<Object>| object.name() == name && object.namespace() == namespace;
+        let found = page.objects.iter().find(is_it);
+        Ok(found.map_or(page.resource_version, |object| object.resource_version()))
+    }
+
+    /// A page of the metadata of objects.
+    async fn metadata_page(&self, path: String) -> Result<Page, SourceError> {
+        let request = Get {
+            path,
+            accept: METADATA_LIST,
+        };
+        let body = fetch(&*self.source, request).await?;
         let page = self
             .core
             .decoder(&Arc::default(), &mut Vec::new())
             .page(&body);
-        page.map(|page| page.resource_version)
-            .map_err(|error| SourceError::Invalid(error.to_string()))
+        page.map_err(|error| SourceError::Invalid(error.to_string()))
     }
 
     fn path(&self) -> Result<String, SourceError> {

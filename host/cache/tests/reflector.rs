@@ -386,6 +386,10 @@ async fn a_wait_for_a_version_without_an_event_requests_a_bookmark() {
     (0..3).for_each(|_| server.pass());
     let fresh = informer.fresh_position().await.unwrap();
     assert_eq!(fresh, 104);
+    // The cache has the object's last version already.
+    let of_pod = informer.fresh_version_of("a", "p0").await.unwrap();
+    assert!(of_pod <= informer.position(), "{of_pod}");
+    assert_eq!(informer.fresh_version_of("a", "none").await.unwrap(), 104);
     let began = Instant::now();
     informer.wait_until(fresh).await;
     assert!(

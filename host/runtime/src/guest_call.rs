@@ -105,7 +105,8 @@ impl GuestCall {
     /// Waits until its writes have ended, and until the key's next reconcile sees their effects. The overlay has most of
     /// them. Where it is unknown whether a write took effect, or where its answer is not the written object, waits until
     /// the cache has passed the version of a consistent read. This costs one read for each informer of the kind, whatever
-    /// the number of such writes.
+    /// the number of such writes. If they all changed the same object, it is that object's version, which the cache reaches
+    /// sooner.
     pub async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -118,18 +119,26 @@ impl GuestCall {
                 );
             }
         }
-        let mut kinds = self.journal.take_unseen();
-        kinds.extend(unknown);
-        for kind in &kinds {
-            self.wait_for_cache(kind).await;
+        let mut unseen = self.journal.take_unseen();
+        unseen.extend(unknown.into_iter().map(|kind| (kind, None)));
+        for (kind, object) in &unseen {
+            self.wait_for_cache(kind, object.as_ref()).await;
         }
     }
 
-    /// Waits until the plugin's caches of a kind have caught up with the server. A kind that is no longer served is not
-    /// waited for: its caches receive nothing more.
-    async fn wait_for_cache(&self, kind: &Kind) {
+    /// Waits until the plugin's caches of a kind have caught up with the server, or only with one object, given by its
+    /// namespace and its name. A kind that is no longer served is not waited for: its caches receive nothing more.
+    async fn wait_for_cache(&self, kind: &Kind, object: Option<&(String, String)>) {
         for informer in self.context.reads.cached.informers(kind) {
-            let Some(position) = self.fresh_position(kind, &informer).await else {
+            let of_object = match object {
+                Some((namespace, name)) => informer.fresh_version_of(namespace, name).await.ok(),
+                None => None,
+            };
+            let position = match of_object {
+                Some(version) => Some(version),
+                None => self.fresh_position(kind, &informer).await,
+            };
+            let Some(position) = position else {
                 continue;
             };
             let caught_up = informer.wait_until(position);

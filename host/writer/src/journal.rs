@@ -1,6 +1,6 @@
 //! Records the writes of one guest call: for the log, for the consistency of the next call, and for the metrics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ struct Recorded {
     done: Vec<(What, Names)>,
     touched: Vec<Touched>,
     unknown: BTreeSet<Kind>,
-    unseen: BTreeSet<Kind>,
+    /// With the namespace and the name of the written object; none if there are several, or if it is not known.
+    unseen: BTreeMap<Kind, Option<(String, String)>>,
     has_lost_server: bool,
 }
 
@@ -116,14 +117,22 @@ impl Journal {
         std::mem::take(&mut self.state.lock().unknown)
     }
 
-    /// Records that the plugin's cached reads don't show an acknowledged write of this kind yet.
-    pub(crate) fn record_unseen(&self, kind: &Kind) {
-        self.state.lock().unseen.insert(kind.clone());
+    /// Records that the plugin's cached reads don't show an acknowledged write yet. `object` is the namespace and the name
+    /// of the object, if the write can have changed no other object of the kind.
+    pub(crate) fn record_unseen(&self, kind: &Kind, object: Option<(String, String)>) {
+        let mut state = self.state.lock();
+        let known = state
+            .unseen
+            .entry(kind.clone())
+            .or_insert_with(|| object.clone());
+        if *known != object {
+            *known = None;
+        }
     }
 
     /// Returns the kinds of the acknowledged writes that the plugin's cached reads don't show until the cache has caught
-    /// up.
-    pub fn take_unseen(&self) -> BTreeSet<Kind> {
+    /// up, with the namespace and the name of the object if there is one alone.
+    pub fn take_unseen(&self) -> BTreeMap<Kind, Option<(String, String)>> {
         std::mem::take(&mut self.state.lock().unseen)
     }
 
@@ -282,6 +291,25 @@ mod tests {
         assert_eq!(journal.summary(), "");
         assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
         assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+
+    #[test]
+    fn unseen_writes_of_one_object_name_it() {
+        let (journal, pod) = (Journal::default(), Kind::new("", "v1", "Pod"));
+        let object = |name: &str| Some(("demo".to_owned(), name.to_owned()));
+        for (writes, expected) in [
+            (vec![object("a"), object("a")], object("a")),
+            (vec![object("a"), object("b"), object("a")], None),
+            (vec![None, object("a")], None),
+        ] {
+            for write in writes {
+                journal.record_unseen(&pod, write);
+            }
+            assert_eq!(
+                journal.take_unseen(),
+                BTreeMap::from([(pod.clone(), expected)])
+            );
+        }
     }
 
     #[test]

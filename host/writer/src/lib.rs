@@ -233,7 +233,7 @@ impl Writer {
         span.end(&written.name, result.as_ref().err());
         journal.record(&write, &kind, &written.name, result.as_ref().map(|_| ()));
         if written.is_unseen {
-            journal.record_unseen(&kind);
+            journal.record_unseen(&kind, changed_object(&write, &written.name));
         }
         result
     }
@@ -483,6 +483,18 @@ impl Writer {
 fn kind(write: &Write) -> Result<Kind, ApiError> {
     let kind = write.target.kind.parse();
     kind.map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+/// Returns the namespace and the name of the object that a write changed; none if it may have changed others of its kind:
+/// a collection, or what a subresource of an unknown sort stands for.
+fn changed_object(write: &Write, name: &str) -> Option<(String, String)> {
+    let is_of_object = matches!(
+        write.subresource(),
+        "" | "status" | "scale" | "eviction" | "binding"
+    );
+    let is_collection = matches!(write.operation, Operation::DeleteCollection { .. });
+    let is_one = is_of_object && !is_collection && !name.is_empty();
+    is_one.then(|| (write.target.namespace.clone(), name.to_owned()))
 }
 
 #[cfg(test)]
