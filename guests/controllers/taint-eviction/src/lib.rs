@@ -10,7 +10,7 @@
 //!
 //! It is a controller of its own, so that its decisions can be left to another one (KEP-3902).
 //!
-//! While a node has no such taint, a change of its pods enqueues nothing.
+//! While a node exists and has no such taint, a change of its pods enqueues nothing.
 //!
 //! Upstream: pkg/controller/tainteviction/taint_eviction.go: New, PodUpdated, NodeUpdated, handlePodUpdate,
 //! handleNodeUpdate, getNoExecuteTaints.
@@ -111,16 +111,16 @@ fn nodes() -> Watch {
         .enqueue(Mapping::itself().having("spec.taints[*].effect", NO_EXECUTE))
 }
 
-/// The pods of nodes that have a `NoExecute` taint. Only such nodes have pending evictions, which the deletion of a pod
-/// ends: when a node loses its taints, the node itself is enqueued.
+/// The pods of nodes that have a `NoExecute` taint. When a node loses its taints, the node itself is enqueued.
+///
+/// The deletion of a pod ends its pending eviction. The evictions of a node that was deleted stay pending, so the deletion
+/// of a pod of a missing node counts, too.
 fn pods() -> Watch {
+    let node = || Mapping::named_in_cluster("spec.nodeName").of(Node::KIND);
     watch::<Pod>()
         .when_at(&["spec.nodeName", "spec.tolerations"])
-        .enqueue(
-            Mapping::named_in_cluster("spec.nodeName")
-                .of(Node::KIND)
-                .whose("spec.taints[*].effect", NO_EXECUTE),
-        )
+        .enqueue(node().whose("spec.taints[*].effect", NO_EXECUTE))
+        .enqueue(node().missing().on([DeltaType::Deleted]))
 }
 
 fn taints(node: Option<Node>) -> Taints {

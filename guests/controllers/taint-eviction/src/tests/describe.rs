@@ -55,6 +55,16 @@ fn only_changes_of_taints_tolerations_and_bindings_enqueue_nodes() {
         ),
         (&json!("v1/Node"), &watches[0]["map"][0]["having"])
     );
+    // The pending evictions of a deleted node end with the pods.
+    let of_missing = &watches[1]["map"][1];
+    assert_eq!(
+        (
+            &of_missing["kind"],
+            &of_missing["missing"],
+            &of_missing["on"]
+        ),
+        (&json!("v1/Node"), &json!(true), &json!(["deleted"]))
+    );
     // A heartbeat changes none of the fields that are read of a node.
     assert_eq!(
         watches[0]["fields"],
