@@ -1,5 +1,5 @@
-//! The reactions of stock's controllers to objects in transient states, from its source (v1.36.3). A state without a row
-//! causes no reaction.
+//! The reactions of stock's controllers to objects in transient states, from its source: v1.37.2, and v1.38.0-beta.0 of the
+//! controllers that it adds. A state without a row causes no reaction.
 
 /// The writes and events of a controller for an object of a kind in a state.
 pub struct Reaction {
@@ -27,6 +27,8 @@ impl Reaction {
 
 const POD: &str = "v1/Pod";
 const NODE: &str = "v1/Node";
+const EVICTION: &str = "lifecycle.k8s.io/v1alpha1/Eviction";
+const EVICTION_REQUEST: &str = "lifecycle.k8s.io/v1alpha1/EvictionRequest";
 
 /// Shortens the table.
 const fn row(
@@ -52,6 +54,8 @@ pub static REACTIONS: &[Reaction] = &[
     row("daemonset", "generation-behind", "apps/v1/DaemonSet", &["update apps/v1/DaemonSet/status"], "storeDaemonSetStatus"),
     row("deployment", "generation-behind", "apps/v1/Deployment", &["update apps/v1/Deployment/status"], "syncDeploymentStatus"),
     row("disruption", "generation-behind", "policy/v1/PodDisruptionBudget", &["update policy/v1/PodDisruptionBudget/status", "Normal NoPods", "Warning CalculateExpectedPodCountFailed"], "updatePdbStatus; trySync emits the events whenever a budget has no pods or its scale isn't found"),
+    row("evictionrequest", "generation-behind", EVICTION, &["patch lifecycle.k8s.io/v1alpha1/Eviction/status"], "syncEviction: generationChanged"),
+    row("evictionrequest", "generation-behind", EVICTION_REQUEST, &["patch lifecycle.k8s.io/v1alpha1/EvictionRequest/status"], "syncEvictionRequest: generationChanged"),
     row("replicaset", "generation-behind", "apps/v1/ReplicaSet", &["update apps/v1/ReplicaSet/status"], "updateReplicaSetStatus"),
     row("replicationcontroller", "generation-behind", "v1/ReplicationController", &["update v1/ReplicationController/status"], "updateReplicaSetStatus"),
     row("statefulset", "generation-behind", "apps/v1/StatefulSet", &["update apps/v1/StatefulSet/status"], "updateStatefulSetStatus"),
@@ -99,9 +103,11 @@ pub static REACTIONS: &[Reaction] = &[
     row("persistentvolume-attach-detach", "foreign-finalizer", POD, &["patch v1/Node/status", "delete storage.k8s.io/v1/VolumeAttachment", "create storage.k8s.io/v1/VolumeAttachment"], "IsPodTerminated: no container runs, so that a pod at another node gets the volume"),
     row("persistentvolume-binder", "last-step", POD, &["Normal WaitForFirstConsumer"], "syncUnboundClaim: no pod waits for the claim any more"),
     row("selinux-warning", "foreign-finalizer", "storage.k8s.io/v1/CSIDriver", &["Normal SELinuxChangePolicyConflict", "Normal SELinuxLabelConflict"], "deleteCSIDriver: without it, the policies of its pods are Recursive, and the pods are compared again, one after the other"),
+    row("evictionrequest", "foreign-finalizer", EVICTION_REQUEST, &["patch lifecycle.k8s.io/v1alpha1/Eviction/status", "patch lifecycle.k8s.io/v1alpha1/EvictionRequest/status"], "hasEvictionIntent: a deleted request wants no eviction, so that the Eviction is canceled, and its conditions are copied"),
 
     // An owner that is gone.
     row("deployment", "owner-gone", "apps/v1/ReplicaSet", &["create apps/v1/ReplicaSet", "Normal ScalingReplicaSet", "update apps/v1/Deployment/status"], "getNewReplicaSet"),
+    row("evictionrequest", "owner-gone", EVICTION_REQUEST, &["patch lifecycle.k8s.io/v1alpha1/Eviction", "patch lifecycle.k8s.io/v1alpha1/Eviction/status"], "syncEvictionMetaRefresh, and computeEvictionStatus: the requester has withdrawn"),
     row("job", "owner-gone", "batch/v1/Job", &["patch v1/Pod"], "syncOrphanPod"),
     row("persistentvolume-attach-detach", "owner-gone", POD, &["patch v1/Node/status", "delete storage.k8s.io/v1/VolumeAttachment"], "podDelete: the pod was the owner"),
     row("endpointslice-mirroring", "owner-gone", "v1/Endpoints", &["delete discovery.k8s.io/v1/EndpointSlice"], "deleteEndpoints"),
