@@ -7,19 +7,18 @@ use flyball_cluster_tests::MetricsApi;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, NAMESPACE, Nodes, create_all};
+use super::bed::{Bed, NAMESPACE, create_all};
 use super::converge::Shape;
 use super::report::Figures;
 use super::wait::wait;
 
-const CONTROLLERS: &str = "horizontal-pod-autoscaler-controller";
 /// The replicas of each Deployment before and after it is scaled.
 const REPLICAS: usize = 2;
 const SCALED: usize = 4;
 
 /// Measures autoscalers from their creation until all have scaled their Deployments, and for this time after it.
 pub(super) async fn measure(subject: Subject, count: usize, time: Duration) -> Result<Figures> {
-    let mut bed = Bed::with(subject, Nodes::for_pods(count * SCALED), CONTROLLERS).await?;
+    let mut bed = Bed::start(subject, count * SCALED).await?;
     let _metrics = MetricsApi::start(&bed.cluster).await?;
     // Each pod uses twice the target, whatever their number.
     let usage = json!({"*": {"app": {"cpu": "100m"}}});

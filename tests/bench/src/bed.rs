@@ -2,6 +2,7 @@
 //! measured.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -24,8 +25,9 @@ pub(super) const NAMESPACE: &str = "bench";
 const SYSTEM: &str = "kube-system";
 /// Both subjects log at their default level; tests log more.
 pub(super) const QUIET: &[&str] = &["--v=0"];
-/// The controllers that run in all workloads, needed or not. Their cost is part of the figures.
-const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
+/// The controllers of workloads on clusters that others would tidy up: pods that exist from the start are on nodes that
+/// do not. Their cost is part of the figures, needed or not.
+pub(super) const FEW: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
 /// Rate limits of requests, for the controllers, the scheduler and the fake nodes. They are too high to have an effect.
@@ -35,6 +37,25 @@ pub(super) const BURST: u32 = 10000;
 const CONCURRENCY: usize = 64;
 /// How long to wait for the controllers to become idle, before and after a measurement.
 pub(super) const REST: Duration = Duration::from_secs(3);
+
+/// The controllers of most workloads.
+static CHOSEN: OnceLock<String> = OnceLock::new();
+
+/// Lets most workloads run with the controllers that a flag `--controllers` of a controller manager would name.
+///
+/// # Panics
+/// They were chosen before.
+pub(super) fn choose_controllers(names: String) {
+    CHOSEN.set(names).expect("controllers are chosen once");
+}
+
+/// The controllers of most workloads.
+///
+/// # Panics
+/// None were chosen.
+pub(super) fn chosen_controllers() -> &'static str {
+    CHOSEN.get().expect("controllers are chosen at the start")
+}
 
 /// The fake nodes, and the number of pods that a workload creates on them.
 #[derive(Clone, Copy)]
@@ -73,26 +94,19 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Starts a subject with the usual controllers on a control plane with fake nodes for `pods` pods. Without pods,
+    /// Starts a subject with the chosen controllers on a control plane with fake nodes for `pods` pods. Without pods,
     /// there are no nodes and no scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
-        Self::with(subject, Nodes::for_pods(pods), "").await
+        Self::on(subject, Nodes::for_pods(pods)).await
     }
 
-    /// Starts a subject with the usual controllers and those in `more`, separated by commas. The scheduler runs if
-    /// there are pods for it.
-    pub(super) async fn with(subject: Subject, nodes: Nodes, more: &str) -> Result<Self> {
-        let names = [CONTROLLERS, more].join(",");
-        Self::of(subject, nodes, names.trim_end_matches(','), false).await
+    /// Starts a subject with the chosen controllers. The scheduler runs if there are pods for it.
+    pub(super) async fn on(subject: Subject, nodes: Nodes) -> Result<Self> {
+        Self::of(subject, nodes, chosen_controllers(), false).await
     }
 
-    /// Starts Flyball with the usual controllers alone, and with its metrics.
-    pub(super) async fn usual(nodes: Nodes) -> Result<Self> {
-        Self::of(Subject::Flyball, nodes, CONTROLLERS, true).await
-    }
-
-    /// Starts a subject with the controllers that a flag `--controllers` names. If it `serves`, its metrics can be read:
-    /// see [`metrics`](Self::metrics).
+    /// Starts a subject with the controllers that a flag `--controllers` names, whichever were chosen. If it `serves`,
+    /// its metrics can be read: see [`metrics`](Self::metrics).
     pub(super) async fn of(
         subject: Subject,
         nodes: Nodes,
@@ -205,9 +219,9 @@ pub(super) async fn plane(options: Options) -> Result<Cluster> {
     .await
 }
 
-/// Starts a subject with the usual controllers.
-pub(super) fn controllers(subject: Subject, cluster: &Cluster) -> Result<Process> {
-    subject.start_with(cluster, "controllers", CONTROLLERS, QPS, BURST, QUIET)
+/// Starts a subject with these controllers.
+pub(super) fn controllers(subject: Subject, cluster: &Cluster, names: &str) -> Result<Process> {
+    subject.start_with(cluster, "controllers", names, QPS, BURST, QUIET)
 }
 
 pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<()> {

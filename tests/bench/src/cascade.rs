@@ -10,7 +10,7 @@ use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{BURST, QPS, QUIET, REST, create_all, create_namespace};
+use super::bed::{REST, chosen_controllers, controllers, create_all, create_namespace};
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait::wait;
@@ -18,10 +18,9 @@ use super::wait::wait;
 pub(super) const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
 
-/// Starts the collector on a cluster, and waits until it works and is idle.
+/// Starts the chosen controllers on a cluster, and waits until the collector works and is idle.
 pub(super) async fn start_collector(subject: Subject, cluster: &Cluster) -> Result<Process> {
-    let name = "garbage-collector-controller";
-    let collector = subject.start_with(cluster, "controllers", name, QPS, BURST, QUIET)?;
+    let collector = controllers(subject, cluster, chosen_controllers())?;
     wait_for_collector(cluster).await?;
     tokio::time::sleep(REST).await;
     Ok(collector)

@@ -12,9 +12,6 @@ use super::bed::{Bed, NAMESPACE, Nodes, create_all, send_all};
 use super::report::Figures;
 use super::wait::wait;
 
-const CONTROLLERS: &str = "certificatesigningrequest-approving-controller,\
-                           certificatesigningrequest-cleaner-controller,\
-                           certificatesigningrequest-signing-controller";
 const KIND: &str = "CertificateSigningRequest";
 /// The user who requests the certificates, as a node that joins the cluster does.
 const USER: &str = "system:bootstrap:abcdef";
@@ -26,7 +23,7 @@ const ROLES: [&str; 2] = [
 
 /// Measures from the creation of this number of requests until all certificates are issued.
 pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
-    let bed = Bed::with(subject, Nodes::NONE, CONTROLLERS).await?;
+    let bed = Bed::on(subject, Nodes::NONE).await?;
     create_all(bed.client(), NAMESPACE, ROLES.into_iter().map(binding)).await?;
     let key = KeyPair::generate().context("can't generate a key")?;
     let requests = (0..count)

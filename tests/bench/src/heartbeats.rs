@@ -10,7 +10,6 @@ use super::bed::{Bed, Nodes};
 use super::report::Figures;
 use super::wait::wait;
 
-const CONTROLLERS: &str = "node-lifecycle-controller,taint-eviction-controller";
 const LEASES: &str = "kube-node-lease";
 
 /// Measures this number of nodes for this time, after the controllers have removed the taints of new nodes.
@@ -20,7 +19,7 @@ pub(super) async fn measure(subject: Subject, count: usize, time: Duration) -> R
         settings: &["remove-not-ready-taint=false", "status-period=1m"],
         ..Nodes::NONE
     };
-    let mut bed = Bed::with(subject, nodes, CONTROLLERS).await?;
+    let mut bed = Bed::on(subject, nodes).await?;
     let mut figures = Figures::default();
     bed.begin().await?;
     tokio::time::sleep(time).await;

@@ -10,7 +10,7 @@ use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, NAMESPACE, Nodes, create_all, create_namespace, owner, template};
+use super::bed::{Bed, NAMESPACE, create_all, create_namespace, owner, template};
 use super::cascade;
 use super::jobs::is_complete;
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
@@ -35,7 +35,7 @@ fn patience(objects: usize) -> Duration {
 pub(super) async fn job(subject: Subject, completions: usize) -> Result<Figures> {
     let parallelism = completions.min(PARALLELISM);
     // Pods that have ended stay, but need no node.
-    let bed = Bed::with(subject, Nodes::for_pods(2 * parallelism), "").await?;
+    let bed = Bed::start(subject, 2 * parallelism).await?;
     let annotations = json!({"fake-kubelet.flyball.dev/exit-after": "0s"});
     let mut template = template(&json!({"work": "large"}), "work:1", &annotations);
     template["spec"]["restartPolicy"] = "Never".into();

@@ -67,6 +67,9 @@ struct Arguments {
     /// Write the figures of the named workloads into docs/, like those of a whole run
     #[arg(long, conflicts_with_all = ["quick", "alone"])]
     keep: bool,
+    /// Run these controllers in most workloads, under both subjects, in the syntax of the flag of a controller manager
+    #[arg(long, value_name = "LIST", default_value = "*")]
+    controllers: String,
     /// Let `marginal` measure only the controller of this name; may be repeated
     #[arg(long, value_name = "CONTROLLER")]
     only: Vec<String>,
@@ -113,6 +116,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     {
         projects::build_available(false)?;
     }
+    bed::choose_controllers(arguments.controllers.clone());
     flyball_cluster_tests::use_build(built.host, built.components);
     let mut report = Report::default();
     let only = &arguments.only;

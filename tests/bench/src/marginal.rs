@@ -1,7 +1,7 @@
 //! What each built-in controller adds to `converge-small` while all others are on, although the workload concerns few of
 //! them.
 //!
-//! A first run has all controllers on, and a second one the usual ones: their difference is what all the others cost
+//! A first run has all controllers on, and a second one few of them: their difference is what all the others cost
 //! together. Then comes a run without each controller, beside the first: the difference is what enabling it adds. CPU
 //! time of one controller is less than the noise of a run, so that the exact counts of the first run stand beside it: how
 //! often the guest was called, the CPU time of these calls, and the writes.
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_differential::Subject;
 use xtask::run::say;
 
-use super::bed::{Bed, Nodes};
+use super::bed::{Bed, FEW, Nodes};
 use super::converge::Shape;
 use super::process::peak_mib;
 use super::report::{Figures, Report};
@@ -59,15 +59,15 @@ pub(super) fn measure(size: Size, only: &[String], report: &mut Report) -> Resul
 
 async fn each(shape: Shape, only: &[String]) -> Result<Figures> {
     let nodes = Nodes::for_pods(shape.pods());
-    let usual = run(Bed::usual(nodes).await?, shape).await?;
+    let few = run(Bed::of(Subject::Flyball, nodes, FEW, true).await?, shape).await?;
     let all = run(everything(nodes, "").await?, shape).await?;
     let mut figures = Figures::default();
-    for (name, run) in [("usual", &usual), ("all", &all)] {
+    for (name, run) in [("few", &few), ("all", &all)] {
         figures.push(format!("{name}: controllers"), run.controllers.len() as f64);
         figures.push(format!("{name}: CPU, s"), run.cpu);
         figures.push(format!("{name}: peak memory, MiB"), run.peak);
     }
-    figures.push("all beside usual, CPU", all.cpu / usual.cpu);
+    figures.push("all beside few, CPU", all.cpu / few.cpu);
     let named = |name: &&String| only.is_empty() || only.contains(*name);
     let measured: Vec<&String> = all.controllers.iter().filter(named).collect();
     let unknown = only.iter().find(|name| !all.controllers.contains(*name));

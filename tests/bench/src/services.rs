@@ -12,8 +12,6 @@ use super::converge::Shape;
 use super::report::Figures;
 use super::wait::wait;
 
-const CONTROLLERS: &str =
-    "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
 /// The most addresses of an Endpoints object.
 const MAX_ADDRESSES: usize = 1000;
 
@@ -22,7 +20,7 @@ const MAX_ADDRESSES: usize = 1000;
 pub(super) async fn measure(subject: Subject, shape: Shape) -> Result<Figures> {
     // A rollout creates a quarter more pods than it keeps.
     let nodes = Nodes::for_pods(shape.pods() * 5 / 4);
-    let bed = Bed::with(subject, nodes, CONTROLLERS).await?;
+    let bed = Bed::on(subject, nodes).await?;
     create_all(bed.client(), NAMESPACE, (0..shape.owners).map(service)).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
     shape.create(&bed).await?;

@@ -27,7 +27,7 @@ pub(super) async fn stateful(
     policy: &str,
 ) -> Result<Figures> {
     let nodes = Nodes::for_pods(sets * replicas);
-    let bed = Bed::with(subject, nodes, "statefulset-controller").await?;
+    let bed = Bed::on(subject, nodes).await?;
     let objects = (0..sets).map(|number| {
         let mut object = owner("StatefulSet", &format!("web-{number}"), replicas);
         object["spec"]["podManagementPolicy"] = policy.into();
@@ -56,7 +56,7 @@ pub(super) async fn daemons(subject: Subject, nodes: usize) -> Result<Figures> {
         pods: nodes,
         settings: &[],
     };
-    let bed = Bed::with(subject, nodes, "daemonset-controller").await?;
+    let bed = Bed::on(subject, nodes).await?;
     let labels = json!({"app": "daemons"});
     let daemons = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "daemons"},
@@ -97,7 +97,7 @@ async fn wait_for_daemons(bed: &Bed, nodes: usize) -> Result<()> {
 /// complete.
 pub(super) async fn cron_jobs(subject: Subject, count: usize) -> Result<Figures> {
     let nodes = Nodes::for_pods(count);
-    let bed = Bed::with(subject, nodes, "cronjob-controller").await?;
+    let bed = Bed::on(subject, nodes).await?;
     let now = Timestamp::now().as_second();
     let minute = (now + LEAD).div_euclid(60) + 1;
     let schedule = format!("{} * * * *", minute.rem_euclid(60));
@@ -132,7 +132,7 @@ fn cron_job(number: usize, schedule: &str) -> Value {
 /// Measures budgets while their pods become ready and not ready for this time. No kubelet runs, so that the pods have
 /// the statuses that the workload writes.
 pub(super) async fn budgets(subject: Subject, count: usize, time: Duration) -> Result<Figures> {
-    let mut bed = Bed::with(subject, Nodes::NONE, "disruption-controller").await?;
+    let mut bed = Bed::on(subject, Nodes::NONE).await?;
     let client = bed.client().clone();
     let names: Vec<String> = (0..count).map(|number| format!("web-{number}")).collect();
     let owners = names.iter().map(|name| owner("Deployment", name, REPLICAS));

@@ -9,7 +9,9 @@ use flyball_controlplane::{Options, Process, Snapshot};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{NAMESPACE, controllers, create_all, create_namespace, owner, plane, pod_names};
+use super::bed::{
+    FEW, NAMESPACE, controllers, create_all, create_namespace, owner, plane, pod_names,
+};
 use super::churn::{Change, Churn};
 use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
@@ -118,7 +120,7 @@ pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Resul
 
 /// Starts the controllers, and waits until they have counted all pods.
 async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Process> {
-    let controllers = controllers(subject, cluster)?;
+    let controllers = controllers(subject, cluster, FEW)?;
     wait(
         "the statuses of the ReplicaSets count all pods",
         async || {

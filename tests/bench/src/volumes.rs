@@ -12,8 +12,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::bed::{
-    BURST, Bed, NAMESPACE, Nodes, QPS, QUIET, REST, create_all, create_namespace, plane, plugins,
-    send_all, template,
+    Bed, FEW, NAMESPACE, Nodes, REST, chosen_controllers, controllers, create_all,
+    create_namespace, plane, plugins, send_all, template,
 };
 use super::process::{cpu_seconds, peak_mib};
 use super::report::Figures;
@@ -22,10 +22,6 @@ use super::wait::wait;
 
 const BINDER: &str = "persistentvolume-binder-controller";
 const ATTACHER: &str = "persistentvolume-attach-detach-controller";
-/// The controllers that have all volumes or claims in view.
-const ALL: &str = "persistentvolume-attach-detach-controller,persistentvolume-binder-controller,\
-                   persistentvolume-expander-controller,persistentvolume-protection-controller,\
-                   persistentvolumeclaim-protection-controller";
 /// The driver that the fake CSI plugin plays.
 const DRIVER: &str = "fake-csi.flyball.dev";
 /// The StorageClass of that driver.
@@ -39,7 +35,7 @@ const WAITING_CLAIMS: usize = 100;
 
 /// Measures from the creation of claims until all are bound to volumes that the CSI driver has provisioned.
 pub(super) async fn provision(subject: Subject, count: usize) -> Result<Figures> {
-    let mut bed = Bed::with(subject, Nodes::NONE, BINDER).await?;
+    let mut bed = Bed::on(subject, Nodes::NONE).await?;
     let client = bed.client().clone();
     let mut driver = start_driver(&bed.cluster)?;
     let class = json!({
@@ -64,7 +60,9 @@ pub(super) async fn provision(subject: Subject, count: usize) -> Result<Figures>
 /// Measures from the creation of pods until their volumes are attached, and then from the death of half of the nodes,
 /// whose pods are replaced on the other ones, until all volumes are attached there.
 pub(super) async fn move_all(subject: Subject, count: usize) -> Result<Figures> {
-    let mut bed = Bed::with(subject, Nodes::NONE, ATTACHER).await?;
+    // With all controllers, nodes without kubelets would be tainted, and their pods deleted.
+    let names = [FEW, ATTACHER].join(",");
+    let mut bed = Bed::of(subject, Nodes::NONE, &names, false).await?;
     let client = bed.client().clone();
     let mut driver = start_driver(&bed.cluster)?;
     let nodes = count / PER_NODE;
@@ -95,7 +93,7 @@ pub(super) async fn move_all(subject: Subject, count: usize) -> Result<Figures> 
 pub(super) async fn start(subject: Subject, full: &mut Full, count: usize) -> Result<Figures> {
     let cluster = full.filled("volumes", count, fill).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    let mut controllers = subject.start_with(&cluster, "controllers", ALL, QPS, BURST, QUIET)?;
+    let mut controllers = controllers(subject, &cluster, chosen_controllers())?;
     wait_until_bound(&cluster.client, WAITING, WAITING_CLAIMS).await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
     tokio::time::sleep(REST).await;
@@ -123,7 +121,7 @@ async fn fill(count: usize) -> Result<Snapshot> {
     create_namespace(client, NAMESPACE).await?;
     create_namespace(client, WAITING).await?;
     create_pairs(client, NAMESPACE, count).await?;
-    let mut binder = Subject::Flyball.start_with(&cluster, "binder", BINDER, QPS, BURST, QUIET)?;
+    let mut binder = controllers(Subject::Flyball, &cluster, BINDER)?;
     wait_until_bound(client, NAMESPACE, count).await?;
     binder.stop().await?;
     create_pairs(client, WAITING, WAITING_CLAIMS).await?;
