@@ -42,6 +42,9 @@ pub(crate) enum Call {
     /// Lists the calls of a recording that can be repeated.
     Recording {
         file: PathBuf,
+        /// Whether one of them must have failed when it was recorded.
+        #[serde(default)]
+        fixed: bool,
     },
     /// Opens a call of a recording in place of a cluster. The result is its number.
     Replay {

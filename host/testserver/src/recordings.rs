@@ -9,9 +9,14 @@ use serde_json::{Value, json};
 use crate::result::{Failure, Result, ok};
 
 /// Returns the calls of a recording that can be repeated natively: the line of each, and what the controller is called
-/// with. A call that was stopped at a limit can't, because nothing would stop it here.
-pub(crate) fn list(file: &Path) -> Result {
+/// with. A call that was stopped at a limit can't, because nothing would stop it here. If what failed must be `fixed`, one
+/// of the recording's calls must have failed.
+pub(crate) fn list(file: &Path, fixed: bool) -> Result {
     let recording = read(file)?;
+    if fixed && !recording.calls().any(|call| call.ended.is_failure()) {
+        let message = format!("{}: the recording has no call that failed", file.display());
+        return Err(Failure::Mistake(message));
+    }
     let calls = recording.calls_with_lines();
     let is_repeatable = |ended: &Ended| !matches!(ended, Ended::Stopped { .. });
     let calls = calls.filter(|(_, call)| is_repeatable(&call.ended));

@@ -35,7 +35,7 @@ impl Server {
         let open = match &call {
             Call::New => Some(Open::default()),
             Call::Replay { file, line } => Some(Open::recorded(recordings::open(file, *line)?)),
-            Call::Recording { file } => return recordings::list(file),
+            Call::Recording { file, fixed } => return recordings::list(file, *fixed),
             _ => None,
         };
         if let Some(open) = open {

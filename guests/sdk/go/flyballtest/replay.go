@@ -23,7 +23,7 @@ func Replay(t *testing.T, controller flyball.Controller, file string) {
 
 // ReplayFixed repeats the calls of a recording as [Replay] does, but those that failed must no longer fail: a regression
 // test of a fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the
-// recording has no answer.
+// recording has no answer. A recording without a failed call is a mistake.
 func ReplayFixed(t *testing.T, controller flyball.Controller, file string) {
 	t.Helper()
 	replayAll(t, controller, file, true)
@@ -36,7 +36,7 @@ func replayAll(t *testing.T, controller flyball.Controller, file string, fixed b
 		t.Fatal(err)
 	}
 	var calls []recorded
-	if err := start().call(0, "recording", args{"file": path}, &calls); err != nil {
+	if err := start().call(0, "recording", args{"file": path, "fixed": fixed}, &calls); err != nil {
 		t.Fatal(err)
 	}
 	if len(calls) == 0 {

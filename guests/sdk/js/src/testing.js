@@ -21,7 +21,7 @@ export function replay(controller, file) {
 /**
  * Repeats the calls of a recording as `replay` does, but those that failed must no longer fail: a regression test of a
  * fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no
- * answer.
+ * answer. Throws if the recording has no call that failed.
  */
 export function replayFixed(controller, file) {
   replayAll(controller, file, true);
@@ -29,7 +29,7 @@ export function replayFixed(controller, file) {
 
 function replayAll(controller, file, fixed) {
   const path = resolve(file);
-  const calls = call(0, "recording", { file: path });
+  const calls = call(0, "recording", { file: path, fixed });
   if (calls.length === 0) throw new TypeError(`${file}: the recording has no call to repeat`);
   for (const recorded of calls) {
     const number = call(0, "replay", { file: path, line: recorded.line });

@@ -47,4 +47,5 @@ test("a recorded failure must no longer fail", () => {
   const past = failed.replace('{"import":"queue.add","asked":{"queue":"","key":"a/y","delayMs":0},"answered":{"ok":null}}', "");
   recorded((file) => replayFixed(waker(), file), past);
   recorded((file) => assert.throws(() => replayFixed(waker("z"), file), /key: "a\/y" → "a\/z"/), failed);
+  recorded((file) => assert.throws(() => replayFixed(waker(), file), /no call that failed/));
 });

@@ -58,6 +58,9 @@ class Replay(unittest.TestCase):
         self.write(failed)
         with self.assertRaisesRegex(AssertionError, 'key: "a/y" → "a/z"'):
             replay_fixed(Waker("z"), self.file)
+        self.write(RECORDING)
+        with self.assertRaisesRegex(ValueError, "no call that failed"):
+            replay_fixed(Waker(), self.file)
 
     def test_another_file_is_no_recording(self):
         with self.assertRaisesRegex(ValueError, "not a recording"):

@@ -88,6 +88,21 @@ fn a_call_that_must_be_fixed_and_did_not_fail_is_repeated_as_ever() {
         .remove(2)
     };
     assert_eq!(of(json!({"done": {}})), json!({"ok": null}));
+    // The recording has a failed call: the one that was stopped.
+    let list = |file: &Path| {
+        let of_failed = json!({"call": "recording", "with": {"file": file, "fixed": true}});
+        replies(&[of_failed]).remove(0)
+    };
+    assert!(list(&file)["ok"].is_array());
+    let bytes = std::fs::read(&file).unwrap();
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
+    let without = folder.path().join("without.fbrec");
+    std::fs::write(&without, lines[..2].concat()).unwrap();
+    let mistake = list(&without)["mistake"].to_string();
+    assert!(
+        mistake.contains("without.fbrec: the recording has no call that failed"),
+        "{mistake}"
+    );
     let failed = of(json!({"failed": {"message": "no"}}));
     let mistake = failed["mistake"].as_str().unwrap_or_default();
     assert!(mistake.contains("now:    it fails: no"), "{failed}");

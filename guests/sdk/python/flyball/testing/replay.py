@@ -24,13 +24,13 @@ def replay(controller: Controller, file: str | os.PathLike[str]) -> None:
 def replay_fixed(controller: Controller, file: str | os.PathLike[str]) -> None:
     """Repeats the calls of a recording as `replay` does, but those that failed must no longer fail: a regression test of a
     fixed bug. Such a call must end well, or ask all that the failed call asked and then more, to which the recording has no
-    answer."""
+    answer. Fails with a ValueError if the recording has no call that failed."""
     _replay(controller, file, True)
 
 
 def _replay(controller: Controller, file: str | os.PathLike[str], fixed: bool) -> None:
     path = os.path.abspath(file)
-    calls = server().call(0, "recording", file=path)
+    calls = server().call(0, "recording", file=path, fixed=fixed)
     assert calls, f"{file}: the recording has no call to repeat"
     for recorded in calls:
         world = World(server().call(0, "replay", file=path, line=recorded["line"]))
