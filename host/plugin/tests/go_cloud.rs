@@ -55,9 +55,8 @@ async fn serve(response: &'static str) -> (String, tokio::sync::mpsc::UnboundedR
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = Vec::new();
-            // The requests of these tests end with `}` or an empty line.
             let mut part = [0; 4096];
-            while !request.ends_with(b"}") && !request.ends_with(b"\r\n\r\n") {
+            while !is_complete(&request) {
                 let read = stream.read(&mut part).await.unwrap();
                 assert!(read > 0, "the request is incomplete");
                 request.extend_from_slice(&part[..read]);
@@ -70,6 +69,15 @@ async fn serve(response: &'static str) -> (String, tokio::sync::mpsc::UnboundedR
         }
     });
     (server, requests)
+}
+
+/// Whether a request of these tests has been received: a body ends with `}`, and others with an empty line.
+fn is_complete(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_lowercase();
+    match text.contains("\r\ncontent-length: ") {
+        true => text.ends_with('}'),
+        false => text.ends_with("\r\n\r\n"),
+    }
 }
 
 fn granted(server: &str) -> Arc<Fake> {
