@@ -40,7 +40,7 @@ use crate::reachability::Reachability;
 use crate::stream::Requests;
 use crate::{ApiResource, Source};
 use lists::{PagedList, StreamedList};
-use recovery::AfterVerify;
+use recovery::{AfterVerify, BusyResponses};
 use watches::Watching;
 
 /// How lists are requested.
@@ -64,6 +64,7 @@ pub(crate) struct Reflector {
     requests: Requests,
     reachability: Arc<Reachability>,
     backoff: Backoff,
+    busy: BusyResponses,
     /// The decoder's buffer.
     scratch: Vec<u8>,
     pages_only_until: Option<Instant>,
@@ -132,6 +133,7 @@ impl Reflector {
             core,
             reachability,
             backoff: Backoff::new(),
+            busy: BusyResponses::default(),
             scratch: Vec::new(),
             pages_only_until: None,
             widen_at: None,

@@ -118,6 +118,12 @@ impl SourceError {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
+    /// Whether the server asks to come back later: it has too many requests, or its storage of a custom resource that was
+    /// just created is not ready.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Refused { code: 429, .. })
+    }
+
     /// The error of a Status object. `code` is the HTTP status, for a body without one.
     pub(crate) fn from_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
         let Some(status) = ApiResponse::new(Bytes::copy_from_slice(body)).status() else {
