@@ -83,7 +83,7 @@ impl ControlPlane {
                 .scheduler()
                 .context("`Options::scheduler` needs kube-scheduler")?;
         }
-        let slot = Slot::take()?;
+        let slot = Slot::take(options.seed)?;
         let url = format!("https://127.0.0.1:{}", slot.apiserver_port());
         let pki = Pki::create(slot.dir().join("pki"))?;
         let server = pki.server()?;

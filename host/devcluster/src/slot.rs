@@ -18,6 +18,8 @@ use anyhow::{Context, bail};
 const FIRST_PORT: u16 = 21_000;
 const PORTS_PER_SLOT: u16 = 5;
 const SLOTS: u16 = 256;
+/// The first of the slots that are taken by seed. Slots without a seed are taken from 0 on, so that they rarely meet.
+const FIRST_SEEDED: u16 = 128;
 
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -31,8 +33,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes the first free slot, with an empty folder.
-    pub(crate) fn take() -> anyhow::Result<Self> {
+    /// Takes a free slot, with an empty folder: the slot of the seed or, if it is taken, one of the next. Without a seed,
+    /// the first one.
+    pub(crate) fn take(seed: Option<u16>) -> anyhow::Result<Self> {
         let root = root();
         DirBuilder::new()
             .recursive(true)
@@ -44,7 +47,7 @@ impl Slot {
                     root.display()
                 )
             })?;
-        for number in 0..SLOTS {
+        for number in order(seed) {
             if let Some(slot) = Self::try_take(&root, number).with_context(|| {
                 format!(
                     "can't take slot {number} for a control plane in {}",
@@ -132,6 +135,15 @@ impl Drop for Slot {
     }
 }
 
+/// All slots in the order in which they are tried.
+fn order(seed: Option<u16>) -> impl Iterator<Item = u16> {
+    let first = match seed {
+        Some(seed) => FIRST_SEEDED + seed % (SLOTS - FIRST_SEEDED),
+        None => 0,
+    };
+    (first..SLOTS).chain(0..first)
+}
+
 /// The port with index `i` of a slot. Port 0 reserves the others.
 fn port(slot: u16, i: u16) -> u16 {
     FIRST_PORT + slot * PORTS_PER_SLOT + i
@@ -174,7 +186,7 @@ mod tests {
 
     #[test]
     fn two_slots_share_neither_folder_nor_port() {
-        let (a, b) = (Slot::take().unwrap(), Slot::take().unwrap());
+        let (a, b) = (Slot::take(None).unwrap(), Slot::take(None).unwrap());
         assert_ne!(a.dir(), b.dir());
         let ports = |slot: &Slot| {
             [
@@ -188,8 +200,31 @@ mod tests {
     }
 
     #[test]
+    fn a_seed_gets_the_same_ports_again_and_others_while_they_are_taken() {
+        // Of this process alone, as far as possible.
+        let seed = Some(process::id() as u16);
+        let first = Slot::take(seed).unwrap();
+        let (ports, dir) = (first.apiserver_port(), first.dir().to_owned());
+        let second = Slot::take(seed).unwrap();
+        assert_ne!(second.apiserver_port(), ports);
+        drop(first);
+        let again = Slot::take(seed).unwrap();
+        assert_eq!((again.apiserver_port(), again.dir()), (ports, &*dir));
+    }
+
+    #[test]
+    fn every_slot_is_tried_once() {
+        for seed in [None, Some(0), Some(300), Some(u16::MAX)] {
+            let mut slots: Vec<u16> = order(seed).collect();
+            assert!(seed.is_none() || slots[0] >= FIRST_SEEDED);
+            slots.sort_unstable();
+            assert_eq!(slots, Vec::from_iter(0..SLOTS));
+        }
+    }
+
+    #[test]
     fn a_dropped_slot_leaves_no_folder() {
-        let slot = Slot::take().unwrap();
+        let slot = Slot::take(None).unwrap();
         let dir = slot.dir().to_owned();
         fs::write(dir.join("data"), "").unwrap();
         // The lock is held until the check, so that no other test takes the slot and creates the folder again.
@@ -200,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_kept_folder_outlives_its_slot() {
-        let mut slot = Slot::take().unwrap();
+        let mut slot = Slot::take(None).unwrap();
         fs::write(slot.dir().join("log"), "text").unwrap();
         let kept = slot.keep().unwrap();
         drop(slot);

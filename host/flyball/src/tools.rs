@@ -24,6 +24,7 @@ mod producers;
 mod rbac;
 mod replay;
 mod served;
+mod settings;
 mod test;
 mod test_server;
 mod validate;

@@ -28,6 +28,9 @@ pub struct Options {
     pub scheduler_args: Vec<String>,
     /// How long each part may take to become ready, at a start and at a restart. The time of a build doesn't count.
     pub ready_within: Duration,
+    /// Any number. A control plane gets the ports and the folder of the former one with the same number, unless they are
+    /// in use. `None` takes the first free ones.
+    pub seed: Option<u16>,
     /// The data of etcd at the start; empty if `None`.
     pub snapshot: Option<Snapshot>,
 }
@@ -44,6 +47,7 @@ impl Default for Options {
             etcd_args: Vec::new(),
             scheduler_args: Vec::new(),
             ready_within: Duration::from_secs(180),
+            seed: None,
             snapshot: None,
         }
     }

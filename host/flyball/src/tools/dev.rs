@@ -11,8 +11,9 @@ mod controllers;
 mod objects;
 mod saves;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,12 +28,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::cluster::Cluster;
-use self::console::{Console, say};
+use self::console::{Console, Since, say};
 use self::objects::Objects;
 use self::saves::{Saved, Saves};
 use super::children::{Build, Host, HostFiles, admin_socket, plugins, this_binary};
 use super::host_log;
+use super::load::load;
 use super::output::brief;
+use super::settings::SettingFlags;
 use crate::admin;
 
 /// The policy in a project's folder.
@@ -67,6 +70,8 @@ pub(crate) struct Arguments {
     /// asks for is granted, with the rights of the kubeconfig
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingFlags,
     /// File with further objects to apply, in YAML; may be repeated
     #[arg(long, value_name = "FILE")]
     apply: Vec<PathBuf>,
@@ -147,6 +152,7 @@ impl Session {
     }
 
     async fn run(&mut self) -> anyhow::Result<()> {
+        let (began, is_local) = (Instant::now(), self.arguments.kubeconfig.is_none());
         // A source that is saved from here on is built.
         let (sender, saves) = mpsc::channel(1);
         let sources = SourceFiles::follow(&self.project, move |at| {
@@ -156,8 +162,12 @@ impl Session {
         let mut saves = Saves::new(saves, sources);
         let cluster = match self.arguments.kubeconfig.clone() {
             Some(kubeconfig) => Cluster::given(kubeconfig, self.arguments.context.clone()),
-            None => Cluster::start(self.arguments.control_plane.as_deref()).await?,
+            None => {
+                let binaries = self.arguments.control_plane.as_deref();
+                Cluster::start(binaries, &self.project.dir).await?
+            }
         };
+        let reached = began.elapsed();
         let cluster = self.cluster.insert(cluster);
         let mut objects = Objects::new(
             cluster.client().await?,
@@ -173,20 +183,23 @@ impl Session {
         if self.policy.is_none() {
             say("no policy: the plugin is granted what its description asks for");
         }
-        self.start_host()?;
-        let mut since = ("started", Instant::now());
+        // A host refuses settings of a plugin that it does not have: it starts with the first build then.
+        if self.arguments.settings.is_empty() {
+            self.start_host().await?;
+        }
+        let mut since = Since::start(began, is_local.then_some(reached));
         loop {
             self.build(&mut objects, &mut saves, since).await?;
             loop {
                 let saved = tokio::select! {
                     saved = saves.next() => saved?,
-                    status = self.host.as_mut().expect("it was started").ended() => {
+                    status = ended(self.host.as_mut()) => {
                         let status = status.context("can't wait for the host")?;
                         bail!("the host has ended ({status}): its last lines, above, say why")
                     }
                 };
                 self.adopt_policy().await?;
-                since = ("saved", saved.at);
+                since = Since::save(saved.at);
                 if self.given.is_none() || saved.is_of_component(&self.project.dir) {
                     break;
                 }
@@ -212,8 +225,9 @@ impl Session {
         self.policy = Some(policy);
         if let Some(host) = self.host.take() {
             host.stop().await;
+            self.start_host().await?;
         }
-        self.start_host()
+        Ok(())
     }
 
     /// Applies the objects of the project after a save that changes nothing in the component.
@@ -225,8 +239,12 @@ impl Session {
         }
     }
 
-    fn start_host(&mut self) -> anyhow::Result<()> {
-        let (host, console) = (self.host_command()?, self.console.clone());
+    async fn start_host(&mut self) -> anyhow::Result<()> {
+        let (mut host, console) = (self.host_command()?, self.console.clone());
+        if !self.arguments.settings.is_empty() {
+            let plugin = load(&self.plugin(), &Policy::default()).await?;
+            host.args(self.arguments.settings.for_host(&plugin.description.name));
+        }
         self.host = Some(Host::start(host, move |line| console.lock().show(line))?);
         Ok(())
     }
@@ -241,7 +259,7 @@ impl Session {
         &mut self,
         objects: &mut Objects,
         saves: &mut Saves,
-        (event, since): (&'static str, Instant),
+        since: Since,
     ) -> anyhow::Result<()> {
         let built = self.folder.path().join("built.wasm");
         let mut build = Build::start(self.build_command(&built)?)?;
@@ -273,16 +291,20 @@ impl Session {
         let digest = format!("{:x}", Sha256::digest(&component));
         if self.given.as_ref() == Some(&digest) {
             say(&format!(
-                "{event} -> built {}: the component is the same as before",
-                brief(at - since)
+                "{} -> built {}: the component is the same as before",
+                since.event,
+                brief(at - since.build)
             ));
             return Ok(());
         }
-        self.console.lock().await_version(event, since, at, &digest);
+        self.console.lock().await_version(since, at, &digest);
         let plugin = self.plugin();
         std::fs::rename(&built, &plugin)
             .with_context(|| format!("can't replace {}", plugin.display()))?;
         self.given = Some(digest);
+        if self.host.is_none() {
+            self.start_host().await?;
+        }
         Ok(())
     }
 
@@ -334,6 +356,14 @@ impl Session {
             Some(cluster) => cluster.close().await,
             None => Ok(()),
         }
+    }
+}
+
+/// Waits until the host ends. Without one, waits forever.
+async fn ended(host: Option<&mut Host>) -> io::Result<ExitStatus> {
+    match host {
+        Some(host) => host.ended().await,
+        None => std::future::pending().await,
     }
 }
 

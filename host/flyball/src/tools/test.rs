@@ -29,6 +29,7 @@ use self::watch::Watch;
 use super::children::{self, Host, HostFiles};
 use super::observed::{self, Observed};
 use super::output::Done;
+use super::settings::SettingFlags;
 use super::{host_log, load, manifests};
 use crate::admin::RunningHost;
 
@@ -44,6 +45,8 @@ pub(crate) struct Arguments {
     /// Policy of the plugin: a TOML file or a folder of them; by default all that the plugin asks for is granted
     #[arg(long, value_name = "PATH")]
     policy: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingFlags,
     /// File with objects that exist before the plugin starts, in YAML; may be repeated
     ///
     /// Include the CustomResourceDefinitions: objects are checked by their schemas, and fields that a schema lacks are
@@ -75,7 +78,13 @@ struct Inputs {
 impl Inputs {
     async fn read(arguments: &Arguments) -> anyhow::Result<Self> {
         let policy = load::policy(arguments.policy.as_deref())?;
-        let inspection = load::load(&arguments.file, &policy).await?;
+        let mut inspection = load::load(&arguments.file, &policy).await?;
+        if !arguments.settings.is_empty() {
+            let mut with_settings = policy.clone();
+            let settings = &arguments.settings;
+            settings.add_to(&mut with_settings, &inspection.description);
+            inspection = load::load(&arguments.file, &with_settings).await?;
+        }
         if !inspection.mistakes.is_empty() {
             bail!(
                 "{}: {}",
@@ -163,6 +172,8 @@ async fn test(arguments: &Arguments, inputs: &Inputs) -> anyhow::Result<Done> {
         controllers: String::new(),
     };
     let mut command = files.command()?;
+    let name = &inputs.inspection.description.name;
+    command.args(arguments.settings.for_host(name));
     let filter = format!("{},{}=debug", host_log::FILTER, observed::DENIALS);
     command.env("RUST_LOG", filter);
     let observed = Arc::new(Mutex::new(Observed::default()));

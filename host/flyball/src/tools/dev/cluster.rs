@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flyball_devcluster::{Assets, ControlPlane, Options};
 use kube::Client;
+use sha2::{Digest, Sha256};
 
 use super::console::say;
 use crate::tools::served::ClusterFlags;
@@ -26,8 +27,8 @@ impl Cluster {
         }
     }
 
-    /// Starts a control plane with the binaries of this folder; by default, it looks for them.
-    pub(super) async fn start(binaries: Option<&Path>) -> anyhow::Result<Self> {
+    /// Starts a control plane for a project, with the binaries of this folder; by default, it looks for them.
+    pub(super) async fn start(binaries: Option<&Path>, project: &Path) -> anyhow::Result<Self> {
         let assets = Assets::installed(binaries).context(
             "no cluster to run on: name one with --kubeconfig, or the folder of etcd and kube-apiserver with --control-plane \
              (`setup-envtest use` downloads them)",
@@ -35,6 +36,7 @@ impl Cluster {
         say("starting a control plane (etcd and kube-apiserver)");
         let options = Options {
             scheduler: false,
+            seed: Some(seed(project)),
             ..Options::default()
         };
         let plane = ControlPlane::start(assets, options).await?;
@@ -42,7 +44,7 @@ impl Cluster {
             "a control plane runs, without nodes: export KUBECONFIG={}",
             plane.kubeconfig_path().display()
         ));
-        // kubectl keeps the kinds of an address for hours, and the next control plane may have this one.
+        // kubectl keeps the kinds of an address for hours, and the project's next control plane has this one.
         let folder = plane.kubeconfig_path().with_file_name("kubectl-cache");
         say(&format!(
             "so that kubectl forgets its kinds afterwards: export KUBECACHEDIR={}",
@@ -80,5 +82,27 @@ impl Cluster {
             Self::Given { .. } => Ok(()),
             Self::Local(plane) => plane.shutdown().await,
         }
+    }
+}
+
+/// A number for the ports of a project's control planes: the same for the same folder.
+fn seed(project: &Path) -> u16 {
+    let path = project.canonicalize();
+    let path = path.unwrap_or_else(|_| project.to_owned());
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    u16::from_be_bytes([digest[0], digest[1]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_has_one_number_by_whatever_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let project = folder.path().join("hello");
+        std::fs::create_dir(&project).expect("it is created");
+        assert_eq!(seed(&project), seed(&project.join("../hello/.")));
+        assert_ne!(seed(&project), seed(folder.path()));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flyball_types::printable;
 
@@ -26,13 +26,45 @@ pub(super) struct Console {
     hidden: BTreeSet<&'static str>,
 }
 
+/// The beginning of the times that are shown.
+#[derive(Clone, Debug)]
+pub(super) struct Since {
+    /// What happened, with what came before the build.
+    pub(super) event: String,
+    /// When it happened.
+    at: Instant,
+    /// When the build could begin.
+    pub(super) build: Instant,
+}
+
+impl Since {
+    /// The start of the command, at `at`, and the time that its control plane took to start, if it has one.
+    pub(super) fn start(at: Instant, control_plane: Option<Duration>) -> Self {
+        let (event, build) = match control_plane {
+            Some(took) => (
+                format!("started -> control plane {}", brief(took)),
+                at + took,
+            ),
+            None => ("started".to_owned(), at),
+        };
+        Self { event, at, build }
+    }
+
+    /// A save.
+    pub(super) fn save(at: Instant) -> Self {
+        Self {
+            event: "saved".to_owned(),
+            at,
+            build: at,
+        }
+    }
+}
+
 /// A version on its way to its first reconcile.
 #[derive(Debug)]
 struct Version {
     digest: String,
-    /// The event at `since`: a save, or the start.
-    event: &'static str,
-    since: Instant,
+    since: Since,
     built: Instant,
     loaded: Option<Instant>,
 }
@@ -47,16 +79,9 @@ impl Console {
     }
 
     /// The host gets a component with this digest, which was built at `built`.
-    pub(super) fn await_version(
-        &mut self,
-        event: &'static str,
-        since: Instant,
-        built: Instant,
-        digest: &str,
-    ) {
+    pub(super) fn await_version(&mut self, since: Since, built: Instant, digest: &str) {
         self.awaited = Some(Version {
             digest: digest.to_owned(),
-            event,
             since,
             built,
             loaded: None,
@@ -110,11 +135,12 @@ impl Console {
         }
         let version = self.awaited.take()?;
         Some(format!(
-            "{} -> built {} -> loaded {} -> first reconcile {} ({key})",
-            version.event,
-            brief(version.built - version.since),
+            "{} -> built {} -> loaded {} -> first reconcile {} ({key}): {} in all",
+            version.since.event,
+            brief(version.built - version.since.build),
             brief(loaded - version.built),
-            brief(ran)
+            brief(ran),
+            brief(now - version.since.at)
         ))
     }
 }
@@ -132,8 +158,6 @@ pub(super) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const START: &str = r#"{"ts":1767261600123.456,"v":0,"level":"INFO","msg":"takes over","plugin":"a","version":"0.1.0","digest":"d2","target":"flyball_manager"}"#;
@@ -149,7 +173,7 @@ mod tests {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let mut console = Console::default();
-        console.await_version("saved", start, after(1200), "d2");
+        console.await_version(Since::save(start), after(1200), "d2");
         let shown = "10:00:00.123 DEBUG b/c: reconciled took_ms=1 why=\"d\"";
         assert_eq!(console.lines(&reconciled(1.0), after(1250)), [shown]);
         let other = START.replace("d2", "d1");
@@ -159,10 +183,25 @@ mod tests {
         let lines = console.lines(&reconciled(100.0), after(1310));
         assert_eq!(lines.len(), 1, "{lines:?}");
         let lines = console.lines(&reconciled(20.0), after(1350));
-        let times = "saved -> built 1.2 s -> loaded 0.1 s -> first reconcile 50 ms (b/c)";
+        let times =
+            "saved -> built 1.2 s -> loaded 0.1 s -> first reconcile 50 ms (b/c): 1.4 s in all";
         assert_eq!(lines[1..], [times]);
         // Once.
         assert_eq!(console.lines(&reconciled(1.0), after(1400)), [shown]);
+    }
+
+    #[test]
+    fn the_first_time_of_all_begins_with_the_control_plane() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut console = Console::default();
+        let since = Since::start(start, Some(Duration::from_secs(3)));
+        console.await_version(since, after(4000), "d2");
+        console.lines(START, after(4200));
+        let lines = console.lines(&reconciled(1.0), after(4240));
+        let times = "started -> control plane 3.0 s -> built 1.0 s -> loaded 0.2 s -> first reconcile 40 ms (b/c): 4.2 s in all";
+        assert_eq!(lines[1..], [times]);
+        assert_eq!(Since::start(start, None).event, "started");
     }
 
     #[test]
@@ -170,7 +209,7 @@ mod tests {
         let mut console = Console::hiding(["a"].into());
         let now = Instant::now();
         let before = now - Duration::from_secs(1);
-        console.await_version("saved", before, before, "d2");
+        console.await_version(Since::save(before), before, "d2");
         console.lines(&START.replace("\"a\"", "\"mine\""), before);
         assert_eq!(console.lines(&reconciled(1.0), now), [] as [&str; 0]);
         let mine = reconciled(1.0).replace("\"plugin\":\"a\"", "\"plugin\":\"mine\"");

@@ -112,8 +112,15 @@ impl Objects {
                 discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
             };
             let params = PatchParams::apply(MANAGER).force();
-            api.patch(&parsed.name_any(), &params, &Patch::Apply(&object))
-                .await?;
+            let patch = Patch::Apply(&object);
+            let deadline = Instant::now() + ESTABLISHED_WITHIN;
+            loop {
+                match api.patch(&parsed.name_any(), &params, &patch).await {
+                    // The storage of a kind that was just created.
+                    Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(POLL).await,
+                    done => break done?,
+                };
+            }
             if kind.kind == "CustomResourceDefinition" {
                 until_established(&api, &parsed.name_any()).await?;
             }
@@ -126,6 +133,11 @@ impl Objects {
         self.applied.insert(name, object);
         Ok(())
     }
+}
+
+/// Whether the API server asks to come back later.
+fn is_busy(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 429)
 }
 
 async fn until_established(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
