@@ -97,7 +97,8 @@ pub(crate) enum Tool {
     ///
     /// Without a policy, the roles cover all that the plugin asks for; with one, the granted part
     /// of it. With --host, they are those of the host itself. The plurals of kinds that are not
-    /// built in are those of --plural, --crd, the running host or the cluster; a guess is a warning.
+    /// built in are those of --plural, --crd, the running host or the cluster, or else of crd.yaml or
+    /// config/crd/bases beside the plugin or in the current folder; a guess is a warning.
     Rbac {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         #[arg(required_unless_present = "of_host", conflicts_with = "of_host")]
@@ -232,6 +233,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             ..
         } => runtime.block_on(async {
             let policy = policy.as_deref();
+            let plurals = plurals.beside(plugin.as_deref().or(policy));
             let printed = match plugin {
                 Some(plugin) => {
                     let described = load::describe(&plugin, &host).await?;

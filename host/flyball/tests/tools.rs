@@ -238,7 +238,7 @@ fn roles_have_the_plural_of_a_flag_or_file_and_a_guess_is_a_warning() {
         "policy.toml",
         "[[plugins.a.allow]]\nkinds = [\"tree.example.org/v1/Leaf\"]\nverbs = [\"watch\"]\n",
     );
-    let definition = write("crd.yaml", LEAF);
+    let definition = write("leaf.yaml", LEAF);
     let rbac = |flags: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_flyball"))
             .args(["rbac", "--host", "--policy", &policy])
@@ -264,6 +264,11 @@ fn roles_have_the_plural_of_a_flag_or_file_and_a_guess_is_a_warning() {
     );
     let (_, refused) = rbac(&["--plural", "Laef=leaves"]);
     assert!(refused.contains("which is not used here"), "{refused}");
+    // The definition of the project, beside the policy.
+    write("crd.yaml", LEAF);
+    let (roles, warnings) = rbac(&[]);
+    assert!(roles.contains("- leaves\n"), "{roles}");
+    assert_eq!(warnings, "");
 }
 
 #[test]

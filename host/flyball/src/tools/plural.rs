@@ -1,17 +1,19 @@
 //! The plurals of kinds, as RBAC rules name them, and whether kinds are namespaced. They come, in this order, from flags,
-//! from the list of built-in kinds, and from a running host or a cluster. If neither can be asked, the plural is guessed,
-//! with a warning.
+//! from the list of built-in kinds, from a running host or a cluster, and from the CustomResourceDefinitions of the
+//! project. If none of them has it, the plural is guessed, with a warning.
 
 mod built_in;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::bail;
 use flyball_policy::kinds::{KnownKind, look_up};
 use flyball_types::{Kind, usual_plural};
 
-use super::kinds::KindFlags;
+use super::kinds::{KindFlags, of_definition};
+use super::manifests;
 use super::served::{self, ClusterFlags, Served};
 use crate::admin::RunningHost;
 
@@ -32,9 +34,24 @@ pub(crate) struct PluralFlags {
     plurals: Vec<Given>,
     #[command(flatten)]
     kinds: KindFlags,
+    /// Folders that may have the project's CustomResourceDefinitions.
+    #[arg(skip)]
+    folders: Vec<PathBuf>,
 }
 
 impl PluralFlags {
+    /// Adds the folder of a file of the project, such as its component or its policy, and the current folder. Their
+    /// CustomResourceDefinitions name plurals that neither a host nor a cluster knows.
+    pub(super) fn beside(mut self, file: Option<&Path>) -> Self {
+        let folder = file.and_then(|file| match file.is_dir() {
+            true => Some(file),
+            false => file.parent(),
+        });
+        let folders = folder.into_iter().chain([Path::new("")]);
+        self.folders.extend(folders.map(Path::to_owned));
+        self
+    }
+
     /// The flags for a cluster.
     pub(super) fn of_cluster(cluster: ClusterFlags) -> Self {
         let kinds = KindFlags {
@@ -137,6 +154,9 @@ impl Plurals {
                 }
             }
         }
+        if !unknown(&plurals).is_empty() {
+            plurals.add_project(&flags.folders);
+        }
         for kind in unknown(&plurals) {
             if let KnownKind::Wrong(problem) = look_up(&kind.to_string()) {
                 bail!("the plural of a kind is not known: {problem}");
@@ -183,6 +203,26 @@ impl Plurals {
             .insert((kind.group.clone(), kind.kind.clone()), plural);
     }
 
+    /// Adds those of the CustomResourceDefinitions of the project that are not known yet. A file that can't be read is a
+    /// warning.
+    fn add_project(&mut self, folders: &[PathBuf]) {
+        for file in folders.iter().flat_map(|folder| definitions(folder)) {
+            match manifests::read(&file) {
+                Ok(objects) => {
+                    for defined in objects.iter().flat_map(of_definition) {
+                        if self.known(&defined.kind).is_none() {
+                            let namespaced = Some(defined.namespaced);
+                            self.insert(&defined.kind, &defined.plural, namespaced);
+                        }
+                    }
+                }
+                Err(error) => self
+                    .warnings
+                    .push(format!("no plural is taken from a file: {error:#}")),
+            }
+        }
+    }
+
     fn add_given(&mut self, kinds: &BTreeSet<Kind>, given: &[Given]) -> anyhow::Result<()> {
         for one in given {
             let mut of_flag = kinds.iter().filter(|kind| one.is_of(kind)).peekable();
@@ -205,6 +245,19 @@ fn usual(kind: &Kind) -> Plural {
         resource: usual_plural(&kind.kind),
         namespaced: None,
     }
+}
+
+/// The files in a project's folder that have its CustomResourceDefinitions: `crd.yaml`, and those that controller-gen
+/// writes.
+fn definitions(folder: &Path) -> Vec<PathBuf> {
+    let generated = std::fs::read_dir(folder.join("config/crd/bases"));
+    let generated = generated.into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = generated.map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "yaml"));
+    files.sort();
+    files.insert(0, folder.join("crd.yaml"));
+    files.retain(|file| file.is_file());
+    files
 }
 
 /// The built-in kinds, each in the newest version that this program knows, with their plurals and whether they are
@@ -320,6 +373,43 @@ mod tests {
         assert!(
             refused.contains("can't connect to a running host at /no/such"),
             "{refused}"
+        );
+    }
+
+    #[test]
+    fn plurals_are_found_in_the_files_of_the_project() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, kind: &str, plural: &str| {
+            let definition = json!({"kind": "CustomResourceDefinition", "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                "versions": [{"name": "v1", "served": true}]
+            }});
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is created");
+            std::fs::write(path, definition.to_string()).expect("it is written");
+        };
+        write("crd.yaml", "Leaf", "leaves");
+        write("config/crd/bases/example.com_mice.yaml", "Mouse", "mice");
+        write("config/crd/bases/example.com_leaves.yaml", "Leaf", "other");
+        write("config/crd/bases/notes.txt", "Ox", "oxen");
+        let file = folder.path().join("hello.wasm");
+        for beside in [file.as_path(), folder.path()] {
+            let flags = PluralFlags::default().beside(Some(beside));
+            let mut plurals = Plurals::default();
+            plurals.add_project(&flags.folders);
+            for (kind, plural) in [("Leaf", "leaves"), ("Mouse", "mice"), ("Ox", "oxes")] {
+                let found = plurals.of(&Kind::new("example.com", "v1", kind));
+                assert_eq!(found.resource, plural);
+            }
+            assert_eq!(plurals.warnings, [] as [&str; 0]);
+        }
+        std::fs::write(folder.path().join("crd.yaml"), "a: [").expect("it is written");
+        let mut plurals = Plurals::default();
+        plurals.add_project(&[folder.path().to_owned()]);
+        assert!(
+            plurals.warnings[0].contains("crd.yaml is not YAML"),
+            "{:?}",
+            plurals.warnings
         );
     }
 
