@@ -180,8 +180,11 @@ type broken struct{}
 func (broken) Describe(*flyball.Host) *flyball.Description { return flyball.Describe("broken", "1") }
 
 func (broken) Reconcile(_ *flyball.Host, request flyball.Request) (flyball.Outcome, error) {
-	if request.Name == "nil" {
+	switch request.Name {
+	case "nil":
 		return flyball.Done, crash(nil)
+	case "library":
+		_ = strings.Repeat("a", -1)
 	}
 	return flyball.RequeueAfter(time.Minute), nil
 }
@@ -195,9 +198,18 @@ func TestAPanicIsAnErrorWithItsFileAndLine(t *testing.T) {
 		t.Fatal("the panic is no error")
 	}
 	text := err.Error()
+	first, _, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(first, "panic: ") || !strings.HasSuffix(first, " in flyball.dev/sdk_test.crash)") || !strings.Contains(first, "sdk_test.go:") {
+		t.Errorf("the first line is %s", first)
+	}
 	if !strings.Contains(text, "nil pointer dereference") || !strings.Contains(text, "at flyball.dev/sdk_test.crash (") ||
 		!strings.Contains(text, "sdk_test.go:") || strings.Contains(text, "runtime/panic.go") || strings.Contains(text, "sdk.Call") {
 		t.Errorf("the error is %s", text)
+	}
+	_, err = cluster.Reconcile(broken{}, "library")
+	if first, _, _ := strings.Cut(fmt.Sprint(err), "\n"); !strings.HasPrefix(first, "panic: strings: negative Repeat count (") ||
+		!strings.HasSuffix(first, " in flyball.dev/sdk_test.broken.Reconcile)") {
+		t.Errorf("the first line of a panic in the standard library is %s", first)
 	}
 	if outcome, err := cluster.Reconcile(broken{}, "other"); err != nil || outcome.RequeueAfter != time.Minute {
 		t.Errorf("the next call ends with %v, %v", outcome, err)
