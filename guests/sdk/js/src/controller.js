@@ -1,6 +1,7 @@
 // The functions of a controller, and how they answer the world's exports.
 
 import { ApiError, ReconcileError, TerminalError } from "./errors.js";
+import { placeOf } from "./guest/trace.js";
 import { document, parse } from "./json.js";
 import { keyText, parseKey, parseKind } from "./objects.js";
 import { millis } from "./local.js";
@@ -90,10 +91,11 @@ function lowerRouted({ key, queue = "", delayMs = 0 }) {
   return { queue, key: text, delayMs: millis(delayMs) };
 }
 
-/** Returns the text of an error, and reports one that the controller doesn't expect. */
+/** Returns the text of an error. One that the controller doesn't expect is reported, and its text has its place. */
 function failure(name, error, report) {
-  if (!(error instanceof ApiError || error instanceof ReconcileError)) report(name, error);
-  return describeError(error);
+  if (error instanceof ApiError || error instanceof ReconcileError) return describeError(error);
+  report(name, error);
+  return describeError(error) + (error instanceof Error ? placeOf(error) : "");
 }
 
 /** Returns the message of an error and of its causes. */

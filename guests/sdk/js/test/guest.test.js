@@ -8,7 +8,7 @@ import { checked } from "../src/guest/checked.js";
 import { consoleOf, format } from "../src/guest/console.js";
 import { clone, installRandom } from "../src/guest/globals.js";
 import { inspect } from "../src/guest/inspect.js";
-import { decode, traceOf } from "../src/guest/trace.js";
+import { decode, placeOf, traceOf } from "../src/guest/trace.js";
 
 test("values are formatted as the console does it", () => {
   assert.equal(format(["%s is %d of %i%%, %j", "x", "5", 7.9, { a: 1 }, "rest"]), 'x is 5 of 7%, {"a":1} rest');
@@ -84,6 +84,20 @@ test("a stack of the bundle is shown with the lines of its sources", (context) =
     "caused by Error: inner",
     "    at f (/controller.js:1:1)",
   ].join("\n"));
+  assert.equal(placeOf(error), " (src/b.ts:11 in reconcile)");
+});
+
+test("the place of an error is the innermost line of the author", () => {
+  const error = new Error("no");
+  for (const [stack, place] of [
+    ["    at put (/a/flyball-sdk/src/host.js:4:2)\n    at new Site (file:///a/src/site.js:7:1)\n    at reconcile (/a/src/c.js:9:1)", " (/a/src/site.js:7 in new Site)"],
+    ["    at map (native)\n    at /a/src/c.js:9:1", " (/a/src/c.js:9)"],
+    ["    at async f (/a/node_modules/b/c.js:1:2)", " (/a/node_modules/b/c.js:1 in f)"],
+    ["    at map (native)", ""],
+  ]) {
+    error.stack = stack;
+    assert.equal(placeOf(error), place);
+  }
 });
 
 test("what the bindings would trap on is an error that names it", () => {

@@ -101,9 +101,18 @@ fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
-            Sandbox.log_write(Level::Error, &info.to_string(), &[])
+            Sandbox.log_write(Level::Error, &panic_text(info), &[])
         }))
     });
+}
+
+/// The message of a panic and its place, in the form of all SDKs: `panic: MESSAGE (FILE:LINE)`.
+fn panic_text(info: &std::panic::PanicHookInfo<'_>) -> String {
+    let message = info.payload_as_str().unwrap_or("without a message");
+    let place = info
+        .location()
+        .map(|place| format!(" ({}:{})", place.file(), place.line()));
+    format!("panic: {message}{}", place.unwrap_or_default())
 }
 
 /// Runs the function of another package's export with the host.

@@ -162,7 +162,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "panic",
         script: r#"[{"fail": "a\nb controller=\"deployment-controller\""}]"#,
-        expects: &["panicked at tests/guests/faulty"],
+        expects: &["panic: a", "(tests/guests/faulty"],
         ..LOG
     },
 ];

@@ -8,11 +8,34 @@ let lines;
 /** Returns the name, the message and the stack of an error and of its causes. */
 export function traceOf(error) {
   if (!(error instanceof Error)) return String(error);
+  const trace = ownTrace(error);
+  return error.cause === undefined ? trace : `${trace}\ncaused by ${traceOf(error.cause)}`;
+}
+
+function ownTrace(error) {
   // QuickJS leaves name and message out of the stack.
   const stack = (error.stack ?? "").replace(/\n+$/, "");
   const own = stack.startsWith(error.name) ? stack : `${error.name}: ${error.message}\n${stack}`;
-  const trace = own.replace(FRAME, sourceOf).replace(/\n$/, "");
-  return error.cause === undefined ? trace : `${trace}\ncaused by ${traceOf(error.cause)}`;
+  return own.replace(FRAME, sourceOf).replace(/\n$/, "");
+}
+
+/** A line of a stack: `at reconcile (src/controller.ts:11:3)`, or without a function. */
+const LINE = /^ *at (?:(?:async )?(.+) \()?(?:file:\/\/)?([^()\s]+?:\d+)(?::\d+)?\)?$/;
+/** Files that are not the author's: packages, the SDK, and Node's own. */
+const OTHERS = /(^|\/)node_modules\/|(^|\/)flyball-sdk\/|guests\/sdk\/js\/src\/|^node:/;
+
+/**
+ * Returns where in the author's code an error was thrown, as ` (FILE:LINE in FUNCTION)`: its innermost line that is not in a
+ * package, or else its innermost line. Empty if the stack has no line.
+ */
+export function placeOf(error) {
+  const lines = ownTrace(error).split("\n").flatMap((line) => {
+    const [, name, place] = LINE.exec(line) ?? [];
+    return place === undefined ? [] : [{ name: name?.replace(/ \[as .+\]$/, ""), place }];
+  });
+  const found = lines.find(({ place }) => !OTHERS.test(place)) ?? lines[0];
+  if (found === undefined) return "";
+  return found.name === undefined ? ` (${found.place})` : ` (${found.place} in ${found.name})`;
 }
 
 function sourceOf(whole, file, line, column = "1") {

@@ -109,7 +109,7 @@ fn another_end_fails_the_test() {
 fn a_trap_is_repeated_by_the_same_panic() {
     let trapped = |message: &str| Ended::Trapped {
         message: "wasm `unreachable` instruction executed".into(),
-        last_error: Some(format!("panicked at src/lib.rs:1:1:\n{message}")),
+        last_error: Some(format!("panic: {message} (src/lib.rs:1)")),
         backtrace: None,
     };
     let repeat = |ended| {
@@ -143,7 +143,7 @@ fn a_recorded_failure_must_end_well_or_get_past_its_last_step() {
         "assertion `left != right` failed: this one is worse\n  left: \"worse\"\n right: \"worse\"";
     let trapped = Ended::Trapped {
         message: "wasm `unreachable` instruction executed".into(),
-        last_error: Some(format!("panicked at src/lib.rs:1:1:\n{message}")),
+        last_error: Some(format!("panic: {message} (src/lib.rs:1)")),
         backtrace: None,
     };
     let still = fixed("worse", Vec::new(), trapped).unwrap_err();
