@@ -67,7 +67,10 @@ mod tests {
         let rust = |place: &str| format!("panic: no title\\n  left: 1 (src/{place})");
         assert!(is_like(&rust("lib.rs:7"), &rust("controller.rs:9")));
         let typescript = "TypeError: no (src/controller.ts:7 in reconcile)";
-        assert!(is_like(typescript, "TypeError: no (/a/src/controller.ts:9 in Object.f)"));
+        assert!(is_like(
+            typescript,
+            "TypeError: no (/a/src/controller.ts:9 in Object.f)"
+        ));
         for (one, other) in [
             ("KeyError: 'spec' (a.py:1)", "KeyError: 'status' (a.py:1)"),
             ("can't write (409 Conflict)", "can't write (404 NotFound)"),

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn settings_take_precedence_over_the_policy_s() {
-        let description = r#"{"name": "hello", "version": "1.0.0"}"#;
+        let description = r#"{"format": 1, "name": "hello", "queues": [{"name": "hello"}]}"#;
         let description = Description::read(description).expect("it is valid");
         let mut policy = Policy::default();
         flags(&["a=1", "b=2"]).add_to(&mut policy, &description);

@@ -117,9 +117,14 @@ impl Objects {
             loop {
                 match api.patch(&parsed.name_any(), &params, &patch).await {
                     // The storage of a kind that was just created.
-                    Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(POLL).await,
-                    done => break done?,
-                };
+                    Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                        sleep(POLL).await;
+                    }
+                    applied => {
+                        applied?;
+                        break;
+                    }
+                }
             }
             if kind.kind == "CustomResourceDefinition" {
                 until_established(&api, &parsed.name_any()).await?;
