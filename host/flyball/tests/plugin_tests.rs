@@ -58,6 +58,11 @@ impl Test {
         self
     }
 
+    fn setting(mut self, setting: &str) -> Self {
+        self.command.arg("--plugin-config").arg(setting);
+        self
+    }
+
     fn within(mut self, seconds: u32) -> Self {
         self.command.arg("--within").arg(seconds.to_string());
         self
@@ -177,6 +182,20 @@ fn a_trap_fails_the_test_with_its_key_and_its_message() {
     assert!(
         problems.contains("panic in reconcile of panic/a"),
         "{problems}"
+    );
+}
+
+#[test]
+fn settings_of_the_command_line_reach_the_plugin_and_unknown_ones_are_refused() {
+    // The plugin describes itself with them.
+    let mistake = Test::of(&guest("faulty"))
+        .setting("faulty.describe=malformed")
+        .fails();
+    assert!(mistake.contains("description"), "{mistake}");
+    let unknown = Test::of(&guest("greeter")).setting("greeting=hi").fails();
+    assert!(
+        unknown.contains("the plugin `greeter` does not declare the setting `greeting`"),
+        "{unknown}"
     );
 }
 
