@@ -7,7 +7,7 @@
 pub mod names;
 pub mod projects;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_author as author;
@@ -143,12 +143,39 @@ pub fn build_others(profile: Profile) -> Result<Vec<Built>> {
     build_packages(profile, &guest_packages(|name| !names::is_for_host(name))?)
 }
 
-/// Builds guests in one run of cargo, so that shared dependencies are compiled once.
+/// Builds guests of this workspace in one run of cargo, so that shared dependencies are compiled once.
 fn build_packages(profile: Profile, packages: &[String]) -> Result<Vec<Built>> {
+    let modules = build_modules(&workspace(), &guests_folder(), profile, packages)?;
+    let make = |(package, core): (&String, PathBuf)| {
+        let built = profile.component(component_name(package));
+        if !is_fresh(&built.path, &[&core]) {
+            built.write(&encoded(&core)?, &WITH_HTTP)?;
+        }
+        Ok(built)
+    };
+    packages.iter().zip(modules).map(make).collect()
+}
+
+/// Builds guests of a copy of this workspace, for tests. Returns their components, in the order of the packages.
+///
+/// `target` is the folder of the build. A test that keeps it does not compile the dependencies again.
+pub fn build_copy(copy: &Path, target: &Path, packages: &[String]) -> Result<Vec<Vec<u8>>> {
+    let modules = build_modules(copy, target, Profile::Dev, packages)?;
+    modules.iter().map(|core| encoded(core)).collect()
+}
+
+/// Compiles guests of a workspace. Returns the files of their modules.
+fn build_modules(
+    workspace: &Path,
+    target: &Path,
+    profile: Profile,
+    packages: &[String],
+) -> Result<Vec<PathBuf>> {
     let toolchain = prepare_toolchain(TARGET)?;
     say(&format!("building {}", packages.join(", ")));
     let mut cargo = toolchain.cargo();
     cargo
+        .current_dir(workspace)
         .args([
             "build",
             "--profile",
@@ -157,29 +184,23 @@ fn build_packages(profile: Profile, packages: &[String]) -> Result<Vec<Built>> {
             TARGET,
             "--target-dir",
         ])
-        .arg(guests_folder());
+        .arg(target);
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", STACK);
     // Another run of cargo may show its progress on the same terminal.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
     run(&mut cargo)?;
-    let make = |package: &String| {
+    let module = |package: &String| {
         let module = format!("{}.wasm", package.replace('-', "_"));
-        let core = guests_folder()
-            .join(TARGET)
-            .join(profile.name())
-            .join(module);
-        let built = profile.component(component_name(package));
-        if !is_fresh(&built.path, &[&core]) {
-            let module =
-                std::fs::read(&core).with_context(|| format!("can't read {}", core.display()))?;
-            let encoded = componentize::component(&module)
-                .with_context(|| format!("can't encode {}", core.display()))?;
-            built.write(&encoded, &WITH_HTTP)?;
-        }
-        Ok(built)
+        target.join(TARGET).join(profile.name()).join(module)
     };
-    packages.iter().map(make).collect()
+    Ok(packages.iter().map(module).collect())
+}
+
+/// Encodes a module as a component.
+fn encoded(core: &Path) -> Result<Vec<u8>> {
+    let module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
+    componentize::component(&module).with_context(|| format!("can't encode {}", core.display()))
 }
 
 /// Builds the greeter for the target of stock toolchains. The component imports WASI, which the host doesn't provide.

@@ -1,10 +1,13 @@
 //! Adding a controller is adding a folder: a copy of the tree gets one, and the host, the suites and the docs know it.
 
+#[path = "support/copy.rs"]
+mod copy;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use copy::{copy_tree, output, printed, succeeds};
 
 const CARGO: &str = r#"[package]
 name = "tidy-controller"
@@ -77,8 +80,7 @@ const SCENARIO: &str = r#"{"about": "A ConfigMap is created.", "steps": [
 #[ignore = "takes long: `cargo xtask test --full` runs it"]
 fn a_new_folder_is_a_controller_of_the_host_the_suites_and_the_docs() -> Result<()> {
     let copy = tempfile::tempdir()?;
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    copy_tree(&workspace, copy.path())?;
+    copy_tree(copy.path())?;
     let own = copy.path().join("guests/controllers/tidy");
     for (file, text) in [
         ("Cargo.toml", CARGO),
@@ -146,33 +148,6 @@ fn a_new_folder_is_a_controller_of_the_host_the_suites_and_the_docs() -> Result<
     Ok(())
 }
 
-/// Copies the files that git knows, or would add.
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    let listed = succeeds(
-        from,
-        &[
-            "git",
-            "ls-files",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ],
-    )?;
-    for file in listed.lines().filter(|file| from.join(file).is_file()) {
-        let target = to.join(file);
-        fs::create_dir_all(target.parent().context("it has one")?)?;
-        fs::copy(from.join(file), &target).with_context(|| format!("can't copy {file}"))?;
-    }
-    Ok(())
-}
-
-/// Runs a command, and returns what it printed to standard output.
-fn succeeds(folder: &Path, command: &[&str]) -> Result<String> {
-    let output = output(folder, command)?;
-    ensure!(output.status.success(), "{command:?}: {}", printed(&output));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// Runs a command that fails, and returns all that it printed.
 fn fails(folder: &Path, command: &[&str]) -> Result<String> {
     let output = output(folder, command)?;
@@ -182,24 +157,4 @@ fn fails(folder: &Path, command: &[&str]) -> Result<String> {
         printed(&output)
     );
     Ok(printed(&output))
-}
-
-fn output(folder: &Path, command: &[&str]) -> Result<Output> {
-    let program = PathBuf::from(command[0]);
-    let mut process = Command::new(&program);
-    process.current_dir(folder).args(&command[1..]);
-    for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with("CARGO_") || variable == "FLYBALL_BUILTINS" {
-            process.env_remove(variable);
-        }
-    }
-    process
-        .output()
-        .with_context(|| format!("can't run {}", program.display()))
-}
-
-fn printed(output: &Output) -> String {
-    [&output.stdout, &output.stderr]
-        .map(|text| String::from_utf8_lossy(text))
-        .concat()
 }
