@@ -61,7 +61,7 @@ const MUTANTS: [Mutant; 10] = [
         file: "controllers/statefulset/src/plan.rs",
         from: "Self { need, blocks: true }",
         to: "Self { need, blocks: false }",
-        call: "\"kind\":\"v1/Pod\"",
+        call: "\"hostname\":\"db-0\"",
     },
     // Its pods run on any node but the one that they are for.
     Mutant {

@@ -1,5 +1,7 @@
 //! Requests as a host sends them, to a plan over files, and to one over another API server in memory.
 
+mod million;
+
 use flyball_testserver::api::ApiServer;
 use flyball_testserver::api::discovery::Served;
 use serde_json::json;

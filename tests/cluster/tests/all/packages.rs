@@ -5,9 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use flyball_cluster_tests::{Cluster, finish, greeted, guest, host_output, replace, stamped};
+use flyball_cluster_tests::{
+    Cluster, finish, greeted, guest, host_output, replace, stamped, until,
+};
 use flyball_controlplane::Registry;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 const HOST: &str = "host";
@@ -66,6 +68,36 @@ impl Scene {
         let named = format!("{header}source = \"{package}\"\n{more}");
         let policy = self.grants.replacen(&header, &named, 1);
         replace(&self.policy, policy.as_bytes())
+    }
+
+    /// Lets the policy name a package, and another one as a candidate, in this table with further lines.
+    fn name_candidate(
+        &self,
+        package: &str,
+        table: &str,
+        candidate: &str,
+        more: &str,
+    ) -> Result<()> {
+        self.name(package, "")?;
+        let named = fs::read_to_string(&self.policy)?;
+        let candidate = format!("\n[plugins.{GREETER}.{table}]\nsource = \"{candidate}\"\n{more}");
+        replace(&self.policy, (named + &candidate).as_bytes())
+    }
+
+    /// Waits until the candidate is as wanted. The command of its table shows it.
+    async fn until_candidate(&self, table: &str, is_met: impl Fn(&Value) -> bool) -> Result<Value> {
+        until(&format!("the {table} is as wanted"), async || {
+            let command = [table, GREETER, "-o", "json"];
+            let shown = self.cluster.operator_command(HOST, &command);
+            let shown = shown.unwrap_or_else(|error| json!(error.to_string()).to_string());
+            let status: Value = serde_json::from_str(&shown)?;
+            Ok(if is_met(&status) {
+                Ok(status)
+            } else {
+                Err(shown)
+            })
+        })
+        .await
     }
 
     async fn until(&self, what: &str, is_met: impl FnMut(&Value) -> bool) -> Result<Value> {
@@ -174,4 +206,47 @@ async fn next_packages(scene: &Scene, first: &str) -> Result<()> {
     let (package, third) = scene.push("third")?;
     scene.name(&package, "")?;
     scene.runs(&third).await
+}
+
+#[tokio::test]
+async fn the_candidates_of_a_shadow_and_of_a_canary_are_packages_too() -> Result<()> {
+    let scene = Scene::set().await?;
+    let plugins = scene.cluster.folder_with("plugins", &[])?;
+    let (package, first) = scene.push("first")?;
+    scene.name(&package, "")?;
+    let args = Cluster::plugins_alone(&plugins, &scene.policy);
+    let kubeconfig = scene.cluster.plane.kubeconfig_path().to_owned();
+    let host = scene.cluster.spawn_host(HOST, &kubeconfig, &args)?;
+    let result = async {
+        scene.runs(&first).await?;
+        let (candidate, second) = scene.push("second")?;
+        scene.name_candidate(&package, "shadow", &candidate, "")?;
+        let is_called =
+            |status: &Value| status["state"] == "running" && status["digest"] == *second;
+        let status = scene.until_candidate("shadow", is_called).await?;
+        ensure!(status["file"] == *candidate, "another file: {status}");
+        greeted(&scene.cluster.client, "in-the-shadow").await?;
+        let is_the_same = |status: &Value| {
+            let findings = &status["findings"];
+            let groups = findings["groups"].as_array();
+            findings["same"].as_u64() > Some(3) && groups.is_none_or(Vec::is_empty)
+        };
+        scene.until_candidate("shadow", is_the_same).await?;
+
+        let rollout = "steps = [\"50%\", \"90%\"]\ninterval = \"1s\"\ncalls = 1\n\
+                       thresholds = { p99 = 1000.0, writes = 1000.0 }\n";
+        scene.name_candidate(&package, "canary", &candidate, rollout)?;
+        let has_all_keys = |status: &Value| {
+            status["state"] == "promoted" && status["candidate"]["digest"] == *second
+        };
+        let status = scene.until_candidate("canary", has_all_keys).await?;
+        ensure!(status["origin"] == *candidate, "another origin: {status}");
+        greeted(&scene.cluster.client, "by-the-candidate").await?;
+        // The operator makes it the plugin's package, and the canary ends.
+        scene.name(&candidate, "")?;
+        scene.runs(&second).await?;
+        greeted(&scene.cluster.client, "afterwards").await
+    };
+    let result = result.await;
+    finish(scene.cluster, [host], result).await
 }

@@ -1,19 +1,15 @@
-//! Plans over a real API server: what they predict is what happens, and they write nothing. And the story of a plan, word
-//! for word.
+//! Plans over a real API server: what they predict is what happens, and they write nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Book, Cluster, Space, Step, finish, guest, host, new_image};
+use flyball_cluster_tests::{Cluster, Space, finish, host, new_image};
 use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-
-pub(crate) const STORY: &str = "plan-story.md";
 
 #[tokio::test]
 async fn a_plan_predicts_a_rollout_and_writes_nothing() -> Result<()> {
@@ -148,51 +144,4 @@ async fn versions(space: &Space) -> Result<BTreeMap<String, Option<String>>> {
         .map(|pod: &Pod| (pod.name_any(), pod.resource_version()));
     versions.extend(sets.chain(pods));
     Ok(versions)
-}
-
-#[test]
-fn the_story_of_a_plan_is_true_word_for_word() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    fs::copy(guest("greeter")?, folder.path().join("greeter.wasm"))?;
-    let programs = folder.path().join("programs");
-    fs::create_dir(&programs)?;
-    std::os::unix::fs::symlink(host()?.canonicalize()?, programs.join("flyball"))?;
-    let mut printed = String::new();
-    let mut expected = 0;
-    for step in Book::of_checkout().steps(STORY)? {
-        match step {
-            Step::Save { path, text } => fs::write(folder.path().join(path), text)?,
-            Step::Run(commands) => printed = run(folder.path(), &programs, &commands)?,
-            Step::Expect(text) => {
-                ensure!(
-                    printed.ends_with(&text),
-                    "printed:\n{printed}\nexpected:\n{text}"
-                );
-                expected += 1;
-            }
-            other => anyhow::bail!("the story has no steps such as {other:?}"),
-        }
-    }
-    ensure!(
-        expected > 2,
-        "the test finds the outputs of the story: {expected}"
-    );
-    Ok(())
-}
-
-/// Runs commands in a shell. Returns what they print.
-fn run(folder: &Path, programs: &Path, commands: &str) -> Result<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
-        .args(["-e", "-c", commands])
-        .current_dir(folder)
-        .env("PATH", format!("{}:{path}", programs.display()))
-        .output()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "`{commands}` ended with {}: {error}",
-        output.status
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,4 +1,4 @@
-//! The stories in `docs/`, each of a user with a problem, word for word. That of a plan is in `plan.rs`.
+//! The stories in `docs/`, each of a user with a problem, word for word.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::tutorials::Reader;
 
 const REPLAY: &str = "replay-story.md";
+const PLAN: &str = "plan-story.md";
 const ROLLOUT: &str = "rollout-story.md";
 const BUNDLE: &str = "bundle-story.md";
 
@@ -52,6 +53,19 @@ async fn the_story_of_one_object_of_ten_thousand_is_true_word_for_word() -> Resu
         write_articles(&cluster).await?;
         let mut reader = reader(&cluster, &kubectl, home.path(), REPLAY)?;
         reader.follow(&steps(REPLAY)?).await
+    };
+    let result = result.await;
+    finish(cluster, [], result).await
+}
+
+#[tokio::test]
+async fn the_story_of_an_upgrade_that_would_delete_something_is_true_word_for_word() -> Result<()> {
+    let kubectl = kubectl().await?;
+    let home = tempfile::tempdir()?;
+    let cluster = Cluster::for_plugins().await?;
+    let result = async {
+        let mut reader = reader(&cluster, &kubectl, home.path(), PLAN)?;
+        reader.follow(&steps(PLAN)?).await
     };
     let result = result.await;
     finish(cluster, [], result).await
@@ -215,7 +229,7 @@ fn each_story_is_linked_from_the_readme_and_from_the_page_that_it_illustrates() 
         (REPLAY, "recordings.md"),
         (ROLLOUT, "traces.md"),
         (BUNDLE, "operating.md"),
-        (crate::plan::STORY, "plan.md"),
+        (PLAN, "plan.md"),
     ] {
         let link = PathBuf::from("docs").join(story).display().to_string();
         ensure!(

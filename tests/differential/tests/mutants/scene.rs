@@ -80,22 +80,42 @@ pub(crate) fn kubeconfig(url: &str) -> String {
     .to_string()
 }
 
-/// Something for each controller to do.
+/// Something for each controller to do. The objects have the defaults of the real API server that matter.
 pub(crate) fn objects() -> Vec<Value> {
     let replicas =
         |name: &str| json!({"replicas": 2, "selector": selector(name), "template": template(name)});
-    let mut stateful = replicas("db");
-    stateful["serviceName"] = "db".into();
-    let daemon = json!({"selector": selector("agent"), "template": template("agent")});
-    let schedule = json!({
+    let mut web = replicas("web");
+    web["strategy"] = json!({
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    });
+    let mut db = replicas("db");
+    db["serviceName"] = "db".into();
+    db["podManagementPolicy"] = "OrderedReady".into();
+    db["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}});
+    let agent = json!({
+        "selector": selector("agent"),
+        "template": template("agent"),
+        "updateStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+        },
+    });
+    let tick = json!({
         "schedule": "* * * * *",
         "startingDeadlineSeconds": 120,
+        "concurrencyPolicy": "Allow",
+        "suspend": false,
         "jobTemplate": {"spec": {"template": template("tick")}},
     });
     let job = json!({
         "selector": selector("job"),
         "completions": 1,
         "parallelism": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "suspend": false,
+        "podReplacementPolicy": "TerminatingOrFailed",
         "template": template("job"),
     });
     let mut finished = object("batch/v1", "Job", "finished", job.clone());
@@ -120,10 +140,10 @@ pub(crate) fn objects() -> Vec<Value> {
         pod("c", false),
         object("v1", "Service", "guarded", service),
         object("policy/v1", "PodDisruptionBudget", "guarded", budget),
-        object("apps/v1", "Deployment", "web", replicas("web")),
-        object("apps/v1", "StatefulSet", "db", stateful),
-        object("apps/v1", "DaemonSet", "agent", daemon),
-        object("batch/v1", "CronJob", "tick", schedule),
+        object("apps/v1", "Deployment", "web", web),
+        object("apps/v1", "StatefulSet", "db", db),
+        object("apps/v1", "DaemonSet", "agent", agent),
+        object("batch/v1", "CronJob", "tick", tick),
         object("batch/v1", "Job", "job", job),
         finished,
     ]
