@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use copy::copy_tree;
+use copy::{copy_tree, printed};
 use flyball_cluster_tests::{host, until};
 use flyball_controlplane::Process;
 use flyball_testserver::api::ApiServer;
-use serde_json::{Value, json};
 use tokio::task::LocalSet;
 use xtask::guests::build_copy;
 
@@ -277,10 +276,4 @@ fn replay(recording: &Path, more: &[&str]) -> Result<Output> {
     let mut command = Command::new(host()?);
     let output = command.arg("replay").arg(recording).args(more).output();
     output.context("can't run the host's program")
-}
-
-fn printed(output: &Output) -> String {
-    [&output.stdout, &output.stderr]
-        .map(|text| String::from_utf8_lossy(text))
-        .concat()
 }
