@@ -35,11 +35,23 @@ async fn answer(
         (_, Some("")) => page(&sent, query),
         (_, Some(name)) => {
             sent.set(sent.get() + 1);
-            map("shop", name.trim_start_matches('/'))
+            stored(name.trim_start_matches('/'))
         }
-        (_, None) => panic!("{path} is none of its objects"),
+        (_, None) => Value::Null,
     };
-    Ok(Response::new(Either::Left(Full::from(body.to_string()))))
+    let mut response = Response::new(Either::Left(Full::from(body.to_string())));
+    if body.is_null() {
+        *response.status_mut() = http::StatusCode::NOT_FOUND;
+    }
+    Ok(response)
+}
+
+/// An object as the cluster has stored it.
+fn stored(name: &str) -> Value {
+    let mut object = map("shop", name);
+    object["metadata"]["uid"] = name.into();
+    object["metadata"]["resourceVersion"] = "1".into();
+    object
 }
 
 /// A page of the list. The token to continue is the number of its first object.
@@ -52,7 +64,7 @@ fn page(sent: &Cell<usize>, query: &str) -> Value {
     let limit: usize = parameter("limit").expect("nobody asks for a million objects at once");
     let to = (from + limit).min(OBJECTS);
     sent.set(sent.get() + to - from);
-    let items = (from..to).map(|number| map("shop", &format!("map-{number:07}")));
+    let items = (from..to).map(|number| stored(&format!("map-{number:07}")));
     let next = if to < OBJECTS {
         to.to_string()
     } else {
