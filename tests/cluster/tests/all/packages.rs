@@ -233,7 +233,7 @@ async fn the_candidates_of_a_shadow_and_of_a_canary_are_packages_too() -> Result
         };
         scene.until_candidate("shadow", is_the_same).await?;
 
-        let rollout = "steps = [\"50%\", \"90%\"]\ninterval = \"1s\"\ncalls = 1\n\
+        let rollout = "steps = [\"90%\"]\ninterval = \"1s\"\ncalls = 1\n\
                        thresholds = { p99 = 1000.0, writes = 1000.0 }\n";
         scene.name_candidate(&package, "canary", &candidate, rollout)?;
         let has_all_keys = |status: &Value| {
