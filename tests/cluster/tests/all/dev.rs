@@ -44,7 +44,7 @@ async fn a_saved_file_runs_at_once_and_a_mistake_leaves_the_version_before() -> 
     let greetings = Greetings::of_group("hello.example.com", space);
     greetings.create("hello", "hi").await?;
     greetings.until_text("hello", "hi").await?;
-    dev.until("started -> built ").await?;
+    dev.until("started -> control plane ").await?;
     dev.until(FIRST_RECONCILE).await?;
     dev.until("built-in controllers: garbage-collector-controller, ")
         .await?;
