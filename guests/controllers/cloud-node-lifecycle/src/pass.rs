@@ -29,12 +29,9 @@ pub(crate) fn all(host: &Host, capabilities: &Capabilities, concurrency: u32) ->
         if !row.needs_work() {
             continue;
         }
-        let Some(node) = host.get::<Node>("", &row.name)? else {
-            continue;
-        };
         match row.is_ready() {
-            true => change_taints(host, node, without_shutdown),
-            false => silent.push(node),
+            true => change_taints(host, &row.name, without_shutdown),
+            false => silent.extend(host.get::<Node>("", &row.name)?),
         }
     }
     for some in silent.chunks((concurrency as usize).clamp(1, AT_ONCE)) {
@@ -42,7 +39,7 @@ pub(crate) fn all(host: &Host, capabilities: &Capabilities, concurrency: u32) ->
             let name = &node.meta.name;
             match state {
                 Ok(State::Gone) => delete(host, node),
-                Ok(State::ShutDown) => change_taints(host, node.clone(), with_shutdown),
+                Ok(State::ShutDown) => change_taints(host, name, with_shutdown),
                 Ok(State::Running) => {}
                 Err(error) => {
                     warning!(
@@ -68,24 +65,24 @@ fn delete(host: &Host, node: &Node) {
 }
 
 /// Changes the taints of a node.
-fn change_taints(host: &Host, node: Node, change: Change) {
-    let name = node.meta.name.clone();
-    if let Err(error) = try_to_change_taints(host, node, change) {
+fn change_taints(host: &Host, name: &str, change: Change) {
+    if let Err(error) = try_to_change_taints(host, name, change) {
         warning!(host, "can't write the taints of node {name}: {error}");
     }
 }
 
-fn try_to_change_taints(host: &Host, node: Node, change: Change) -> Result<(), Error> {
-    let mut latest = node;
+/// Changes the taints of a node that others may have written while the cloud was asked, and may write now.
+fn try_to_change_taints(host: &Host, name: &str, change: Change) -> Result<(), Error> {
+    let mut latest = host.get::<Node>("", name)?;
     for attempt in 1.. {
-        match patch_taints(host, &latest, change) {
+        let Some(node) = latest else {
+            break;
+        };
+        match patch_taints(host, &node, change) {
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => {}
             result => return Ok(result?),
         }
-        let Some(now) = host.live().get::<Node>("", &latest.meta.name)? else {
-            break;
-        };
-        latest = now;
+        latest = host.live().get::<Node>("", name)?;
     }
     Ok(())
 }
