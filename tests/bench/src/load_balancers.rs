@@ -18,6 +18,9 @@ use super::wait::wait;
 
 const CONTROLLERS: &str =
     "cloud-node-controller,cloud-node-lifecycle-controller,service-lb-controller";
+/// The taint of nodes that the cloud is yet to be asked about. The server's own taint of new nodes stays, because no
+/// controller here removes it.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// How often some nodes leave and as many others come, and which part of the nodes they are.
 const ROUNDS: usize = 5;
 const PART: usize = 50;
@@ -100,7 +103,7 @@ async fn join(cluster: &Cluster, numbers: Range<usize>) -> Result<()> {
         cloud.ask("POST", "v1/instances", &instance)?;
     }
     let nodes = numbers.map(|number| {
-        let taint = json!({"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"});
+        let taint = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
         json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": node_name(number)},
             "spec": {"taints": [taint]},
@@ -143,7 +146,10 @@ async fn wait_for_nodes(cluster: &Cluster, numbers: Range<usize>) -> Result<()> 
         async || {
             let nodes = api::list(&cluster.client, "Node", "").await?;
             let is_initialised = |node: &&Value| {
-                node["spec"]["providerID"].is_string() && node["spec"]["taints"].is_null()
+                let taints = node["spec"]["taints"].as_array();
+                let mut taints = taints.into_iter().flatten();
+                let is_tainted = taints.any(|taint| taint["key"] == UNINITIALIZED);
+                node["spec"]["providerID"].is_string() && !is_tainted
             };
             let initialised = nodes.iter().filter(is_initialised);
             let surplus = nodes.len().saturating_sub(numbers.len());
