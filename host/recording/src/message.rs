@@ -62,7 +62,7 @@ mod tests {
         let python = |place: &str| format!("KeyError: 'spec' ({place}:57 in Pages.reconcile)");
         assert!(is_like(
             &python("controller.py"),
-            &python("/work/page/controller.py")
+            &python("/src/page/controller.py")
         ));
         let rust = |place: &str| format!("panic: no title\\n  left: 1 (src/{place})");
         assert!(is_like(&rust("lib.rs:7"), &rust("controller.rs:9")));
