@@ -2,6 +2,7 @@
 //!
 //! Upstream: pkg/controller/evictionrequest/evictionrequest_controller.go: NewController.
 
+use flyball_pods::watch_until_over;
 use flyball_sdk::prelude::*;
 
 use crate::views::{BY_TARGET, Eviction, EvictionRequest, Pod};
@@ -23,17 +24,10 @@ pub(crate) fn description() -> Description {
     let requests = watch::<EvictionRequest>()
         .enqueue(Mapping::itself().on(changed).queue(REQUESTS))
         .enqueue(Mapping::route());
-    let pods = watch::<Pod>()
-        .when_at(&["metadata.deletionTimestamp", "status.phase"])
-        .enqueue(
-            Mapping::route()
-                .on([DeltaType::Modified, DeltaType::Deleted])
-                .while_any(&[Eviction::KIND]),
-        );
     describe(NAME, env!("CARGO_PKG_VERSION"))
         .watch(evictions)
         .watch(requests)
-        .watch(pods)
+        .watch(watch_until_over::<Pod>(Eviction::KIND))
         .index(BY_TARGET, Eviction::KIND, TARGET)
         .index(BY_TARGET, EvictionRequest::KIND, TARGET)
         .queue(EVICTIONS)

@@ -15,7 +15,7 @@ pub mod views;
 #[cfg(test)]
 mod tests;
 
-use flyball_pods::may_be_over;
+use flyball_pods::{may_be_over, watch_until_over};
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, RoutedKey};
 
@@ -43,16 +43,9 @@ impl Controller for ImperativeResponder {
                     .on([DeltaType::Added, DeltaType::Modified])
                     .having_any(&["metadata.labels['imperative-eviction.k8s.io/evictor']"]),
             );
-        let pods = watch::<Pod>()
-            .when_at(&["metadata.deletionTimestamp", "status.phase"])
-            .enqueue(
-                Mapping::route()
-                    .on([DeltaType::Modified, DeltaType::Deleted])
-                    .while_any(&[Eviction::KIND]),
-            );
         describe(NAME, env!("CARGO_PKG_VERSION"))
             .watch(evictions)
-            .watch(pods)
+            .watch(watch_until_over::<Pod>(Eviction::KIND))
             .index(BY_POD, Eviction::KIND, "spec.target.pod.uid")
             .queue(NAME)
             .permission_on(Eviction::KIND, "status", ["patch"])

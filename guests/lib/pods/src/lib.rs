@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use flyball_sdk::meta::null_is_default;
+use flyball_sdk::prelude::{DeltaType, Mapping, View, Watch, watch};
 use flyball_sdk::{Answer, Error, Meta, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +116,18 @@ pub fn is_sidecar(init_containers: &[InitContainer], name: &str) -> bool {
 /// Whether a pod in this phase has ended.
 pub fn has_ended(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
+}
+
+/// The watch of pods, as a view of them, whose changes are routed if by them a pod [`may_be_over`], while the namespace has
+/// an object of the kind `waiting`.
+pub fn watch_until_over<Pod: View>(waiting: &str) -> Watch {
+    watch::<Pod>()
+        .when_at(&["metadata.deletionTimestamp", "status.phase"])
+        .enqueue(
+            Mapping::route()
+                .on([DeltaType::Modified, DeltaType::Deleted])
+                .while_any(&[waiting]),
+        )
 }
 
 /// Whether a pod may be over after a change: it is gone, another one has its name, it is being deleted, or it has ended.
