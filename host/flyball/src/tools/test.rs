@@ -36,8 +36,9 @@ use crate::admin::RunningHost;
 /// Run a built plugin against an API server in memory, and check what it leaves there
 ///
 /// Starts the server and a host, creates the objects, and waits until nothing changes any more. Prints the reconciles
-/// that failed, the plugin's writes, events and log, and without expectations the objects that it wrote. Exits with 1 if an expectation does not
-/// hold, if a reconcile still fails at the end, if a request is denied, or if the plugin does not settle.
+/// that failed, the plugin's writes, events and log, and without expectations the objects that it wrote. Exits with 1 if
+/// an expectation does not hold, if a reconcile still fails at the end, if a request is denied, or if the plugin does not
+/// settle.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The plugin: a WebAssembly component

@@ -111,21 +111,7 @@ impl Objects {
                 }
                 discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
             };
-            let params = PatchParams::apply(MANAGER).force();
-            let patch = Patch::Apply(&object);
-            let deadline = Instant::now() + ESTABLISHED_WITHIN;
-            loop {
-                match api.patch(&parsed.name_any(), &params, &patch).await {
-                    // The storage of a kind that was just created.
-                    Err(error) if is_busy(&error) && Instant::now() < deadline => {
-                        sleep(POLL).await;
-                    }
-                    applied => {
-                        applied?;
-                        break;
-                    }
-                }
-            }
+            apply_once_ready(&api, &parsed.name_any(), &object).await?;
             if kind.kind == "CustomResourceDefinition" {
                 until_established(&api, &parsed.name_any()).await?;
             }
@@ -137,6 +123,22 @@ impl Objects {
         say(&format!("applied the {name}"));
         self.applied.insert(name, object);
         Ok(())
+    }
+}
+
+/// Applies an object. The storage of a kind that was just created takes a moment to be ready.
+async fn apply_once_ready(
+    api: &Api<DynamicObject>,
+    name: &str,
+    object: &Value,
+) -> kube::Result<()> {
+    let params = PatchParams::apply(MANAGER).force();
+    let deadline = Instant::now() + ESTABLISHED_WITHIN;
+    loop {
+        match api.patch(name, &params, &Patch::Apply(object)).await {
+            Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(POLL).await,
+            applied => return applied.map(drop),
+        }
     }
 }
 
