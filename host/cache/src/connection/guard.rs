@@ -56,6 +56,12 @@ impl GuardedBody {
     pub(super) fn check(&self) -> Result<(), NotAllowed> {
         self.guard.as_ref().map_or(Ok(()), SendGuard::check)
     }
+
+    /// Returns the same body for another attempt; `None` if it is a stream.
+    pub(super) fn try_clone(&self) -> Option<Self> {
+        let guard = self.guard.clone();
+        self.body.try_clone().map(|body| Self { body, guard })
+    }
 }
 
 impl hyper::body::Body for GuardedBody {

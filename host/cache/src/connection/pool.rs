@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(90);
 /// The interval of pings while nothing is received, and the time to answer one, as in client-go.
 const PING: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often a request is sent if the server closes each connection before it was sent.
+/// How often a request is sent if the server closes each connection before it has looked at the request.
 const ATTEMPTS: usize = 5;
 
 /// Connections to a server.
@@ -118,6 +118,7 @@ where
         let mut request = guarded(request);
         let mut attempt = 1;
         loop {
+            let mut copy = try_clone(&request);
             let (mut stream, sent) = self.start(request).await?;
             match sent.await {
                 Ok(response) => {
@@ -127,11 +128,15 @@ where
                         _stream: Some(stream),
                     }));
                 }
-                // The server has closed the connection. Nothing was sent.
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if attempt < ATTEMPTS => request = unsent,
-                    _ => return Err(error.into_error().into()),
-                },
+                Err(mut error) => {
+                    // The server has closed the connection. Nothing was sent, or what was sent was not looked at.
+                    let unsent = error.take_message();
+                    let ignored = || copy.take_if(|_| was_ignored(error.error()));
+                    match unsent.or_else(ignored) {
+                        Some(again) if attempt < ATTEMPTS => request = again,
+                        _ => return Err(error.into_error().into()),
+                    }
+                }
             }
             attempt += 1;
         }
@@ -314,6 +319,30 @@ impl hyper::body::Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+/// Returns the same request for another attempt; `None` if its body is a stream.
+fn try_clone(request: &Request<GuardedBody>) -> Option<Request<GuardedBody>> {
+    let body = request.body().try_clone()?;
+    let mut copy = Request::new(body);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// Whether the server says that it has not processed the request: it was shutting down when the request arrived, or
+/// refused its stream.
+fn was_ignored(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<h2::Error>())
+        .filter(|error| error.is_remote())
+        .is_some_and(|error| match error.reason() {
+            Some(h2::Reason::NO_ERROR) => error.is_go_away(),
+            Some(h2::Reason::REFUSED_STREAM) => error.is_reset(),
+            _ => false,
+        })
 }
 
 /// Moves the server's address from the URI to the `Host` header, as HTTP/1.1 requires.

@@ -11,7 +11,7 @@ use hyper::server::conn as server;
 use hyper::service::service_fn as serve;
 use hyper_util::client::legacy::connect::Connected;
 use hyper_util::rt::TokioIo;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tower::service_fn;
 
@@ -214,6 +214,47 @@ async fn a_request_is_not_completed_once_its_guard_forbids_it() -> Result<(), Bo
         assert_eq!(text(post(usize::MAX).await).await?, "change", "{streams:?}");
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_write_that_a_server_ignored_while_it_shut_down_is_sent_again() -> Result<(), BoxError> {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let connections = opened.clone();
+    let connector = service_fn(move |_: Uri| {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        match connections.fetch_add(1, Relaxed) {
+            0 => drop(tokio::spawn(go_away(server))),
+            _ => drop(tokio::spawn(run(server, Some(100)))),
+        }
+        let (stream, is_http2) = (TokioIo::new(client), true);
+        async move { Ok::<_, Infallible>(Io { stream, is_http2 }) }
+    });
+    let server = Uri::from_static("https://server:6443");
+    let pool = Arc::new(Pool::new(connector, server, None));
+    let request = Request::post("https://server:6443/").body(Body::from(b"change".to_vec()))?;
+    assert_eq!(text(pool.send(request).await).await?, "change");
+    assert_eq!(opened.load(Relaxed), 2);
+    Ok(())
+}
+
+/// Answers the first request over HTTP/2 by the notice that it, and each later one, is not processed.
+async fn go_away(mut stream: DuplexStream) -> std::io::Result<()> {
+    const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+    const HEADERS: u8 = 1;
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    // On the stream 0, with the last processed stream 0 and no error.
+    const GO_AWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    stream.write_all(&SETTINGS).await?;
+    stream.read_exact(&mut [0; PREFACE]).await?;
+    let mut frame = [0; 9];
+    while frame[3] != HEADERS {
+        stream.read_exact(&mut frame).await?;
+        let length = u32::from_be_bytes([0, frame[0], frame[1], frame[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).await?;
+    }
+    stream.write_all(&GO_AWAY).await?;
+    // The client closes the connection.
+    stream.read_to_end(&mut Vec::new()).await.map(drop)
 }
 
 impl Connection for Io {
