@@ -78,8 +78,8 @@ fn collect(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Replaces what is random or depends on timing in a text: UIDs by `UID`, numbers by `N`, and the generated ends of names by
-/// `*`.
+/// Replaces what is random or depends on timing in a text: UIDs by `UID`, numbers by `N`, the generated ends of names by
+/// `*`, and durations of less than a second by `N.Nms`.
 fn mask(text: &str) -> String {
     let mut masked = String::new();
     let mut rest = text;
@@ -88,6 +88,13 @@ fn mask(text: &str) -> String {
             && is_uid(uid)
         {
             masked += "UID";
+            rest = after;
+            continue;
+        }
+        if !masked.ends_with(|before: char| before.is_ascii_alphanumeric())
+            && let Some(after) = after_short_duration(rest)
+        {
+            masked += "N.Nms";
             rest = after;
             continue;
         }
@@ -105,6 +112,18 @@ fn mask(text: &str) -> String {
         rest = after;
     }
     masked
+}
+
+/// Returns the rest of a text that begins with a duration of less than a second, as Go prints it: `1.5ms`, `12ms` and
+/// `80.25µs` are one text to us.
+fn after_short_duration(text: &str) -> Option<&str> {
+    let number = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+    let (number, rest) = text.split_at(number);
+    let after = ["ms", "µs", "ns"]
+        .iter()
+        .find_map(|unit| rest.strip_prefix(unit))?;
+    let is_whole = !after.starts_with(|next: char| next.is_alphanumeric());
+    (number.parse::<f64>().is_ok() && is_whole).then_some(after)
 }
 
 fn is_uid(text: &str) -> bool {
@@ -225,6 +244,9 @@ mod tests {
             ("Deleted pod: web-0", "Deleted pod: web-N"),
             ("uid: 0f0e3a9c-dced-4d7b-8ef1-e2c4a5b6d7f8]", "uid: UID]"),
             ("took 1m30s", "took NmNs"),
+            ("after 12ms: x", "after N.Nms: x"),
+            ("after 80.25µs", "after N.Nms"),
+            ("v1ms, 1.2.3.4/5, 3msg", "vNms, N.N.N.N/N, Nmsg"),
             ("user-name", "user-name"),
         ] {
             assert_eq!(mask(text), masked);
