@@ -57,7 +57,7 @@ impl Writer {
             match patch_type.as_str() {
                 "json" if !sees_all => check_json_patch(kind, patch)?,
                 "apply" => {
-                    self.check_apply(write, kind)?;
+                    self.check_apply(write, kind, patch)?;
                     if !sees_all && !options.is_forced() {
                         return Err(ApiError::denied(format!(
                             "the policy limits the fields that this plugin may read of {kind}, and a conflict of `apply` tells \
@@ -71,9 +71,9 @@ impl Writer {
         Ok((options, may_write))
     }
 
-    /// `apply` creates an object that does not exist: without a grant to create it, the plugin's cache must have it. On a
-    /// subresource, it creates nothing.
-    fn check_apply(&self, write: &Write, kind: &Kind) -> Result<(), ApiError> {
+    /// `apply` creates an object that does not exist: without a grant to create it, the plugin's cache must have it. With a
+    /// UID or on a subresource, it creates nothing.
+    fn check_apply(&self, write: &Write, kind: &Kind, patch: &[u8]) -> Result<(), ApiError> {
         let target = &write.target;
         if !target.subresource.is_empty() {
             return Ok(());
@@ -84,13 +84,27 @@ impl Writer {
             cached.is_some()
         };
         match may_create {
-            Err(denied) if !exists() => Err(ApiError::denied(format!(
+            Err(denied) if !exists() && !names_uid(patch) => Err(ApiError::denied(format!(
                 "{}; `apply` creates an object that does not exist",
                 denied.message
             ))),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether an apply is of the object with a certain UID. The API server then answers with a conflict instead of creating an
+/// object. A patch in YAML is not looked into.
+fn names_uid(patch: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    serde_json::from_slice(patch).is_ok_and(|object: Object| !object.metadata.uid.is_empty())
 }
 
 /// `update` and `update-status` each have their own subresources. A subresource belongs to a named object: without the
@@ -155,5 +169,25 @@ fn check_json_patch(kind: &Kind, patch: &[u8]) -> Result<(), ApiError> {
              others: use `add`, `remove` or `replace`",
             op.escape_debug()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_apply_with_a_uid_is_told_from_one_that_may_create() {
+        assert!(names_uid(br#"{"metadata": {"name": "a", "uid": "1"}}"#));
+        for patch in [
+            r#"{"kind": "ConfigMap"}"#,
+            r#"{"metadata": {"uid": ""}}"#,
+            r#"{"metadata": {"uid": null}}"#,
+            r#"{"metadata": {"uid": "1"}, "metadata": {}}"#,
+            r#"{"metadata": {"uid": "1", "uid": ""}}"#,
+            "metadata: {uid: ''}",
+        ] {
+            assert!(!names_uid(patch.as_bytes()), "{patch}");
+        }
     }
 }
