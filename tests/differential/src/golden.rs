@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::Outcome;
 use crate::folders::{Written, controllers};
+use crate::template_hashes::hide_of_earlier_release;
 use crate::writes::Writes;
 
 /// The outcomes of several runs of a scenario under the stock controllers.
@@ -84,8 +85,13 @@ impl Golden {
         }
         let text =
             fs::read(path).with_context(|| format!("can't read the golden {}", path.display()))?;
-        serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not a valid golden", path.display()))
+        Self::parse(&text).with_context(|| format!("{} is not a valid golden", path.display()))
+    }
+
+    fn parse(text: &[u8]) -> Result<Self> {
+        let mut golden: Self = serde_json::from_slice(text)?;
+        hide_of_earlier_release(&mut golden.objects, &mut golden.managers)?;
+        Ok(golden)
     }
 
     /// Writes the golden of a scenario. An earlier release of Kubernetes gets one of its own only where it differs from
@@ -96,7 +102,7 @@ impl Golden {
     pub fn write(&self, scenario: &str) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         file(scenario)?.write(&text, |current| {
-            serde_json::from_slice(current).is_ok_and(|current: Self| self.is_within(&current))
+            Self::parse(current).is_ok_and(|current| self.is_within(&current))
         })
     }
 

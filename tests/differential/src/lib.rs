@@ -25,6 +25,7 @@ mod rest;
 mod scenario;
 mod secrets;
 mod tables;
+mod template_hashes;
 pub mod texts;
 pub mod writes;
 
@@ -48,6 +49,7 @@ pub use self::plane::Plane;
 use self::repetition::Recordings;
 pub use self::repetition::repeat_calls;
 pub use self::scenario::Scenario;
+use self::template_hashes::hide_of_earlier_release;
 use self::texts::Texts;
 use self::writes::Writes;
 
@@ -324,15 +326,20 @@ pub async fn play_on(
         Vec::new()
     };
     let outcomes = played.into_iter().map(|(scenario, played)| {
-        let outcome = played.map(|rest| {
+        let outcome = played.and_then(|rest| {
             let mut writes = Writes::of(scenario, &audit, rest.time);
             writes.add_calls(&rest.calls);
-            Outcome {
-                managers: managers::managers(&rest.objects),
-                objects: normalise::objects(rest.objects),
-                events: normalise::events(&rest.events),
+            let mut managers = [managers::managers(&rest.objects)];
+            let mut objects = [normalise::objects(rest.objects)];
+            hide_of_earlier_release(&mut objects, &mut managers)?;
+            let ([objects], [managers]) = (objects, managers);
+            let events = normalise::events(&rest.events);
+            Ok(Outcome {
+                objects,
+                events,
+                managers,
                 writes,
-            }
+            })
         });
         (scenario.name.clone(), outcome)
     });

@@ -48,6 +48,11 @@ impl Random {
         Self(random_values(objects))
     }
 
+    /// Values that are all replaced by this word.
+    pub(crate) fn named(values: impl Iterator<Item = String>, word: &str) -> Self {
+        Self(values.map(|value| (value, word.to_owned())).collect())
+    }
+
     /// Replaces the values wherever they occur in a text.
     pub(crate) fn replace(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, (value, name)| {
@@ -100,8 +105,12 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
             object
         })
         .collect();
-    objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));
+    sort(&mut objects);
     objects
+}
+
+pub(crate) fn sort(objects: &mut [Value]) {
+    objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));
 }
 
 /// The reasons of events of the scheduler and the API server that depend on timing.
@@ -254,6 +263,10 @@ fn clean_fields(fields: &mut Map<String, Value>) {
         !is_time && !RANDOM_FIELDS.contains(&name.as_str()) && name != MANAGED_FIELDS
     });
     fields.values_mut().for_each(clean);
+    // In the API's schema, the claims of a pod's status are a map by name. Releases before 1.37 write them in any order.
+    if let Some(Value::Array(claims)) = fields.get_mut("resourceClaimStatuses") {
+        claims.sort_by_cached_key(|claim| claim["name"].to_string());
+    }
     // In the API's schema, conditions are a map by type. Their order depends on the times of their
     // last changes.
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
@@ -266,7 +279,7 @@ fn clean_fields(fields: &mut Map<String, Value>) {
 }
 
 /// Replaces random and hashed values wherever they occur.
-fn replace_random(object: &Value, random: &Random) -> Value {
+pub(crate) fn replace_random(object: &Value, random: &Random) -> Value {
     match object {
         Value::String(text) => Value::String(random.replace(text)),
         Value::Array(items) => items

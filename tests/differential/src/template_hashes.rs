@@ -1,0 +1,84 @@
+//! The hashes of pod templates in names, labels and messages. They are made of all fields that the Go types of a release
+//! have: stock of an earlier release has other ones than Flyball, whose types are those of the current release. So they are
+//! hidden where an earlier release is compared.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use flyball_controlplane::Release;
+use serde_json::Value;
+
+use crate::normalise::{Random, replace_random, sort};
+
+/// The labels with a hash.
+const LABELS: [&str; 3] = [
+    "controller-revision-hash",
+    "controller.kubernetes.io/hash",
+    "pod-template-hash",
+];
+
+/// Hides the hashes in normalised lists of objects and in the managers of their fields, if the chosen release is an
+/// earlier one.
+///
+/// # Errors
+/// There is no control plane of the release that the environment chooses.
+pub(crate) fn hide_of_earlier_release(
+    objects: &mut [Vec<Value>],
+    managers: &mut [BTreeSet<String>],
+) -> Result<()> {
+    if !Release::chosen()?.is_current() {
+        hide(objects, managers);
+    }
+    Ok(())
+}
+
+fn hide(objects: &mut [Vec<Value>], managers: &mut [BTreeSet<String>]) {
+    let found: BTreeSet<String> = objects.iter().flatten().flat_map(hashes).collect();
+    let hashes = Random::named(found.into_iter(), "HASH");
+    for objects in objects {
+        for object in &mut *objects {
+            *object = replace_random(object, &hashes);
+        }
+        sort(objects);
+    }
+    for managers in managers {
+        *managers = managers.iter().map(|entry| hashes.replace(entry)).collect();
+    }
+}
+
+/// The hashes in an object's labels. In that of a StatefulSet's pod, the hash is the end of a name.
+fn hashes(object: &Value) -> impl Iterator<Item = String> {
+    let labels = &object["metadata"]["labels"];
+    let found = LABELS.iter().filter_map(|label| labels[*label].as_str());
+    found.filter_map(|hash| hash.rsplit('-').next().map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hashes_of_the_same_templates_are_not_compared() {
+        let run = |hashes: [&str; 2], image: &str| {
+            let sets = hashes.iter().zip(["app:1", image]).map(|(hash, image)| {
+                json!({
+                    "kind": "ReplicaSet",
+                    "metadata": {"name": format!("web-{hash}"), "labels": {"pod-template-hash": hash}},
+                    "spec": {"image": image},
+                })
+            });
+            let pod = json!({"kind": "Pod", "metadata": {"labels": {"controller-revision-hash": format!("db-{}", hashes[0])}}});
+            let message = format!("web-{} progresses", hashes[1]);
+            let deployment = json!({"kind": "Deployment", "status": {"message": message}});
+            let mut objects = [sets.chain([pod, deployment]).collect()];
+            let mut managers = [hashes.map(|hash| format!("ReplicaSet/web-{hash} a")).into()];
+            hide(&mut objects, &mut managers);
+            (objects, managers)
+        };
+        let one = run(["abc", "xyz"], "app:2");
+        assert_eq!(one, run(["xyz", "abc"], "app:2"));
+        assert_ne!(one, run(["xyz", "abc"], "app:3"));
+    }
+}
