@@ -15,7 +15,7 @@ mod status;
 
 pub(crate) use self::decide::Decision;
 pub(crate) use self::judge::Judge;
-pub(crate) use self::load::{CandidateLoader, LoadedCandidate};
+pub(crate) use self::load::{CandidateLoader, LastFailure, LoadedCandidate};
 pub(crate) use self::report::CanaryReports;
 pub(crate) use self::state::{Canaries, Canary, InForce};
 pub use self::state::{CandidateOrigin, NamedVersion, Position};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::plugins::canary::{CandidateLoader, CandidateOrigin};
+use crate::plugins::canary::{CandidateLoader, CandidateOrigin, LastFailure};
 use crate::plugins::load::Origin;
 use crate::plugins::recordings::Recordings;
 use crate::plugins::requests::RequestError;
@@ -40,6 +40,7 @@ pub(crate) struct Shadows {
 struct Run {
     status: Arc<Mutex<ShadowStatus>>,
     shadow: Arc<Shadow>,
+    last_failure: LastFailure,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -53,7 +54,7 @@ pub struct ShadowStatus {
     pub digest: String,
     pub version: String,
     pub state: ShadowState,
-    /// Why it has ended.
+    /// Why it has ended, or could not be loaded until now.
     pub reason: Option<String>,
     /// The fields in which its description differs from the running version's.
     pub description: Vec<String>,
@@ -154,10 +155,12 @@ impl Shadows {
             findings: Findings::default(),
         }));
         let shadow = Arc::<Shadow>::default();
+        let last_failure = candidate.loader.last_failure.clone();
         let task = tokio::spawn(candidate.run(status.clone(), shadow.clone(), reply));
         let run = Run {
             status,
             shadow,
+            last_failure,
             _task: AbortOnDropHandle::new(task),
         };
         self.runs.insert(name, run);
@@ -166,9 +169,13 @@ impl Shadows {
     /// Returns what the candidate of a plugin has done until now.
     pub(crate) fn status(&self, name: &str) -> Result<ShadowStatus, RequestError> {
         let run = self.runs.get(name).ok_or_else(|| none(name))?;
+        let status = run.status.lock().clone();
+        let is_loading = status.state == ShadowState::Loading;
+        let failure = run.last_failure.get().filter(|_| is_loading);
         Ok(ShadowStatus {
             findings: run.shadow.findings(),
-            ..run.status.lock().clone()
+            reason: failure.or(status.reason),
+            ..status
         })
     }
 

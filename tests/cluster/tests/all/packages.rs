@@ -159,11 +159,15 @@ async fn packages_keep_the_promises_of_the_docs() -> Result<()> {
     finish(scene.cluster, [host], result).await
 }
 
+fn of_registry_that_is_down() -> String {
+    let nobody = "0".repeat(64);
+    format!("oci://127.0.0.1:1/team/greeter@sha256:{nobody}")
+}
+
 async fn next_packages(scene: &Scene, first: &str) -> Result<()> {
     // A registry that is down, and a package that nobody pushed.
     let nobody = "0".repeat(64);
-    let down = format!("oci://127.0.0.1:1/team/greeter@sha256:{nobody}");
-    scene.name(&down, "")?;
+    scene.name(&of_registry_that_is_down(), "")?;
     scene.goes_on(first, "can't pull").await?;
     let missing = format!(
         "oci://{}/team/greeter@sha256:{nobody}",
@@ -219,6 +223,15 @@ async fn the_candidates_of_a_shadow_and_of_a_canary_are_packages_too() -> Result
     let host = scene.cluster.spawn_host(HOST, &kubeconfig, &args)?;
     let result = async {
         scene.runs(&first).await?;
+        let down = of_registry_that_is_down();
+        for (table, reason) in [("shadow", "reason"), ("canary", "waitsFor")] {
+            scene.name_candidate(&package, table, &down, "")?;
+            let says_why = |status: &Value| {
+                let reason = status[reason].as_str();
+                reason.is_some_and(|reason| reason.contains("can't pull"))
+            };
+            scene.until_candidate(table, says_why).await?;
+        }
         let (candidate, second) = scene.push("second")?;
         scene.name_candidate(&package, "shadow", &candidate, "")?;
         let is_called =

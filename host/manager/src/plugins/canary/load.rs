@@ -8,6 +8,7 @@ use flyball_plugin::{Component, Engine, Limits, Plugin};
 use flyball_recording::differences;
 use flyball_types::description::Description;
 use flyball_types::{error_chain, printable};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::state::CandidateOrigin;
@@ -30,7 +31,12 @@ pub(crate) struct CandidateLoader {
     pub(crate) config: BTreeMap<String, String>,
     /// The public key that a package must be signed with.
     pub(crate) signed_by: Option<PathBuf>,
+    pub(crate) last_failure: LastFailure,
 }
+
+/// Why a candidate could not be loaded the last time, while it is tried again.
+#[derive(Clone, Default)]
+pub(crate) struct LastFailure(Arc<Mutex<Option<String>>>);
 
 /// A candidate that can be called.
 pub(crate) struct LoadedCandidate {
@@ -120,7 +126,12 @@ impl CandidateLoader {
                 let (plugin, signed_by) = (self.plugin.clone(), self.signed_by.clone());
                 let package = Package::new(plugin, source.clone(), signed_by);
                 let mut last = String::new();
-                let failed = |error, _| last = reason(&error);
+                let failed = |error, is_final: bool| {
+                    last = reason(&error);
+                    if !is_final {
+                        self.last_failure.set(&self.plugin, &last);
+                    }
+                };
                 let pulled = package.load(engine, turns, &self.registry, &|_| (), failed);
                 let pulled = pulled.await.ok_or(last)?;
                 let Pulled {
@@ -132,6 +143,25 @@ impl CandidateLoader {
         let content = Content::File { path, digest: None };
         let loaded = turns.load(engine, loaded_from(origin), content, true, &|_| ());
         loaded.await.map_err(|error| reason(&error))
+    }
+}
+
+impl LastFailure {
+    /// A sentence.
+    pub(crate) fn get(&self) -> Option<String> {
+        let failure = self.0.lock().clone();
+        failure.map(|failure| format!("{failure}; it is tried again"))
+    }
+
+    /// Stores a failure, and logs it once.
+    fn set(&self, plugin: &str, failure: &str) {
+        let before = self.0.lock().replace(failure.to_owned());
+        if before.is_none_or(|before| before != failure) {
+            tracing::warn!(
+                plugin,
+                "can't load the candidate, and tries again: {failure}"
+            );
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::tasks::Tasks;
 use super::{Reply, Supervisor};
 use crate::plugins::canary::{
-    Canaries, Canary, CanaryReports, CandidateOrigin, Decision, InForce, Judge, LoadedCandidate,
-    Position,
+    Canaries, Canary, CanaryReports, CandidateOrigin, Decision, InForce, Judge, LastFailure,
+    LoadedCandidate, Position,
 };
 use crate::plugins::requests::RequestError;
 use crate::plugins::rollback::VersionStore;
@@ -63,6 +63,7 @@ struct Run {
     base: Weak<PluginContext>,
     began: Instant,
     phase: Phase,
+    last_failure: LastFailure,
     /// The operator who asked for it and has no answer yet.
     reply: Option<Reply>,
     /// Whether its file was put into the place of the plugin's, or that was tried.

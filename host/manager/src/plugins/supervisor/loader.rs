@@ -9,7 +9,7 @@ use flyball_plugin::Component;
 use super::tasks::{Tasks, Ticket};
 use super::{Event, Events};
 use crate::plugins::PluginOptions;
-use crate::plugins::canary::CandidateLoader;
+use crate::plugins::canary::{CandidateLoader, LastFailure};
 use crate::plugins::files::Stamp;
 use crate::plugins::load::{LoadedPlugin, Origin, PluginError, reason};
 use crate::plugins::load_turns::{Content, LoadTurns, SLOW, Step};
@@ -72,6 +72,7 @@ impl Loader {
             plugin,
             config,
             signed_by,
+            last_failure: LastFailure::default(),
         }
     }
 

@@ -43,6 +43,7 @@ impl Supervisor {
             return;
         };
         let loader = self.candidate_loader(name, running);
+        let last_failure = loader.last_failure.clone();
         let description = running.version.plugin.description.clone();
         let limits = running.tasks.plugin().limits().clone();
         let (events, plugin, origin) = (
@@ -67,6 +68,7 @@ impl Supervisor {
             base,
             began: Instant::now(),
             phase: Phase::Loading,
+            last_failure,
             reply,
             is_placed: false,
             problem: None,

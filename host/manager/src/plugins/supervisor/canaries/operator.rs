@@ -114,7 +114,10 @@ impl Supervisor {
         let leads = self.leads_canaries();
         let run = self.canaries.runs.get(name);
         let phase = run.and_then(|run| match &run.phase {
-            Phase::Loading => Some("the candidate is being loaded on this host".to_owned()),
+            Phase::Loading => {
+                let loading = || "the candidate is being loaded on this host".to_owned();
+                Some(run.last_failure.get().unwrap_or_else(loading))
+            }
             Phase::Ready(_) if !leads => Some("this host is a standby".to_owned()),
             Phase::Ready(_) => Some("its first step is being stored".to_owned()),
             Phase::Attached => run.problem.clone(),
