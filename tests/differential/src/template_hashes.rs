@@ -17,6 +17,9 @@ const LABELS: [&str; 3] = [
     "pod-template-hash",
 ];
 
+/// The beginning of the message with the name of a ReplicaSet that could not be created.
+const REFUSED: &str = "Failed to create new replica set \"";
+
 /// Hides the hashes in normalised lists of objects and in the managers of their fields, if the chosen release is an
 /// earlier one.
 ///
@@ -46,11 +49,18 @@ fn hide(objects: &mut [Vec<Value>], managers: &mut [BTreeSet<String>]) {
     }
 }
 
-/// The hashes in an object's labels. In that of a StatefulSet's pod, the hash is the end of a name.
+/// The hashes in an object's labels, and in the message about a ReplicaSet that could not be created. In the label of a
+/// StatefulSet's pod and in the message, the hash is the end of a name.
 fn hashes(object: &Value) -> impl Iterator<Item = String> {
     let labels = &object["metadata"]["labels"];
-    let found = LABELS.iter().filter_map(|label| labels[*label].as_str());
-    found.filter_map(|hash| hash.rsplit('-').next().map(str::to_owned))
+    let labelled = LABELS.iter().filter_map(|label| labels[*label].as_str());
+    let conditions = object["status"]["conditions"].as_array();
+    let refused = conditions.into_iter().flatten().filter_map(|condition| {
+        let message = condition["message"].as_str()?;
+        message.strip_prefix(REFUSED)?.split('"').next()
+    });
+    let names = labelled.chain(refused);
+    names.filter_map(|name| name.rsplit('-').next().map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -72,7 +82,10 @@ mod tests {
             let pod = json!({"kind": "Pod", "metadata": {"labels": {"controller-revision-hash": format!("db-{}", hashes[0])}}});
             let message = format!("web-{} progresses", hashes[1]);
             let deployment = json!({"kind": "Deployment", "status": {"message": message}});
-            let mut objects = [sets.chain([pod, deployment]).collect()];
+            let message = format!("Failed to create new replica set \"db-z{}\": no", hashes[0]);
+            let refused =
+                json!({"kind": "Deployment", "status": {"conditions": [{"message": message}]}});
+            let mut objects = [sets.chain([pod, deployment, refused]).collect()];
             let mut managers = [hashes.map(|hash| format!("ReplicaSet/web-{hash} a")).into()];
             hide(&mut objects, &mut managers);
             (objects, managers)
