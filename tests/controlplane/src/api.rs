@@ -458,6 +458,12 @@ pub fn is_forbidden(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 403)
 }
 
+/// Whether a request failed because a ValidatingAdmissionPolicy denied it. The policy chooses the code.
+pub fn is_denied_by_policy(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status))
+        if status.message.contains("ValidatingAdmissionPolicy") && status.message.contains("denied request"))
+}
+
 /// Whether a request failed because an admission webhook could not be called.
 pub fn lacks_webhook(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status))

@@ -124,11 +124,14 @@ async fn play_step(cluster: &Cluster, scenario: &Scenario, step: &Step) -> Resul
         }
         Step::Refused(object) => {
             let what = format!("a {} is refused", api::kind_of(object)?);
+            let is_refusal = |error: &anyhow::Error| {
+                api::is_forbidden(error)
+                    || api::is_denied_by_policy(error)
+                    || api::lacks_webhook(error)
+            };
             until(&what, async || {
                 match api::try_to_create(client, namespace, object).await {
-                    Err(error) if api::is_forbidden(&error) || api::lacks_webhook(&error) => {
-                        Ok(Ok(()))
-                    }
+                    Err(error) if is_refusal(&error) => Ok(Ok(())),
                     tried => tried.map(|()| Err("it would be created".to_owned())),
                 }
             })
