@@ -11,6 +11,7 @@ pub mod graph;
 pub mod guest_call;
 mod guest_route;
 pub mod history;
+mod idle;
 pub mod memo;
 pub mod object_name;
 pub mod plugin_tasks;

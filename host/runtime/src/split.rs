@@ -20,7 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::PluginContext;
 use crate::durations::Durations;
-use crate::plugin_tasks::{IDLE, TIDY};
+use crate::idle;
+use crate::plugin_tasks::TIDY;
 use crate::queue::{Queue, Reason};
 
 /// The fewest reconciles of which the slowest hundredth says something.
@@ -267,7 +268,7 @@ impl Candidate {
             loop {
                 tokio::time::sleep(TIDY).await;
                 tidied.limits.report_dropped();
-                own.trim_idle(IDLE);
+                own.trim_idle(idle::MOST);
             }
         });
         Arc::new(Self {
