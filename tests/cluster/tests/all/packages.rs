@@ -14,6 +14,8 @@ use sha2::{Digest, Sha256};
 
 const HOST: &str = "host";
 const GREETER: &str = "greeter";
+/// Nothing listens there.
+const DOWN: &str = "127.0.0.1:1";
 
 /// A public key whose private key was discarded.
 const KEY: &str = "\
@@ -159,20 +161,17 @@ async fn packages_keep_the_promises_of_the_docs() -> Result<()> {
     finish(scene.cluster, [host], result).await
 }
 
-fn of_registry_that_is_down() -> String {
-    let nobody = "0".repeat(64);
-    format!("oci://127.0.0.1:1/team/greeter@sha256:{nobody}")
+/// A package of this registry that nobody has pushed.
+fn unpushed(registry: &str) -> String {
+    let digest = "0".repeat(64);
+    format!("oci://{registry}/team/greeter@sha256:{digest}")
 }
 
 async fn next_packages(scene: &Scene, first: &str) -> Result<()> {
     // A registry that is down, and a package that nobody pushed.
-    let nobody = "0".repeat(64);
-    scene.name(&of_registry_that_is_down(), "")?;
+    scene.name(&unpushed(DOWN), "")?;
     scene.goes_on(first, "can't pull").await?;
-    let missing = format!(
-        "oci://{}/team/greeter@sha256:{nobody}",
-        scene.registry.address()
-    );
+    let missing = unpushed(scene.registry.address());
     scene.name(&missing, "")?;
     scene.goes_on(first, "can't find").await?;
 
@@ -223,7 +222,7 @@ async fn the_candidates_of_a_shadow_and_of_a_canary_are_packages_too() -> Result
     let host = scene.cluster.spawn_host(HOST, &kubeconfig, &args)?;
     let result = async {
         scene.runs(&first).await?;
-        let down = of_registry_that_is_down();
+        let down = unpushed(DOWN);
         for (table, reason) in [("shadow", "reason"), ("canary", "waitsFor")] {
             scene.name_candidate(&package, table, &down, "")?;
             let says_why = |status: &Value| {
