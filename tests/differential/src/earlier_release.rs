@@ -1,6 +1,8 @@
-//! The hashes of pod templates in names, labels and messages. They are made of all fields that the Go types of a release
-//! have: stock of an earlier release has other ones than Flyball, whose types are those of the current release. So they are
-//! hidden where an earlier release is compared.
+//! What is not compared with stock of an earlier release:
+//!
+//! - The hashes of pod templates in names, labels and messages. They are made of all fields that the Go types of a release
+//!   have: stock has other ones than Flyball, whose types are those of the current release.
+//! - The order of the claims in a pod's status, which are a map by name. Before 1.37, stock wrote them in any order.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +22,11 @@ const LABELS: [&str; 3] = [
 /// The beginning of the message with the name of a ReplicaSet that could not be created.
 const REFUSED: &str = "Failed to create new replica set \"";
 
-/// Hides the hashes in normalised lists of objects and in the managers of their fields, if the chosen release is an
-/// earlier one.
+/// Hides it in normalised lists of objects and in the managers of their fields, if the chosen release is an earlier one.
 ///
 /// # Errors
 /// There is no control plane of the release that the environment chooses.
-pub(crate) fn hide_of_earlier_release(
+pub(crate) fn hide_differences(
     objects: &mut [Vec<Value>],
     managers: &mut [BTreeSet<String>],
 ) -> Result<()> {
@@ -41,6 +42,10 @@ fn hide(objects: &mut [Vec<Value>], managers: &mut [BTreeSet<String>]) {
     for objects in objects {
         for object in &mut *objects {
             *object = replace_random(object, &hashes);
+            let claims = object.pointer_mut("/status/resourceClaimStatuses");
+            if let Some(claims) = claims.and_then(Value::as_array_mut) {
+                claims.sort_by_cached_key(|claim| claim["name"].to_string());
+            }
         }
         sort(objects);
     }
@@ -93,5 +98,18 @@ mod tests {
         let one = run(["abc", "xyz"], "app:2");
         assert_eq!(one, run(["xyz", "abc"], "app:2"));
         assert_ne!(one, run(["xyz", "abc"], "app:3"));
+    }
+
+    #[test]
+    fn the_order_of_claims_is_not_compared() {
+        let run = |names: [&str; 2]| {
+            let claims = names.map(|name| json!({"name": name}));
+            let pod = json!({"kind": "Pod", "status": {"resourceClaimStatuses": claims}});
+            let mut objects = [vec![pod]];
+            hide(&mut objects, &mut []);
+            objects
+        };
+        assert_eq!(run(["gpu", "other"]), run(["other", "gpu"]));
+        assert_ne!(run(["gpu", "other"]), run(["gpu", "third"]));
     }
 }

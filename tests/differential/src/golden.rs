@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Outcome;
+use crate::earlier_release::hide_differences;
 use crate::folders::{Written, controllers};
-use crate::template_hashes::hide_of_earlier_release;
 use crate::writes::Writes;
 
 /// The outcomes of several runs of a scenario under the stock controllers.
@@ -90,7 +90,7 @@ impl Golden {
 
     fn parse(text: &[u8]) -> Result<Self> {
         let mut golden: Self = serde_json::from_slice(text)?;
-        hide_of_earlier_release(&mut golden.objects, &mut golden.managers)?;
+        hide_differences(&mut golden.objects, &mut golden.managers)?;
         Ok(golden)
     }
 

@@ -10,6 +10,7 @@
 mod certificates;
 mod cloud;
 mod compare;
+mod earlier_release;
 mod endpoints;
 mod folders;
 mod generated_names;
@@ -25,12 +26,12 @@ mod rest;
 mod scenario;
 mod secrets;
 mod tables;
-mod template_hashes;
 pub mod texts;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::slice::from_mut;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -42,6 +43,7 @@ use serde_json::Value;
 pub use flyball_controlplane::api;
 
 pub use self::compare::{Report, compare_all};
+use self::earlier_release::hide_differences;
 pub use self::folders::controllers;
 pub use self::golden::Golden;
 use self::metrics::Series;
@@ -49,7 +51,6 @@ pub use self::plane::Plane;
 use self::repetition::Recordings;
 pub use self::repetition::repeat_calls;
 pub use self::scenario::Scenario;
-use self::template_hashes::hide_of_earlier_release;
 use self::texts::Texts;
 use self::writes::Writes;
 
@@ -329,10 +330,9 @@ pub async fn play_on(
         let outcome = played.and_then(|rest| {
             let mut writes = Writes::of(scenario, &audit, rest.time);
             writes.add_calls(&rest.calls);
-            let mut managers = [managers::managers(&rest.objects)];
-            let mut objects = [normalise::objects(rest.objects)];
-            hide_of_earlier_release(&mut objects, &mut managers)?;
-            let ([objects], [managers]) = (objects, managers);
+            let mut managers = managers::managers(&rest.objects);
+            let mut objects = normalise::objects(rest.objects);
+            hide_differences(from_mut(&mut objects), from_mut(&mut managers))?;
             let events = normalise::events(&rest.events);
             Ok(Outcome {
                 objects,

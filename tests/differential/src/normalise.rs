@@ -263,10 +263,6 @@ fn clean_fields(fields: &mut Map<String, Value>) {
         !is_time && !RANDOM_FIELDS.contains(&name.as_str()) && name != MANAGED_FIELDS
     });
     fields.values_mut().for_each(clean);
-    // In the API's schema, the claims of a pod's status are a map by name. Releases before 1.37 write them in any order.
-    if let Some(Value::Array(claims)) = fields.get_mut("resourceClaimStatuses") {
-        claims.sort_by_cached_key(|claim| claim["name"].to_string());
-    }
     // In the API's schema, conditions are a map by type. Their order depends on the times of their
     // last changes.
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
