@@ -117,7 +117,7 @@ async fn each_page_can_be_clicked_through() -> anyhow::Result<()> {
         browser.click(&page, ".head .rate button")?;
         browser.until(&page, "document.querySelector('.head .rate').getAttribute('aria-sort') === 'descending'")?;
         browser.click(&page, ".head .name button")?;
-        browser.until_shown(&page, ".row:first-child a, .row a", &name(0))?;
+        browser.until(&page, "document.querySelector('.head .name').getAttribute('aria-sort') === 'ascending'")?;
         browser.click(&page, &format!(".row a[href='#/plugin/{}']", name(0)))?;
 
         browser.until_shown(&page, "h1", &name(0))?;

@@ -334,6 +334,12 @@ impl Scenario {
         (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
     }
 
+    /// Whether a step lifts an admission policy, so that writes are refused until the API server has noticed.
+    pub(crate) fn lifts_a_policy(&self) -> bool {
+        let lifts = |step: &Step| matches!(step, Step::Delete(which) if which.kind == "ValidatingAdmissionPolicyBinding");
+        self.steps.iter().any(lifts)
+    }
+
     fn folder(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
     }

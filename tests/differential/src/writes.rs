@@ -17,6 +17,8 @@ const MANAGER: &str = "system:kube-controller-manager";
 /// The verbs that count. `deletecollection` doesn't count: while objects remain in a namespace, the
 /// number of its requests depends on timing.
 const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
+/// How the patch of an event is described.
+const PATCH_OF_EVENT: &str = "patch events";
 
 /// The numbers of writes by verb, resource and, if it is an error, the status code of the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +98,16 @@ impl Writes {
         }
     }
 
+    /// Counts refused writes, and the patches of the events that tell of them, once each. How often a write is tried while
+    /// a policy refuses it depends on when the API server reads its policies again, which it does once in a second.
+    pub(crate) fn count_refusals_once(&mut self) {
+        for (what, count) in &mut self.0 {
+            if what.ends_with(" (403)") || what.ends_with(" (422)") || what == PATCH_OF_EVENT {
+                *count = 1;
+            }
+        }
+    }
+
     /// The number of all writes.
     pub fn total(&self) -> usize {
         self.0.values().sum()
@@ -159,6 +171,22 @@ mod tests {
         let writes = Writes::count(&audit, "a");
         assert_eq!(writes.to_string(), "1 × create pods, 1 × create pods (409)");
         assert_eq!(writes.total(), 2);
+    }
+
+    #[test]
+    fn refusals_count_once() {
+        let numbers = [
+            ("create events", 2),
+            ("create pods (409)", 2),
+            ("delete pods", 3),
+            ("delete pods (403)", 9),
+            ("patch events", 9),
+            ("update pods/status (422)", 4),
+        ];
+        let mut writes = Writes(numbers.map(|(what, count)| (what.to_owned(), count)).into());
+        writes.count_refusals_once();
+        let counts: Vec<usize> = writes.0.into_values().collect();
+        assert_eq!(counts, [2, 2, 3, 1, 1, 1]);
     }
 
     #[test]

@@ -139,8 +139,20 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn until(&mut self, page: &Page, expression: &str) -> anyhow::Result<()> {
+        self.until_some(page, &format!("({expression}) === true || null"))
+            .map(drop)
+    }
+
+    /// Waits until an expression has a value other than null, and returns the value.
+    fn until_some(&mut self, page: &Page, expression: &str) -> anyhow::Result<Value> {
         let begun = Instant::now();
-        while self.value(page, expression).ok() != Some(Value::Bool(true)) {
+        loop {
+            // While a page loads, its elements may be missing.
+            if let Ok(value) = self.value(page, expression)
+                && !value.is_null()
+            {
+                return Ok(value);
+            }
             if begun.elapsed() > DEADLINE {
                 let shown = self.text(page, "body")?;
                 bail!(
@@ -150,7 +162,6 @@ impl Browser {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(())
     }
 
     /// Waits until an element with this text is there.
@@ -166,17 +177,18 @@ impl Browser {
         self.until(page, &expression)
     }
 
-    /// Clicks on the middle of the first element, as a mouse does.
+    /// Clicks on the middle of the first element, as a mouse does, once the element is at rest and nothing is in front of it.
     pub(crate) fn click(&mut self, page: &Page, selector: &str) -> anyhow::Result<()> {
-        self.until(
-            page,
-            &format!("document.querySelector({selector:?}) !== null"),
-        )?;
-        let expression = format!(
-            "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
-             const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        let find = format!(
+            "(async () => {{ const one = document.querySelector({selector:?}); if (!one) return null; \
+             one.scrollIntoView({{block: 'center'}}); \
+             const middle = () => {{ const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }}; \
+             const frame = () => new Promise((done) => requestAnimationFrame(done)); \
+             await frame(); await frame(); const before = middle(); await frame(); await frame(); const at = middle(); \
+             const isAtRest = before[0] === at[0] && before[1] === at[1]; \
+             return isAtRest && one.contains(document.elementFromPoint(...at)) ? at : null; }})()"
         );
-        let at = self.value(page, &expression)?;
+        let at = self.until_some(page, &find)?;
         for (kind, buttons) in [("mousePressed", 1), ("mouseReleased", 0)] {
             let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "buttons": buttons, "clickCount": 1});
             self.on(page, "Input.dispatchMouseEvent", event)?;
