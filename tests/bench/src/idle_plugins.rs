@@ -2,15 +2,14 @@
 //! The plugins are the language's greeter under different names: distinct files, which the host compiles one by one.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use flyball_cluster_tests::{Cluster, guest, replace};
 use flyball_controlplane::{Options, Process};
-use xtask::run::{command, run, workspace};
 
 use super::bed::{QUIET, plane, plugins};
+use super::operators;
 use super::process::{anonymous_kib, resident_mib};
 use super::relays::renamed;
 use super::report::Figures;
@@ -21,13 +20,11 @@ const LANGUAGES: [&str; 6] = ["rust", "c", "javascript", "typescript", "python",
 const EMPTY: &str = "no plugin";
 /// The operator's name.
 const OPERATOR: &str = "an operator in Go";
-/// The operator's log message once its caches are filled.
-const OPERATOR_WORKS: &str = "Starting workers";
 
 /// Starts a host with `count` plugins of each language, one without plugins, and the operator. Returns their memory
 /// after so long without work.
 pub(super) async fn measure(count: usize, after: Duration) -> Result<Figures> {
-    let operator = build_operator()?;
+    let operator = operators::build(".")?;
     let cluster = plane(Options {
         scheduler: false,
         ..Options::default()
@@ -50,7 +47,8 @@ pub(super) async fn measure(count: usize, after: Duration) -> Result<Figures> {
         let host = start(&cluster, language, &files, count).await?;
         processes.push((language, count, host));
     }
-    processes.push((OPERATOR, 0, start_operator(&cluster, &operator).await?));
+    let operator = operators::start(&cluster, OPERATOR, &operator, &[]).await?;
+    processes.push((OPERATOR, 0, operator));
     tokio::time::sleep(after).await;
 
     let mut figures = Figures::default();
@@ -93,36 +91,6 @@ async fn start(cluster: &Cluster, name: &str, files: &[Vec<u8>], count: usize) -
     })
     .await?;
     Ok(host)
-}
-
-/// Builds the operator, with the flags of the control plane's build, so that packages of both are compiled once.
-fn build_operator() -> Result<PathBuf> {
-    let path = workspace().join("target/bench/operator");
-    let mut go = command("go");
-    go.current_dir(workspace().join("tests/bench/operator"))
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"])
-        .args(["-ldflags=-s -w", "-o"])
-        .arg(&path)
-        .arg(".");
-    run(&mut go).context("can't build the operator in tests/bench/operator")?;
-    Ok(path)
-}
-
-async fn start_operator(cluster: &Cluster, program: &PathBuf) -> Result<Process> {
-    let mut operator = command(program);
-    operator.arg(cluster.plane.kubeconfig_path());
-    let log = cluster.plane.dir().join("operator.log");
-    let operator = Process::spawn(OPERATOR, operator, &log)?;
-    wait("the operator works", async || {
-        let works = operator.log_tail(usize::MAX).contains(OPERATOR_WORKS);
-        Ok((usize::from(works), 1))
-    })
-    .await
-    .with_context(|| format!("the operator's log is {}", operator.log_tail(10)))?;
-    Ok(operator)
 }
 
 #[cfg(test)]

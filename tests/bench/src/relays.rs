@@ -57,14 +57,7 @@ impl Setter {
 impl Relays {
     /// Starts a control plane and a host without plugins.
     pub(super) async fn start(count: usize) -> Result<Self> {
-        let cluster = bed::plane(Options {
-            scheduler: false,
-            ..Options::default()
-        })
-        .await?;
-        let namespaces = (0..count)
-            .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
-        create_all(&cluster.client, "", namespaces).await?;
+        let cluster = ring(count).await?;
         let folder = cluster.folder_with("relays", &[])?;
         let host = bed::plugins(&cluster, HOST, &folder, QUIET)?;
         let relays = Self {
@@ -176,6 +169,19 @@ impl Relays {
         written.sort_by_key(|write| write.at);
         Ok(written)
     }
+}
+
+/// Starts a control plane with a ring of namespaces.
+pub(super) async fn ring(count: usize) -> Result<Cluster> {
+    let cluster = bed::plane(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
+    let namespaces = (0..count)
+        .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
+    create_all(&cluster.client, "", namespaces).await?;
+    Ok(cluster)
 }
 
 /// The name of a relay in a ring of `count`.

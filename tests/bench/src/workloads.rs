@@ -87,7 +87,7 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-pub(super) const ON_CLUSTERS: [OnCluster; 38] = [
+pub(super) const ON_CLUSTERS: [OnCluster; 39] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
@@ -123,6 +123,7 @@ pub(super) const ON_CLUSTERS: [OnCluster; 38] = [
     OnCluster::large("owner-200000"),
     OnCluster::large("deployment-2000"),
     OnCluster::once_without_stock("growth"),
+    OnCluster::once_without_stock("requests"),
     OnCluster::once_without_stock("ring"),
     OnCluster::once_without_stock("reload"),
     OnCluster::once_without_stock(IDLE_PLUGINS),
