@@ -9,8 +9,8 @@ use super::sizes::{RING_ROUNDS, SETS, Size, count, describe, shape, time};
 use super::sync::Full;
 use super::workloads::{IDLE_PLUGINS, ON_CLUSTERS, OnCluster};
 use super::{
-    autoscalers, cascade, certificates, converge, empty, heartbeats, idle_plugins, jobs, large,
-    latency, load_balancers, reload, requests, ring, services, sets, standby, sync, volumes,
+    autoscalers, cascade, certificates, converge, copies, empty, heartbeats, idle_plugins, jobs,
+    large, latency, load_balancers, reload, requests, ring, services, sets, standby, sync, volumes,
 };
 
 /// The number of times that a workload is measured. Each figure is the median.
@@ -108,7 +108,8 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "empty" => empty::measure(subject, time(size)).await,
         "built-ins" => empty::each_built_in(time(size)).await,
         "standby" => standby::measure(subject).await,
-        "requests" => requests::measure(count).await,
+        "requests" => requests::measure(subject, count).await,
+        "copies" => copies::measure(count).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,
         "reload" => reload::measure(count).await,
         IDLE_PLUGINS => idle_plugins::measure(count, time(size)).await,

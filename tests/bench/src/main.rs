@@ -10,6 +10,7 @@ mod check;
 mod churn;
 mod compare;
 mod converge;
+mod copies;
 mod empty;
 mod heartbeats;
 mod idle_plugins;

@@ -5,6 +5,8 @@ use flyball_controlplane::Process;
 use procfs::ProcResult;
 use procfs::process::Process as Proc;
 
+use super::bed::REST;
+
 /// The CPU time of a process since a point in time.
 pub(super) struct CpuSpan {
     /// The CPU time of the process at that point, in seconds.
@@ -16,6 +18,18 @@ impl CpuSpan {
         Ok(Self {
             before: cpu_seconds(process)?,
         })
+    }
+
+    /// Begins once the process had time to become idle.
+    pub(super) async fn begin_idle(process: &Process) -> Result<Self> {
+        tokio::time::sleep(REST).await;
+        Self::begin(process)
+    }
+
+    /// The CPU time in the span in seconds, once the process had time to become idle.
+    pub(super) async fn end_idle(&self, process: &Process) -> Result<f64> {
+        tokio::time::sleep(REST).await;
+        self.used(process)
     }
 
     /// The CPU time in the span so far, in seconds.

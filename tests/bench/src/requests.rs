@@ -1,115 +1,81 @@
-//! What an event, a create and an update cost a controller: a relay, and the same controller in Go on client-go.
+//! What an event, a create and an update cost a built-in controller: the one that publishes a ConfigMap in each
+//! namespace.
 
 use anyhow::Result;
-use flyball_cluster_tests::Cluster;
-use flyball_controlplane::Process;
-use flyball_differential::api;
+use flyball_controlplane::Options;
+use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{NAMESPACE, REST, create_all, create_namespace, send_all};
-use super::operators;
+use super::bed::{NAMESPACE, controllers, create_all, create_namespace, plane, send_all};
 use super::process::CpuSpan;
-use super::relays::{Relays, name, ring};
 use super::report::Figures;
 use super::wait::wait;
 
-/// The number of namespaces: from the first, values are copied to the second.
-const RING: usize = 2;
-/// The name of the controller in Go.
-const CLIENT_GO: &str = "client-go";
+const PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+/// The name of the ConfigMaps that it publishes, and the key of their data.
+const PUBLISHED: &str = "kube-root-ca.crt";
+const KEY: &str = "ca.crt";
 
-/// Measures `count` of each, under either controller.
-pub(super) async fn measure(count: usize) -> Result<Figures> {
-    let copier = operators::build("./copier")?;
-    let mut figures = Figures::default();
-
-    let relays = Relays::start(RING).await?;
-    relays.put(0, 0)?;
-    relays.until_running(1).await?;
-    measure_one(
-        "Flyball",
-        &relays.cluster,
-        &relays.host,
-        count,
-        &mut figures,
-    )
+/// Measures `count` of each: an event that concerns nobody; a create, with the event of the namespace that needs it and
+/// its own; and an update, with the event of the change that it reverts and its own.
+pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
+    let cluster = plane(Options {
+        scheduler: false,
+        ..Options::default()
+    })
     .await?;
-    relays.end().await?;
+    let client = &cluster.client;
+    let mut process = controllers(subject, &cluster, PUBLISHER)?;
+    create_namespace(client, NAMESPACE).await?;
+    let until_published = async |namespaces: usize| {
+        wait("each namespace has its ConfigMap", async || {
+            let all = api::list(client, "ConfigMap", "").await?;
+            let published = all.iter().filter(|map| is_published(map));
+            Ok((published.count(), namespaces))
+        })
+        .await
+    };
+    until_published(1).await?;
+    let others = api::list(client, "Namespace", "").await?.len();
+    until_published(others).await?;
+    let mut figures = Figures::default();
+    let mut push = |what: &str, seconds: f64| {
+        figures.push(what, seconds * 1e6 / count as f64);
+    };
 
-    let cluster = ring(RING).await?;
-    let (from, to) = (name(0, RING), name(1, RING));
-    let mut operator = operators::start(&cluster, CLIENT_GO, &copier, &[&from, &to]).await?;
-    measure_one(CLIENT_GO, &cluster, &operator, count, &mut figures).await?;
-    operator.stop().await?;
+    let span = CpuSpan::begin_idle(&process).await?;
+    let maps = (0..count).map(|number| {
+        let name = format!("map-{number}");
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}})
+    });
+    create_all(client, NAMESPACE, maps).await?;
+    push("CPU of an event, µs", span.end_idle(&process).await?);
+
+    let span = CpuSpan::begin_idle(&process).await?;
+    let namespaces = (0..count).map(
+        |number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number)}}),
+    );
+    create_all(client, "", namespaces).await?;
+    until_published(count + others).await?;
+    push("CPU of a create, µs", span.end_idle(&process).await?);
+
+    let span = CpuSpan::begin_idle(&process).await?;
+    let changes = (0..count).map(|number| async move {
+        let change = json!({"data": {KEY: null}});
+        api::patch(client, "ConfigMap", &name(number), PUBLISHED, &change).await
+    });
+    send_all(changes).await?;
+    until_published(count + others).await?;
+    push("CPU of an update, µs", span.end_idle(&process).await?);
+    process.stop().await?;
     cluster.shutdown().await?;
     Ok(figures)
 }
 
-/// Adds the microseconds of CPU for an event that concerns nobody, and for the copies of a new and of a changed value:
-/// each is two events, a reconcile and a request.
-async fn measure_one(
-    subject: &str,
-    cluster: &Cluster,
-    process: &Process,
-    count: usize,
-    figures: &mut Figures,
-) -> Result<()> {
-    let client = &cluster.client;
-    let (from, to) = (name(0, RING), name(1, RING));
-    let maps = |value: &'static str| (0..count).map(move |number| map(number, value));
-    let mut push = |what: &str, seconds: f64| {
-        figures.push(
-            format!("{what}, µs: {subject}"),
-            seconds * 1e6 / count as f64,
-        );
-    };
-    create_namespace(client, NAMESPACE).await?;
-
-    let span = begin(process).await?;
-    create_all(client, NAMESPACE, maps("1")).await?;
-    push("an event that concerns nobody", end(process, &span).await?);
-
-    let span = begin(process).await?;
-    create_all(client, &from, maps("1")).await?;
-    until_copied(cluster, &to, "1", count).await?;
-    push("a create", end(process, &span).await?);
-
-    let span = begin(process).await?;
-    let changes = (0..count).map(|number| {
-        let (from, change) = (&from, json!({"data": {"value": "2"}}));
-        async move { api::patch(client, "ConfigMap", from, &object(number), &change).await }
-    });
-    send_all(changes).await?;
-    until_copied(cluster, &to, "2", count).await?;
-    push("an update", end(process, &span).await?);
-    Ok(())
+fn name(number: usize) -> String {
+    format!("namespace-{number}")
 }
 
-/// Begins to count the CPU time of an idle process.
-async fn begin(process: &Process) -> Result<CpuSpan> {
-    tokio::time::sleep(REST).await;
-    CpuSpan::begin(process)
-}
-
-/// The seconds of CPU until the process is idle again.
-async fn end(process: &Process, span: &CpuSpan) -> Result<f64> {
-    tokio::time::sleep(REST).await;
-    span.used(process)
-}
-
-async fn until_copied(cluster: &Cluster, to: &str, value: &str, count: usize) -> Result<()> {
-    wait("all values are copied", async || {
-        let all = api::list(&cluster.client, "ConfigMap", to).await?;
-        let copied = all.iter().filter(|one| one["data"]["value"] == value);
-        Ok((copied.count(), count))
-    })
-    .await
-}
-
-fn object(number: usize) -> String {
-    format!("value-{number}")
-}
-
-fn map(number: usize, value: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object(number)}, "data": {"value": value}})
+fn is_published(map: &Value) -> bool {
+    map["metadata"]["name"] == PUBLISHED && map["data"][KEY].is_string()
 }

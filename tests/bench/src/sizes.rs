@@ -78,7 +78,7 @@ pub(super) fn count(name: &str, size: Size) -> usize {
         ("reload", Size::Whole) => 50,
         ("reload", Size::Quick) => 3,
         ("sync" | "steady", Size::Whole) => 10_000,
-        ("growth" | "requests", Size::Whole) => 5000,
+        ("growth" | "requests" | "copies", Size::Whole) => 5000,
         ("sync" | "steady" | "sync-50000", Size::Quick) => 500,
         (_, Size::Whole) => 1000,
         (_, Size::Quick) => 50,
@@ -162,7 +162,8 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             "{owners} {kind}s with {replicas} pods each, without one controller after another"
         ),
         "standby" => "a standby takes over".into(),
-        "requests" => format!(
+        "requests" => format!("{count} events, creates and updates of one controller"),
+        "copies" => format!(
             "{count} values are created and changed, and each is copied; beside a controller in Go on client-go"
         ),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),

@@ -87,12 +87,13 @@ impl OnCluster {
 }
 
 /// The workloads on a control plane, in the order in which they are measured.
-pub(super) const ON_CLUSTERS: [OnCluster; 39] = [
+pub(super) const ON_CLUSTERS: [OnCluster; 40] = [
     OnCluster::repeated("converge-small"),
     OnCluster::repeated("converge-wide"),
     OnCluster::repeated("converge-deep"),
     OnCluster::repeated("jobs"),
     OnCluster::repeated("rollout"),
+    OnCluster::repeated("requests"),
     OnCluster::repeated("latency"),
     OnCluster::repeated("sync"),
     OnCluster::bounded("sets-parallel"),
@@ -123,7 +124,7 @@ pub(super) const ON_CLUSTERS: [OnCluster; 39] = [
     OnCluster::large("owner-200000"),
     OnCluster::large("deployment-2000"),
     OnCluster::once_without_stock("growth"),
-    OnCluster::once_without_stock("requests"),
+    OnCluster::once_without_stock("copies"),
     OnCluster::once_without_stock("ring"),
     OnCluster::once_without_stock("reload"),
     OnCluster::once_without_stock(IDLE_PLUGINS),

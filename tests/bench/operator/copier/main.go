@@ -1,5 +1,5 @@
 // Command copier does what the benchmark's relay does, in Go and with client-go alone: it copies the values of the
-// ConfigMaps of one namespace to those of another. The benchmark `requests` compares what an event and a request cost.
+// ConfigMaps of one namespace to those of another. The benchmark `copies` compares what an event and a request cost.
 // Its arguments are the path of a kubeconfig and both namespaces.
 package main
 
