@@ -92,10 +92,10 @@ impl Controller for ServiceLb {
             return sync::reconcile(host, &request.key);
         }
         let start = host.now();
-        pass::all(host, concurrency)?;
+        let outcome = pass::all(host, concurrency)?;
         let seconds = host.now().since(start).as_secs_f64();
         host.metrics().observe(PASS_LATENCY, &[], seconds);
-        Ok(Outcome::Done)
+        Ok(outcome)
     }
 
     /// Enqueues Services that are new, changed in what a load balancer depends on, or need it no longer. A deletion

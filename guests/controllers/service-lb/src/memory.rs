@@ -1,5 +1,5 @@
 //! What the controller remembers of a Service between two reconciles, in the memo: the Service as it was last reconciled,
-//! and the nodes that the cloud was last given for it.
+//! and the nodes that the cloud was last given for it. A reconcile's memory is seen by others once it has ended.
 //!
 //! A Service with the finalizer can't vanish. Only a Service that lost the finalizer, or never got it, needs its memory:
 //! its load balancer is deleted by what is remembered. After a takeover the memory begins with the Services that exist,

@@ -28,15 +28,27 @@ struct Row {
     class: Option<String>,
 }
 
+/// The time until the next pass while Services are being reconciled for the first time.
+const UNTIL_KNOWN: Duration = Duration::from_secs(1);
+
+/// The Services of a pass.
+#[derive(Default)]
+struct Found {
+    /// Those that have been reconciled with other nodes, or whose reconcile failed before it called the cloud.
+    outdated: Vec<Key>,
+    /// Whether others have not been reconciled yet: they wait in the queue, or are being reconciled just now.
+    has_unknown: bool,
+}
+
 /// Updates the load balancers, at most `concurrency` of them at once. A Service whose update fails is reconciled as a
-/// whole.
+/// whole. Another pass follows as long as it is not known which nodes some load balancers have.
 ///
 /// # Errors
 /// The nodes or the Services can't be read.
-pub(crate) fn all(host: &Host, concurrency: u32) -> Result<(), Error> {
+pub(crate) fn all(host: &Host, concurrency: u32) -> Result<Outcome, Error> {
     let nodes = NodeSet::read(host)?;
-    let outdated = outdated(host, &nodes)?;
-    for some in outdated.chunks(concurrency.max(1) as usize) {
+    let found = find(host, &nodes)?;
+    for some in found.outdated.chunks(concurrency.max(1) as usize) {
         let mut services = Vec::with_capacity(some.len());
         for key in some {
             let service = host.get_by_key::<Service>(key)?;
@@ -44,27 +56,35 @@ pub(crate) fn all(host: &Host, concurrency: u32) -> Result<(), Error> {
         }
         update(host, &services, &nodes)?;
     }
-    Ok(())
+    Ok(match found.has_unknown {
+        true => Outcome::RequeueAfter(UNTIL_KNOWN),
+        false => Outcome::Done,
+    })
 }
 
-/// Returns the Services that have been reconciled with other nodes. Those that have not been reconciled yet are waiting
-/// in the queue.
-fn outdated(host: &Host, nodes: &NodeSet) -> Result<Vec<Key>, Error> {
-    let mut outdated = Vec::new();
+fn find(host: &Host, nodes: &NodeSet) -> Result<Found, Error> {
+    let mut found = Found::default();
     host.list::<Row>()
         .index(BY_TYPE, LOAD_BALANCER)
         .each(|row| {
             let key = Key::new(&row.namespace, &row.name);
-            let given = Memory::of(host, &key).nodes();
-            if row.class.is_none() && given.is_some_and(|given| given != nodes.digest()) {
-                outdated.push(key);
+            let memory = Memory::of(host, &key);
+            match memory.nodes() {
+                _ if row.class.is_some() => {}
+                Some(given) if given == nodes.digest() => {}
+                None if memory.service().is_none() => found.has_unknown = true,
+                Some(_) | None => found.outdated.push(key),
             }
             Ok(())
         })?;
-    Ok(outdated)
+    Ok(found)
 }
 
-fn update(host: &Host, services: &[Service], nodes: &NodeSet) -> Result<(), Error> {
+/// Gives the load balancers of these Services these nodes.
+///
+/// # Errors
+/// The memo is full.
+pub(crate) fn update(host: &Host, services: &[Service], nodes: &NodeSet) -> Result<(), Error> {
     let cluster_name = cluster_name(host);
     let mut calls = Vec::with_capacity(services.len());
     for service in services {

@@ -14,6 +14,7 @@ use flyball_sdk::{ApiError, warning};
 use crate::cluster_name;
 use crate::memory::Memory;
 use crate::nodes::NodeSet;
+use crate::pass;
 use crate::service::{FINALIZER, Service, Status};
 
 /// The text of the event that a load balancer has no nodes.
@@ -170,7 +171,21 @@ impl Sync<'_> {
             Ok(Some(status)) => status,
         };
         self.note(service, "EnsuredLoadBalancer", "Ensured load balancer");
-        self.write_status(service, &status)
+        self.write_status(service, &status)?;
+        self.catch_up(service, nodes.digest())
+    }
+
+    /// Gives the load balancer the nodes that have changed while the cloud was called. A pass that met these changes
+    /// could not do so: what this call has given is not remembered before it ends.
+    fn catch_up(&self, service: &Service, mut given: u64) -> Result<(), Failure> {
+        loop {
+            let nodes = NodeSet::read(self.host)?;
+            if nodes.digest() == given {
+                return Ok(());
+            }
+            given = nodes.digest();
+            pass::update(self.host, std::slice::from_ref(service), &nodes)?;
+        }
     }
 
     fn delete(&self, service: &Service) -> Result<(), CloudError> {

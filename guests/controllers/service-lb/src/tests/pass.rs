@@ -1,8 +1,11 @@
 //! The pass over all Services after a change of the nodes.
 
+use std::rc::Rc;
+use std::time::Duration;
+
 use flyball_cloud::CloudError;
 use flyball_sdk::prelude::*;
-use flyball_sdk::testing::Enqueued;
+use flyball_sdk::testing::{Enqueued, refusal};
 
 use super::world::*;
 
@@ -68,13 +71,46 @@ fn services_that_have_not_been_reconciled_or_want_no_load_balancer_are_left_out(
         cluster.put(with(named, "/spec/loadBalancerClass", class));
     }
     cluster.put(node("c"));
-    pass(&cluster).unwrap();
+    // The new one may be in the middle of its first reconcile, with the nodes before.
+    let again = Outcome::RequeueAfter(Duration::from_secs(1));
+    assert_eq!(pass(&cluster).unwrap(), again);
     assert_eq!(cloud.called(), ["UpdateLoadBalancer team/web a,b,c"]);
+    cluster.remove(SERVICE, "team", "new");
     cluster.edit(SERVICE, "team", "web", |service| {
         service["spec"]["type"] = "NodePort".into()
     });
     cluster.put(node("d"));
-    pass(&cluster).unwrap();
+    assert_eq!(pass(&cluster).unwrap(), Outcome::Done);
+    assert!(cloud.called().is_empty());
+}
+
+#[test]
+fn a_service_whose_reconcile_failed_before_it_called_the_cloud_is_updated() {
+    let (cluster, cloud) = world(service());
+    cluster.fail("patch", STATUS, refusal(403, "Forbidden"));
+    reconcile(&cluster).unwrap_err();
+    assert_eq!(pass(&cluster).unwrap(), Outcome::Done);
+    assert_eq!(cloud.called()[0], "UpdateLoadBalancer team/web a,b");
+}
+
+#[test]
+fn nodes_that_come_while_the_load_balancer_is_created_are_given_to_it() {
+    let (cluster, cloud) = world(service());
+    let cluster = Rc::new(cluster);
+    let nodes = Rc::downgrade(&cluster);
+    cloud.on("EnsureLoadBalancer", move |_| {
+        nodes.upgrade().unwrap().put(node("c"));
+        Ok(json!({"status": {"ingress": [{"ip": "192.0.2.1"}]}}))
+    });
+    cloud.on("UpdateLoadBalancer", |_| Ok(json!({})));
+    reconcile(&cluster).unwrap();
+    let called = [
+        "EnsureLoadBalancer team/web a,b",
+        "UpdateLoadBalancer team/web a,b,c",
+    ];
+    assert_eq!(cloud.called(), called);
+    assert_eq!(cluster.events().last().unwrap(), UPDATED);
+    assert_eq!(pass(&cluster).unwrap(), Outcome::Done);
     assert!(cloud.called().is_empty());
 }
 
