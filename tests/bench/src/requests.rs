@@ -6,7 +6,7 @@ use flyball_controlplane::Options;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{NAMESPACE, controllers, create_all, create_namespace, plane, send_all};
+use super::bed::{controllers, create_all, plane, send_all};
 use super::process::CpuSpan;
 use super::report::Figures;
 use super::wait::wait;
@@ -16,8 +16,8 @@ const PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const PUBLISHED: &str = "kube-root-ca.crt";
 const KEY: &str = "ca.crt";
 
-/// Measures `count` of each: an event that concerns nobody; a create, with the event of the namespace that needs it and
-/// its own; and an update, with the event of the change that it reverts and its own.
+/// Measures `count` of each: a create, with the event of the namespace that needs it and its own; an event of a namespace,
+/// with a reconcile that changes nothing; and an update, with the event of the change that it reverts and its own.
 pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
     let cluster = plane(Options {
         scheduler: false,
@@ -26,7 +26,6 @@ pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
     .await?;
     let client = &cluster.client;
     let mut process = controllers(subject, &cluster, PUBLISHER)?;
-    create_namespace(client, NAMESPACE).await?;
     let until_published = async |namespaces: usize| {
         wait("each namespace has its ConfigMap", async || {
             let all = api::list(client, "ConfigMap", "").await?;
@@ -35,7 +34,6 @@ pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
         })
         .await
     };
-    until_published(1).await?;
     let others = api::list(client, "Namespace", "").await?.len();
     until_published(others).await?;
     let mut figures = Figures::default();
@@ -44,20 +42,20 @@ pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
     };
 
     let span = CpuSpan::begin_idle(&process).await?;
-    let maps = (0..count).map(|number| {
-        let name = format!("map-{number}");
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}})
-    });
-    create_all(client, NAMESPACE, maps).await?;
-    push("CPU of an event, µs", span.end_idle(&process).await?);
-
-    let span = CpuSpan::begin_idle(&process).await?;
     let namespaces = (0..count).map(
         |number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number)}}),
     );
     create_all(client, "", namespaces).await?;
     until_published(count + others).await?;
     push("CPU of a create, µs", span.end_idle(&process).await?);
+
+    let span = CpuSpan::begin_idle(&process).await?;
+    let labels = (0..count).map(|number| async move {
+        let change = json!({"metadata": {"labels": {"changed": "yes"}}});
+        api::patch(client, "Namespace", "", &name(number), &change).await
+    });
+    send_all(labels).await?;
+    push("CPU of an event, µs", span.end_idle(&process).await?);
 
     let span = CpuSpan::begin_idle(&process).await?;
     let changes = (0..count).map(|number| async move {

@@ -162,7 +162,7 @@ pub(super) fn describe(name: &str, size: Size) -> String {
             "{owners} {kind}s with {replicas} pods each, without one controller after another"
         ),
         "standby" => "a standby takes over".into(),
-        "requests" => format!("{count} events, creates and updates of one controller"),
+        "requests" => format!("{count} creates, events and updates of one controller"),
         "copies" => format!(
             "{count} values are created and changed, and each is copied; beside a controller in Go on client-go"
         ),
