@@ -50,6 +50,28 @@ impl Row {
     }
 }
 
+/// The [digest](NodeSet::digest) of the nodes that load balancers send traffic to now.
+///
+/// # Errors
+/// The nodes can't be listed.
+pub(crate) fn present_digest(host: &Host) -> Result<u64, Error> {
+    Ok(digest(&available(host)?))
+}
+
+fn available(host: &Host) -> Result<Vec<Row>, Error> {
+    let mut rows = host.list::<Row>().all()?;
+    rows.retain(Row::is_available);
+    Ok(rows)
+}
+
+fn digest(rows: &[Row]) -> u64 {
+    let mut digest = DefaultHasher::new();
+    for row in rows {
+        (&row.name, &row.provider_id).hash(&mut digest);
+    }
+    digest.finish()
+}
+
 /// A set of nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeSet {
@@ -66,21 +88,15 @@ impl NodeSet {
     /// # Errors
     /// The nodes can't be listed.
     pub(crate) fn read(host: &Host) -> Result<Self, Error> {
-        let mut rows = host.list::<Row>().all()?;
-        rows.retain(Row::is_available);
-        Ok(Self::of(&rows))
+        Ok(Self::of(&available(host)?))
     }
 
     /// The set of these nodes.
     pub(crate) fn of(rows: &[Row]) -> Self {
-        let mut digest = DefaultHasher::new();
-        for row in rows {
-            (&row.name, &row.provider_id).hash(&mut digest);
-        }
         let documents: Vec<Value> = rows.iter().map(Row::document).collect();
         Self {
             names: rows.iter().map(|row| row.name.clone()).collect(),
-            digest: digest.finish(),
+            digest: digest(rows),
             documents: Nodes::of(&documents),
         }
     }

@@ -13,7 +13,7 @@ use flyball_sdk::{ApiError, warning};
 
 use crate::cluster_name;
 use crate::memory::Memory;
-use crate::nodes::NodeSet;
+use crate::nodes::{NodeSet, present_digest};
 use crate::pass;
 use crate::service::{FINALIZER, Service, Status};
 
@@ -178,14 +178,12 @@ impl Sync<'_> {
     /// Gives the load balancer the nodes that have changed while the cloud was called. A pass that met these changes
     /// could not do so: what this call has given is not remembered before it ends.
     fn catch_up(&self, service: &Service, mut given: u64) -> Result<(), Failure> {
-        loop {
+        while present_digest(self.host)? != given {
             let nodes = NodeSet::read(self.host)?;
-            if nodes.digest() == given {
-                return Ok(());
-            }
             given = nodes.digest();
             pass::update(self.host, std::slice::from_ref(service), &nodes)?;
         }
+        Ok(())
     }
 
     fn delete(&self, service: &Service) -> Result<(), CloudError> {
