@@ -24,6 +24,8 @@ struct Row {
     namespace: String,
     #[view(path = "metadata.name")]
     name: String,
+    #[view(path = "metadata.deletionTimestamp")]
+    deleted: Option<String>,
     #[view(path = "spec.loadBalancerClass")]
     class: Option<String>,
 }
@@ -72,7 +74,8 @@ fn find(host: &Host, nodes: &NodeSet) -> Result<Found, Error> {
             match memory.nodes() {
                 _ if row.class.is_some() => {}
                 Some(given) if given == nodes.digest() => {}
-                None if memory.service().is_none() => found.has_unknown = true,
+                // One that is being deleted has been cleaned up, or will be.
+                None if memory.service().is_none() => found.has_unknown |= row.deleted.is_none(),
                 Some(_) | None => found.outdated.push(key),
             }
             Ok(())

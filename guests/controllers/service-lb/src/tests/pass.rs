@@ -85,6 +85,16 @@ fn services_that_have_not_been_reconciled_or_want_no_load_balancer_are_left_out(
 }
 
 #[test]
+fn a_service_that_is_cleaned_up_and_kept_by_another_finalizer_causes_no_further_pass() {
+    let (cluster, _) = world(with(
+        deleting(),
+        "/metadata/finalizers",
+        json!(["example.com/other"]),
+    ));
+    assert_eq!(pass(&cluster).unwrap(), Outcome::Done);
+}
+
+#[test]
 fn a_service_whose_reconcile_failed_before_it_called_the_cloud_is_updated() {
     let (cluster, cloud) = world(service());
     cluster.fail("patch", STATUS, refusal(403, "Forbidden"));
