@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
+use crate::rules;
+
 /// The time between counting a pod and checking that the entry has it.
 const CHECK: Duration = Duration::from_secs(1);
 /// The entries of a rule: the last character of the pods' UIDs selects one.
@@ -31,6 +33,8 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
     let entry = entry(rule, part);
     let mut counted: Vec<String> = host.memo().get(&entry).unwrap_or_default();
     if counted.contains(pod) {
+        // The rule may have been updated while the pod was being evicted.
+        rules::update_later_by_uid(host, rule)?;
         return Ok(Outcome::Done);
     }
     counted.push(pod.clone());

@@ -26,10 +26,22 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// # Errors
 /// The queue is full.
 pub fn update_later(host: &Host, eviction: &Eviction) -> Result<(), Error> {
-    for name in eviction.rules.values() {
-        host.queue().add_after("", &Key::new("", name), PERIOD)?;
-    }
-    Ok(())
+    let mut names = eviction.rules.values();
+    names.try_for_each(|name| enqueue(host, name))
+}
+
+/// Enqueues the rule with this UID, if it exists, so that its status is updated.
+///
+/// # Errors
+/// The rules can't be read, or the queue is full.
+pub fn update_later_by_uid(host: &Host, uid: &str) -> Result<(), Error> {
+    let rules = host.list::<Rule>().all()?;
+    let mut found = rules.iter().filter(|rule| rule.meta.uid == uid);
+    found.try_for_each(|rule| enqueue(host, &rule.meta.name))
+}
+
+fn enqueue(host: &Host, name: &str) -> Result<(), Error> {
+    Ok(host.queue().add_after("", &Key::new("", name), PERIOD)?)
 }
 
 /// Updates the status of a rule. After a change of its spec, the pods that it affects are enqueued afterwards, so that

@@ -47,13 +47,15 @@ pub fn of(host: &Host, autoscaler: &Autoscaler, pods: &[Pod]) -> Result<Vec<Stri
     let labels = labels.into_iter().map(Some).chain([None]);
     let mut rivals = BTreeSet::new();
     for label in labels {
-        let selectors = host.memo().get::<Selectors>(&entry(namespace, label));
+        let entry = entry(namespace, label);
+        let selectors = host.memo().get::<Selectors>(&entry);
         let selected = selectors
             .unwrap_or_default()
             .into_iter()
             .filter(|(name, selector)| {
                 let selector = selector.parse::<LabelSelector>();
                 *name != autoscaler.meta.name
+                    && is_in(host, &Key::new(namespace, name), &entry)
                     && selector
                         .is_ok_and(|selector| pods.iter().any(|pod| selector.matches(&pod.labels)))
             });
@@ -113,6 +115,12 @@ fn note_place(host: &Host, key: &Key, entry: &str) -> Result<(), ApiError> {
         remove_from(host, &before, &key.name);
     }
     host.memo().put(&place_key(key), &entry, "", Duration::ZERO)
+}
+
+/// Whether the selector of an autoscaler is in this entry. Its removal from another one may have been lost, if another
+/// instance changed that entry at the same time.
+fn is_in(host: &Host, autoscaler: &Key, entry: &str) -> bool {
+    place_of(host, autoscaler).as_deref() == Some(entry)
 }
 
 fn place_of(host: &Host, key: &Key) -> Option<String> {

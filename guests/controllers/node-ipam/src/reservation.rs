@@ -1,7 +1,7 @@
 //! The blocks that a node is about to get, in the memo.
 //!
 //! A node without ranges is reconciled twice: the first time it reserves blocks, the second time it gets them. Several
-//! nodes are reconciled at once, but the memo keeps only the first entry of each block. A block that the second
+//! nodes are reconciled at once, but only the first one adds the entry of a block. A block that the second
 //! reconcile finds reserved can't go to another node, even if the call ends before the API server has answered.
 //!
 //! All entries are removed with the node.
@@ -73,7 +73,11 @@ impl Reservation {
             blocks.push(block);
         }
         for (index, block) in blocks.iter().enumerate() {
-            memo.put(&of_block(index, *block), uid, uid, Duration::ZERO)?;
+            match memo.add(&of_block(index, *block), uid, uid, Duration::ZERO) {
+                // Another node has just reserved it. The second call finds out, and reserves another block.
+                Err(error) if !error.is_conflict() => return Err(error.into()),
+                _ => {}
+            }
         }
         for (label, skipped) in tries {
             host.metrics().observe(TRIES, &[&label], skipped as f64);

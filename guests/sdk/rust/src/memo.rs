@@ -42,6 +42,24 @@ impl Memo<'_> {
             .map(drop)
     }
 
+    /// Stores a value if the key has none. Options as for [`put`](Self::put). If another call adds the same key at the same
+    /// time, the first one to end keeps it: a later call can tell which.
+    ///
+    /// # Errors
+    /// A conflict if the key has a value; or the memo is full.
+    pub fn add(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        object_uid: &str,
+        ttl: Duration,
+    ) -> Result<(), ApiError> {
+        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
+        self.imports
+            .memo_put(key, 0, &value, object_uid, millis(ttl))
+            .map(drop)
+    }
+
     /// Changes the value of a key, which is the default if there is none, and returns the new value. The change is
     /// repeated if another instance changes the entry in the meantime. Options as for [`put`](Self::put).
     ///
@@ -105,6 +123,20 @@ mod tests {
         assert_eq!(append("d", None).unwrap(), "bcd");
         assert_eq!(host.memo().get::<String>("a").unwrap(), "bcd");
         assert_eq!(tries, 3);
+    }
+
+    #[test]
+    fn only_the_first_value_of_a_key_is_added() {
+        let cluster = Cluster::new();
+        let host = cluster.host();
+        let memo = host.memo();
+        memo.add("a", &1, "", Duration::ZERO).unwrap();
+        let refused = memo.add("a", &2, "", Duration::ZERO).unwrap_err();
+        assert!(refused.is_conflict(), "{refused}");
+        assert_eq!(memo.get("a"), Some(1));
+        memo.remove("a");
+        memo.add("a", &2, "", Duration::ZERO).unwrap();
+        assert_eq!(memo.get("a"), Some(2));
     }
 
     #[test]

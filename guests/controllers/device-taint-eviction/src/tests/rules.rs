@@ -39,6 +39,8 @@ fn a_rule_shows_what_it_evicts_and_has_evicted() {
     assert_eq!(cluster.written(), eviction("x"));
     assert_eq!(cluster.events(), [MARKING]);
     count_evicted(&cluster);
+    // It may have been updated while the pod was being evicted.
+    assert_eq!(enqueued(&cluster, ""), ["r"]);
     cluster.advance(Duration::from_secs(4));
     assert_eq!(update(&cluster).unwrap(), after(6));
     cluster.advance(Duration::from_secs(6));

@@ -1,5 +1,7 @@
 //! Autoscalers that scale the same pods.
 
+use std::time::Duration;
+
 use flyball_sdk::LabelSelector;
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
@@ -33,6 +35,19 @@ fn keep(cluster: &Cluster, name: &str, selector: &str) {
 fn found(cluster: &Cluster) -> Vec<String> {
     let pods = cluster.host().list::<Pod>().namespace("team").all();
     rivals::of(&cluster.host(), &get(cluster, "web"), &pods.unwrap()).unwrap()
+}
+
+#[test]
+fn an_entry_that_an_autoscaler_has_left_behind_makes_it_no_rival() {
+    let cluster = cluster();
+    keep(&cluster, "rival", "app=web");
+    let entry = "selectors/team/app=web";
+    let left: Value = cluster.host().memo().get(entry).unwrap();
+    keep(&cluster, "rival", "app=other");
+    // The change of another instance at the same time has won.
+    let put = |host: Host| host.memo().put(entry, &left, "", Duration::ZERO);
+    put(cluster.host()).unwrap();
+    assert!(found(&cluster).is_empty());
 }
 
 #[test]
