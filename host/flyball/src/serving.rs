@@ -9,8 +9,8 @@ use flyball_manager::Telemetry;
 use flyball_serving::health::Registration;
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
 use flyball_serving::{
-    Authentication, Authorization, Bound, BuildVersions, Endpoints, HealthChecks, Metrics,
-    SetVerbosity, ZPages, bind,
+    Authentication, Authorization, Bound, BuildVersions, Endpoints, HealthChecks, KUBERNETES,
+    Metrics, SetVerbosity, ZPages, bind,
 };
 use kube::client::ClientBuilder;
 use tokio::runtime::Handle;
@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{self, warn_if_unverified};
 use crate::config::{ClusterConfig, RunConfig, ServingConfig};
-use crate::kcm::versions::RELEASE;
 
 /// A bound port, and the thread that will serve it.
 pub(crate) struct Port<'a> {
@@ -196,7 +195,7 @@ fn zpages(config: &RunConfig, serving: &ServingConfig) -> ZPages {
     let versions = BuildVersions {
         // The field for binaries that Go did not compile. The other versions are Kubernetes versions.
         compiler: concat!("Flyball ", env!("CARGO_PKG_VERSION"), " (rustc)").to_owned(),
-        binary: RELEASE.to_owned(),
+        binary: KUBERNETES.to_owned(),
         emulation: config.versions.emulated.to_string(),
     };
     // The paths that kube-controller-manager lists: no probes, and the shortest of several paths with the same

@@ -6,7 +6,7 @@ use anyhow::Context;
 use flyball_controllers::CONTROLLERS;
 use flyball_dashboard::SourceSlot;
 use flyball_manager::Telemetry;
-use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use flyball_serving::{DebugPages, HealthChecks, KUBERNETES, Metrics};
 use flyball_traces::{Exporting, Tracer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::RunConfig;
 use crate::kcm::feature_gates::{FeatureGates, Gate};
-use crate::kcm::versions::{RELEASE, Versions};
+use crate::kcm::versions::Versions;
 use crate::serving::{Port, Server};
 use crate::{cluster, controllers, logging};
 
@@ -119,7 +119,7 @@ fn show_versions(metrics: &Metrics, versions: &Versions) -> anyhow::Result<()> {
         versions.emulated.to_string(),
         versions.min_compatibility.to_string(),
     );
-    info.with_label_values(&["kube", RELEASE, &emulated, &least])
+    info.with_label_values(&["kube", KUBERNETES, &emulated, &least])
         .set(1.0);
     Ok(())
 }

@@ -31,6 +31,9 @@ mod tls;
 mod user;
 mod zpages;
 
+/// The release of Kubernetes whose kube-controller-manager this build stands for.
+pub const KUBERNETES: &str = "1.37.2";
+
 pub use authentication::{Authentication, AuthenticationOptions, RequestHeaderOptions};
 pub use authorization::{Authorization, AuthorizationOptions};
 pub use debug::DebugPages;
@@ -44,3 +47,21 @@ pub use tls::{
 };
 pub use user::User;
 pub use zpages::{BuildVersions, ZPages};
+
+#[cfg(test)]
+mod tests {
+    use super::KUBERNETES;
+
+    #[test]
+    fn the_release_is_the_one_that_the_tests_compare_with() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/controlplane/go/go.mod"
+        );
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(
+            text.contains(&format!("k8s.io/kubernetes v{KUBERNETES}\n")),
+            "{text}"
+        );
+    }
+}

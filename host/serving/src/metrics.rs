@@ -438,7 +438,7 @@ mod tests {
         for name in [
             "process_cpu_seconds_total ",
             "process_resident_memory_bytes ",
-            "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=",
+            "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.",
         ] {
             assert!(
                 text.contains(&format!("\n{name}")),

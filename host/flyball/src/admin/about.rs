@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use flyball_serving::KUBERNETES;
 use serde::{Deserialize, Serialize};
-
-use crate::kcm::versions::RELEASE;
 
 /// Files of the system that say what the process may use, with their names in [`About::machine`].
 const FILES: [(&str, &str); 5] = [
@@ -45,7 +44,7 @@ impl About {
         };
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            kubernetes: RELEASE.to_owned(),
+            kubernetes: KUBERNETES.to_owned(),
             identity: identity.to_owned(),
             started: format!("{:.0}", jiff::Timestamp::now()),
             os: std::env::consts::OS.to_owned(),

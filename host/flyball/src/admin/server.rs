@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use flyball_manager::AdminHandle;
-use flyball_serving::Metrics;
+use flyball_serving::{KUBERNETES, Metrics};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
@@ -19,7 +19,6 @@ use tokio_util::task::TaskTracker;
 use super::about::About;
 use super::protocol::{HostInfo, Request, Response};
 use super::{record, socket};
-use crate::kcm::versions::RELEASE;
 use crate::logging::Recent;
 
 /// Maximum size of a request in bytes.
@@ -44,7 +43,7 @@ impl Host {
     fn info(&self) -> HostInfo {
         HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            kubernetes: RELEASE.to_owned(),
+            kubernetes: KUBERNETES.to_owned(),
             since: format!("{:.0}", self.since),
         }
     }

@@ -10,9 +10,7 @@ pub(crate) struct Minor {
     minor: u32,
 }
 
-/// The release whose kube-controller-manager this process stands for.
-pub(crate) const RELEASE: &str = "1.37.2";
-/// Its version without the patch.
+/// The version of the release that this process stands for, without the patch.
 pub(crate) const CURRENT: Minor = Minor {
     major: 1,
     minor: 37,
@@ -137,6 +135,12 @@ mod tests {
                 )
             })
             .map_err(|(flag, reason)| format!("{flag}: {reason}"))
+    }
+
+    #[test]
+    fn the_current_version_is_that_of_the_release() {
+        let release = format!("{CURRENT}.");
+        assert!(flyball_serving::KUBERNETES.starts_with(&release));
     }
 
     #[test]

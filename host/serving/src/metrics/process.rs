@@ -6,10 +6,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
 
 use super::Metrics;
-
-/// The version of Kubernetes that this build implements.
-const KUBERNETES_MAJOR: &str = "1";
-const KUBERNETES_MINOR: &str = "36";
+use crate::KUBERNETES;
 
 /// Adds the `process_*` metrics and `kubernetes_build_info`.
 pub(super) fn register(metrics: &Metrics) {
@@ -29,10 +26,10 @@ pub(super) fn register(metrics: &Metrics) {
         "compiler",
         "platform",
     ];
-    let version = format!(
-        "v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+flyball-{}",
-        env!("CARGO_PKG_VERSION")
-    );
+    let mut parts = KUBERNETES.split('.');
+    let mut part = || parts.next().unwrap_or_default();
+    let (major, minor) = (part(), part());
+    let version = format!("v{KUBERNETES}+flyball-{}", env!("CARGO_PKG_VERSION"));
     let platform = format!(
         "{}/{}",
         std::env::consts::OS,
@@ -44,18 +41,8 @@ pub(super) fn register(metrics: &Metrics) {
         &labels,
     ) {
         Ok(info) => {
-            info.with_label_values(&[
-                KUBERNETES_MAJOR,
-                KUBERNETES_MINOR,
-                &version,
-                "",
-                "",
-                "",
-                "",
-                "rustc",
-                &platform,
-            ])
-            .set(1.0);
+            info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform])
+                .set(1.0);
         }
         Err(error) => tracing::warn!(%error, "can't declare kubernetes_build_info"),
     }
