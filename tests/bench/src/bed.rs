@@ -225,8 +225,17 @@ pub(super) fn controllers(subject: Subject, cluster: &Cluster, names: &str) -> R
 }
 
 pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<()> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    api::create(client, "", &namespace).await.map(drop)
+    create_namespaces(client, [name.to_owned()].into_iter()).await
+}
+
+/// Creates namespaces, many concurrently.
+pub(super) async fn create_namespaces(
+    client: &Client,
+    names: impl Iterator<Item = String>,
+) -> Result<()> {
+    let namespaces = names
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    create_all(client, "", namespaces).await
 }
 
 /// The names of the pods in [`NAMESPACE`] that are wanted.

@@ -57,7 +57,7 @@ async fn measure_one(
 ) -> Result<()> {
     let client = &cluster.client;
     let (from, to) = (name(0, RING), name(1, RING));
-    let maps = |value: &'static str| (0..count).map(move |number| map(number, value));
+    let maps = || (0..count).map(map);
     let mut push = |what: &str, seconds: f64| {
         figures.push(
             format!("{what}, µs: {subject}"),
@@ -67,14 +67,14 @@ async fn measure_one(
     create_namespace(client, NAMESPACE).await?;
 
     let span = CpuSpan::begin_idle(process).await?;
-    create_all(client, NAMESPACE, maps("1")).await?;
+    create_all(client, NAMESPACE, maps()).await?;
     push(
         "an event that concerns nobody",
         span.end_idle(process).await?,
     );
 
     let span = CpuSpan::begin_idle(process).await?;
-    create_all(client, &from, maps("1")).await?;
+    create_all(client, &from, maps()).await?;
     until_copied(cluster, &to, "1", count).await?;
     push("a create", span.end_idle(process).await?);
 
@@ -102,6 +102,7 @@ fn object(number: usize) -> String {
     format!("value-{number}")
 }
 
-fn map(number: usize, value: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object(number)}, "data": {"value": value}})
+/// The ConfigMap with the first value of an object.
+fn map(number: usize) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object(number)}, "data": {"value": "1"}})
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::bed::{self, QUIET, create_all, time};
+use super::bed::{self, QUIET, create_namespaces, time};
 use super::wait::wait;
 
 /// The host's name.
@@ -178,9 +178,8 @@ pub(super) async fn ring(count: usize) -> Result<Cluster> {
         ..Options::default()
     })
     .await?;
-    let namespaces = (0..count)
-        .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
-    create_all(&cluster.client, "", namespaces).await?;
+    let names = (0..count).map(|number| name(number, count));
+    create_namespaces(&cluster.client, names).await?;
     Ok(cluster)
 }
 

@@ -6,7 +6,7 @@ use flyball_controlplane::Options;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{controllers, create_all, plane, send_all};
+use super::bed::{controllers, create_namespaces, plane, send_all};
 use super::process::CpuSpan;
 use super::report::Figures;
 use super::wait::wait;
@@ -42,10 +42,7 @@ pub(super) async fn measure(subject: Subject, count: usize) -> Result<Figures> {
     };
 
     let span = CpuSpan::begin_idle(&process).await?;
-    let namespaces = (0..count).map(
-        |number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number)}}),
-    );
-    create_all(client, "", namespaces).await?;
+    create_namespaces(client, (0..count).map(name)).await?;
     until_published(count + others).await?;
     push("CPU of a create, µs", span.end_idle(&process).await?);
 

@@ -55,9 +55,9 @@ pub fn of(host: &Host, autoscaler: &Autoscaler, pods: &[Pod]) -> Result<Vec<Stri
             .filter(|(name, selector)| {
                 let selector = selector.parse::<LabelSelector>();
                 *name != autoscaler.meta.name
-                    && is_in(host, &Key::new(namespace, name), &entry)
                     && selector
                         .is_ok_and(|selector| pods.iter().any(|pod| selector.matches(&pod.labels)))
+                    && is_in(host, &Key::new(namespace, name), &entry)
             });
         rivals.extend(selected.map(|(name, _)| name));
     }

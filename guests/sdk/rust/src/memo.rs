@@ -36,10 +36,7 @@ impl Memo<'_> {
         ttl: Duration,
     ) -> Result<(), ApiError> {
         let version = self.imports.memo_get(key).map_or(0, |(_, version)| version);
-        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
-        self.imports
-            .memo_put(key, version, &value, object_uid, millis(ttl))
-            .map(drop)
+        self.replace(key, version, value, object_uid, ttl)
     }
 
     /// Stores a value if the key has none. Options as for [`put`](Self::put). If another call adds the same key at the same
@@ -54,10 +51,7 @@ impl Memo<'_> {
         object_uid: &str,
         ttl: Duration,
     ) -> Result<(), ApiError> {
-        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
-        self.imports
-            .memo_put(key, 0, &value, object_uid, millis(ttl))
-            .map(drop)
+        self.replace(key, 0, value, object_uid, ttl)
     }
 
     /// Changes the value of a key, which is the default if there is none, and returns the new value. The change is
@@ -81,16 +75,27 @@ impl Memo<'_> {
                 None => (T::default(), 0),
             };
             change(&mut value);
-            let bytes = serde_json::to_vec(&value).expect("a map with string keys is valid JSON");
-            let put = self
-                .imports
-                .memo_put(key, version, &bytes, object_uid, millis(ttl));
-            match put {
-                Ok(_) => return Ok(value),
+            match self.replace(key, version, &value, object_uid, ttl) {
+                Ok(()) => return Ok(value),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Stores a value if the key is at this version; 0 if it has no value.
+    fn replace(
+        &self,
+        key: &str,
+        version: u32,
+        value: &impl Serialize,
+        object_uid: &str,
+        ttl: Duration,
+    ) -> Result<(), ApiError> {
+        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
+        self.imports
+            .memo_put(key, version, &value, object_uid, millis(ttl))
+            .map(drop)
     }
 
     /// Removes the value of a key.
